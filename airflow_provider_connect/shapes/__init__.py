@@ -1,4 +1,4 @@
-"""What happens to rows between source and sink: ``shape=[…]``, applied in the poll, before anything is written."""
+"""Changes rows between source and sink: ``shape=[…]``, applied during the poll, before anything is written."""
 
 from airflow_provider_connect.shapes.added import Constant, Route
 from airflow_provider_connect.shapes.cast import Cast

@@ -29,83 +29,86 @@ OnError = Literal["fail", "null"]
 
 
 class Cast(Shape):
-    """Gives columns another type. Counts the values, and those that do not fit.
+    """Changes the type of columns. Counts the values, and the values that do not fit.
 
-    A value becomes the same value of the other type or does not fit; only between FLOAT, DOUBLE and from DECIMAL to
-    them it becomes the nearest, and a DATE has no time of day. Times are UTC's.
+    A value becomes the same value of the other type, or does not fit. Only casts between FLOAT and DOUBLE and from
+    DECIMAL to them round to the nearest number, and a DATE has no time of day. Times are in UTC.
     """
 
     name: ClassVar[str] = "cast"
 
     columns: dict[str, TypeName] = Field(
-        min_length=1, description="By column, its type behind it as Spark's DDL has it, such as DECIMAL(10,2)."
+        min_length=1, description="By column, its new type as in Spark's DDL, such as DECIMAL(10,2)."
     )
     format: TimeFormat = Field(
-        default="iso", description="How numbers tell a time: epoch_s, epoch_ms or epoch_us. Texts are ISO 8601."
+        default="iso",
+        description="Unit of numbers that become times: epoch_s, epoch_ms or epoch_us. Texts are ISO 8601.",
     )
     on_error: OnError = Field(
-        default="fail", description="What a value does that does not fit: fail the day, or become NULL and be counted."
+        default="fail", description="Effect of a value that does not fit: fail the day, or store NULL and count it."
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the new types; names, places and comments stay.
+        """Return the schema with the new types. Names, positions and comments stay.
 
-        :raises ConfigError: there is no such column, or nothing makes the type of it.
+        :raises ConfigError: a column is missing, or cannot be cast to its new type.
         """
-        wrong = unknown_column_problems(self.columns, schema) + key_column_problems(self.columns)
-        for name, wanted in self.columns.items():
-            if name in schema.names and find_cast(schema.field(name).type, wanted, self.format) is None:
-                wrong.append(f"column {name!r}: {_why_not(schema.field(name).type, wanted)}")
-        refuse_any(wrong)
-        for name, wanted in self.columns.items():
+        problems = unknown_column_problems(self.columns, schema) + key_column_problems(self.columns)
+        for name, type_name in self.columns.items():
+            if name in schema.names and find_cast(schema.field(name).type, type_name, self.format) is None:
+                problems.append(f"column {name!r}: {_no_cast_reason(schema.field(name).type, type_name)}")
+        refuse_any(problems)
+        for name, type_name in self.columns.items():
             at = schema.get_field_index(name)
-            schema = schema.set(at, self._field(schema.field(at), wanted))
+            schema = schema.set(at, self._field(schema.field(at), type_name))
         return schema
 
-    def _field(self, field: pa.Field, wanted: str) -> pa.Field:
+    def _field(self, field: pa.Field, type_name: str) -> pa.Field:
         import pyarrow as pa
 
         metadata = dict(field.metadata or {})
-        if type_group(field.type) != "text" or wanted != "STRING":
+        if type_group(field.type) != "text" or type_name != "STRING":
             metadata.pop(b"json", None)
-        if wanted == "STRING" and inner_types(field.type) and type_group(field.type) in ("struct", "list", "map"):
+        if type_name == "STRING" and inner_types(field.type) and type_group(field.type) in ("struct", "list", "map"):
             metadata[b"json"] = b"checked"
         is_nullable = field.nullable or self.on_error == "null"
-        return pa.field(field.name, arrow_type(wanted), is_nullable, metadata or None)
+        return pa.field(field.name, arrow_type(type_name), is_nullable, metadata or None)
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return what casts; with ``on_error="fail"`` it raises DataError, naming columns and how many values."""
+        """Return a function that casts. With ``on_error="fail"`` it raises DataError with the misfits by column."""
         import pyarrow as pa
 
-        after = self.result_schema(schema)
+        result_schema = self.result_schema(schema)
         casts = []
-        for name, wanted in self.columns.items():
+        for name, type_name in self.columns.items():
             at = schema.get_field_index(name)
-            cast = find_cast(schema.field(at).type, wanted, self.format)
-            assert cast is not None  # after() has refused what has none
-            casts.append((at, cast, wanted))
+            cast = find_cast(schema.field(at).type, type_name, self.format)
+            assert cast is not None  # result_schema() has refused types without a cast
+            casts.append((at, cast, type_name))
 
         def step(batch: pa.RecordBatch) -> ShapedBatch:
             arrays, values, misfits = batch.columns, 0, {}
-            for at, cast, wanted in casts:
-                arrays[at], bad = cast_values(cast, arrays[at], schema.field(at), after.field(at).type)
+            for at, cast, type_name in casts:
+                arrays[at], misfit_count = cast_values(cast, arrays[at], schema.field(at), result_schema.field(at).type)
                 values += count_values([arrays[at]])
-                if bad:
-                    misfits[f"{bad:,} values of column {schema.field(at).name!r} are no {wanted}"] = bad
+                if misfit_count:
+                    misfits[f"{misfit_count:,} values of column {schema.field(at).name!r} do not fit {type_name}"] = (
+                        misfit_count
+                    )
             if misfits and self.on_error == "fail":
                 raise DataError(misfit_message([*misfits], batch.num_rows))
-            return ShapedBatch(pa.RecordBatch.from_arrays(arrays, schema=after), values, sum(misfits.values()))
+            return ShapedBatch(pa.RecordBatch.from_arrays(arrays, schema=result_schema), values, sum(misfits.values()))
 
         return step
 
 
 def misfit_message(misfits: list[str], rows: int) -> str:
-    """Return what to say of values that do not fit."""
-    return f"of {rows:,} rows, {'; '.join(misfits)}: take another type, or on_error='null' to have NULL and a count"
+    """Return the message about values that do not fit."""
+    return f"of {rows:,} rows, {'; '.join(misfits)}. Use another type, or set on_error='null' to store NULL and count"
 
 
-def _why_not(kind: pa.DataType, wanted: str) -> str:
-    shapes = {type_group(kind), type_group(arrow_type(wanted))}
+def _no_cast_reason(kind: pa.DataType, type_name: str) -> str:
+    shapes = {type_group(kind), type_group(arrow_type(type_name))}
     if shapes == {"integer", "timestamp"}:
-        return "say with format what the numbers count: epoch_s, epoch_ms or epoch_us"
-    return f"nothing makes {wanted} of {kind}"
+        return "set format to the unit of the numbers: epoch_s, epoch_ms or epoch_us"
+    return f"nothing makes {type_name} of {kind}"

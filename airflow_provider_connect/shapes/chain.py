@@ -1,4 +1,4 @@
-"""The shapes of a task, one behind the other."""
+"""The shapes of a task, applied in order."""
 
 from __future__ import annotations
 
@@ -25,87 +25,88 @@ from airflow_provider_connect.stage.counts import FILTERED
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ALL: tuple[type[Shape], ...] = (Select, Drop, Rename, Cast, Mask, Filter, Flatten, Extract, Constant, Route)
+_SHAPE_CLASSES: tuple[type[Shape], ...] = (Select, Drop, Rename, Cast, Mask, Filter, Flatten, Extract, Constant, Route)
 _Entry = TypeVar("_Entry")
-SHAPES: dict[str, type[Shape]] = {cls.name: cls for cls in _ALL}
+SHAPES: dict[str, type[Shape]] = {cls.name: cls for cls in _SHAPE_CLASSES}
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The shapes of a task, in order. One without shapes is false, and changes nothing."""
+    """The shapes of a task, in order. An empty chain is false and changes nothing."""
 
     shapes: tuple[Shape, ...] = ()
 
     @classmethod
     def of(cls, entries: Sequence[Shape | Mapping[str, Any]]) -> Chain:
-        """Return the chain of shapes, or of what :meth:`serialize` and files have: ``{"drop": {"columns": ["a"]}}``.
+        """Create a chain from shapes or their mappings, as in files: ``{"drop": {"columns": ["a"]}}``.
 
-        :raises ConfigError: naming everything that is wrong in any of them, each with its position.
+        :raises ConfigError: with all problems of all shapes, each with its position.
         """
         refuse_text("shape", entries)
-        return cls(tuple(_each(entries, lambda entry: entry if isinstance(entry, Shape) else _shape_of(entry))))
+        return cls(
+            tuple(_make_shapes(entries, lambda entry: entry if isinstance(entry, Shape) else _parse_shape(entry)))
+        )
 
     def __bool__(self) -> bool:
-        """Tell whether there is any shape."""
+        """Return whether there is any shape."""
         return bool(self.shapes)
 
     def serialize(self) -> list[dict[str, Any]]:
-        """Return the shapes as plain JSON, as :meth:`of` takes them, without options that have their default."""
+        """Return the shapes as plain JSON for :meth:`of`, without options that have their default."""
         return [shape.serialize() for shape in self.shapes]
 
     @property
     def hides_values(self) -> bool:
-        """Whether some value is taken away or made unreadable, so that rejects must not keep records."""
+        """True if a shape removes values or makes them unreadable, so that rejects must not keep records."""
         return any(shape.hides_values for shape in self.shapes)
 
     @property
     def conn_ids(self) -> tuple[str, ...]:
-        """The connections that shapes need, each once."""
+        """The connections that the shapes need, without duplicates."""
         return tuple(dict.fromkeys(conn_id for shape in self.shapes for conn_id in shape.conn_ids))
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema behind the last shape.
+        """Return the schema after the last shape.
 
-        :raises ConfigError: with the position and name of the first shape that does not fit, and all that it says.
+        :raises ConfigError: with position, name and all problems of the first shape that does not fit.
         """
         for index, shape in enumerate(self.shapes):
-            with _told_of(index, shape):
+            with _name_shape_in_errors(index, shape):
                 schema = shape.result_schema(schema)
         return schema
 
     def column_origins(self, schema: pa.Schema) -> ColumnOrigins:
-        """Return what the columns behind the last shape are made of: columns of the schema before the first.
+        """Return the origins of each column after the last shape: columns of the given schema.
 
         :raises ConfigError: as :meth:`result_schema`.
         """
         made_of: ColumnOrigins = {name: (name,) for name in schema.names}
         for index, shape in enumerate(self.shapes):
-            with _told_of(index, shape):
+            with _name_shape_in_errors(index, shape):
                 made_of, schema = shape.lineage(schema, made_of), shape.result_schema(schema)
         return made_of
 
     def bind(
         self, schema: pa.Schema, connections: Mapping[str, Connection]
     ) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
-        """Return what changes each batch of a poll, in one thread, and counts what it did.
+        """Return a function that changes each batch of a poll, in one thread, and counts its changes.
 
-        The counts are ``shape_<position>_<name>`` for each shape, that with ``_null`` for values that did not fit and
-        are NULL, and ``shape_filtered`` for the rows of all filters.
+        The counts are ``shape_<position>_<name>`` for each shape, the same with ``_null`` for values that did not fit
+        and are NULL, and ``shape_filtered`` for the rows that all filters removed.
 
-        :param schema: before the first shape.
         :return: raises DataError, with position and name of a shape, for values that do not fit and fail the day.
-        :raises ConfigError: as :meth:`result_schema`, or a connection lacks something.
+        :raises ConfigError: as :meth:`result_schema`, or a connection is incomplete.
         """
         steps = []
         for index, shape in enumerate(self.shapes):
-            with _told_of(index, shape):
+            with _name_shape_in_errors(index, shape):
                 steps.append((shape, f"shape_{index}_{shape.name}", shape.bind(schema, connections)))
                 schema = shape.result_schema(schema)
 
         def shaped(batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
             for index, (shape, name, step) in enumerate(steps):
                 rows = batch.num_rows
-                with _told_of(index, shape):
+                with _name_shape_in_errors(index, shape):
                     batch, values, misfits = step(batch)
                 counts[name] += values
                 if misfits:
@@ -119,9 +120,9 @@ class Chain:
 
 @dataclass(frozen=True)
 class Shaping:
-    """What a poll does to each batch of rows before anything is written. Holds secrets; it is never printed.
+    """The change of each polled batch before it is written. Contains secrets, and is never printed.
 
-    :param connections: those of the shapes alone, by their ids.
+    :param connections: connections of the shapes only, by their ids.
     """
 
     chain: Chain = field(default_factory=Chain)
@@ -129,70 +130,59 @@ class Shaping:
 
     @classmethod
     def of(cls, chain: Chain, connections: Mapping[str, Connection]) -> Shaping:
-        """Take from all connections of a task what the shapes need."""
+        """Create the shaping from a chain and the connections of a task."""
         return cls(chain, {conn_id: connections[conn_id] for conn_id in chain.conn_ids})
 
     def digests(self, context: str) -> dict[str, str]:
-        """Return digests of the shapes (``shapes``) and of each mask's key (``key[<position>]``). Takes 50 ms a key.
-
-        Equal digests mean that equal rows become equal rows. Keys cannot be read from digests (:mod:`.shapes.digests`).
-
-        :param context: where the digests are kept, such as the target's name. Digests of two contexts cannot be
-            compared.
-        :raises ConfigError: a connection has no key, or a short one.
-        """
+        """Return the :func:`.shapes.digests.shape_digests` of shapes and keys. Takes 50 ms a key."""
         return shape_digests(self.chain.shapes, self.connections, context)
 
     def column_digest(self, column: str, context: str) -> str:
-        """Return the digest of the shapes that make a column, and of their masks' keys; "" if no shape makes it.
+        """Return the digest of the shapes that create a target column, and of their keys, or "" if no shape does.
 
-        :param column: as the target has it.
-        :param context: where the digest is kept: digests of two contexts cannot be compared.
+        :param context: as for :meth:`digests`.
         :raises ConfigError: a connection has no key, or a short one.
         """
-        made = shapes_of_column(self.chain.shapes, column)
-        return "" if made is None else made.digest(self.connections, context)
+        column_shapes = shapes_of_column(self.chain.shapes, column)
+        return "" if column_shapes is None else column_shapes.digest(self.connections, context)
 
     def bind(self, schema: pa.Schema) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
-        """Return what changes each batch of a poll; without shapes, what changes nothing. Executor, once a poll.
-
-        :param schema: of the source's rows.
-        """
+        """Return a function that changes each batch, or nothing without shapes. Executor, once a poll."""
         return self.chain.bind(schema, self.connections) if self.chain else lambda batch, _: batch
 
 
 def validate_shapes(shapes: Sequence[Shape]) -> list[Shape]:
-    """Return shapes after validating what their templates became. Airflow, once a task.
+    """Return the shapes after validating their rendered templates. Airflow, once a task.
 
-    :raises ConfigError: naming everything that is wrong in any of them, each with its position.
+    :raises ConfigError: with all problems of all shapes, each with its position.
     """
-    return _each(shapes, Shape.checked)
+    return _make_shapes(shapes, Shape.checked)
 
 
-def _each(entries: Iterable[_Entry], make: Callable[[_Entry], Shape]) -> list[Shape]:
-    made, problems = [], []
+def _make_shapes(entries: Iterable[_Entry], make_shape: Callable[[_Entry], Shape]) -> list[Shape]:
+    shapes, problems = [], []
     for index, entry in enumerate(entries):
         try:
-            made.append(make(entry))
+            shapes.append(make_shape(entry))
         except ConfigError as error:
             problems.append(f"shape[{index}]: {error}")
     refuse_any(problems)
-    return made
+    return shapes
 
 
-def _shape_of(entry: Mapping[str, Any]) -> Shape:
+def _parse_shape(entry: Mapping[str, Any]) -> Shape:
     if not isinstance(entry, Mapping) or len(entry) != 1:
-        raise ConfigError("is to be a shape, or one mapping with its name alone, such as {'drop': {'columns': […]}}")
+        raise ConfigError("must be a shape, or a mapping with one name, such as {'drop': {'columns': […]}}")
     ((name, options),) = entry.items()
     if name not in SHAPES:
         raise ConfigError(f"no shape is called {name!r}; {suggest_nearest(str(name), SHAPES)}")
     if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
-        raise ConfigError(f"{name}: is to be a mapping of options")
+        raise ConfigError(f"{name}: must be a mapping of options")
     return SHAPES[name].from_options(dict(options))
 
 
 @contextmanager
-def _told_of(index: int, shape: Shape) -> Iterator[None]:
+def _name_shape_in_errors(index: int, shape: Shape) -> Iterator[None]:
     try:
         yield
     except (ConfigError, DataError) as error:

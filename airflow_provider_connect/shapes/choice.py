@@ -1,4 +1,4 @@
-"""Shapes that leave values as they are: ``drop``, ``select``, ``rename`` and ``filter``."""
+"""Shapes that do not change values: ``drop``, ``select``, ``rename`` and ``filter``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Choice(Shape):
-    """Keeps some columns. Counts the values that were in the others."""
+    """Keeps some columns. Counts the values in all other columns."""
 
     hides_values: ClassVar[bool] = True
 
@@ -35,133 +35,136 @@ class _Choice(Shape):
 
     @abstractmethod
     def kept_columns(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the columns that are kept, in their order."""
+        """Return the names of the kept columns, in order."""
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema of the columns that are kept.
+        """Return the schema of the kept columns.
 
-        :raises ConfigError: there is no such column, or none would be left.
+        :raises ConfigError: a column is missing, or no column would remain.
         """
         import pyarrow as pa
 
         refuse_any(unknown_column_problems(self.columns, schema))
         names = self.kept_columns(schema.names)
-        refuse_any([] if names else ["no column would be left"])
+        refuse_any([] if names else ["no column would remain"])
         return pa.schema([schema.field(name) for name in names], metadata=schema.metadata)
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the columns that are kept."""
+        """Return the origins of the kept columns."""
         return {name: origins[name] for name in self.kept_columns([*origins])}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return what leaves the other columns out."""
+        """Return a function that removes all other columns."""
         import pyarrow as pa
 
-        after = self.result_schema(schema)
-        kept = [schema.get_field_index(name) for name in after.names]
-        out = sorted({*range(len(schema))} - {*kept})
+        result_schema = self.result_schema(schema)
+        kept_indices = [schema.get_field_index(name) for name in result_schema.names]
+        dropped_indices = sorted({*range(len(schema))} - {*kept_indices})
 
         def step(batch: pa.RecordBatch) -> ShapedBatch:
             columns = batch.columns
-            made = pa.RecordBatch.from_arrays([columns[index] for index in kept], schema=after)
-            return ShapedBatch(made, count_values(columns[index] for index in out))
+            result = pa.RecordBatch.from_arrays([columns[index] for index in kept_indices], schema=result_schema)
+            return ShapedBatch(result, count_values(columns[index] for index in dropped_indices))
 
         return step
 
 
 class Drop(_Choice):
-    """Leaves columns out. Counts the values that were in them."""
+    """Drops columns. Counts the values in them."""
 
     name: ClassVar[str] = "drop"
 
-    columns: ColumnNames = Field(description="The columns to leave out.")
+    columns: ColumnNames = Field(description="Columns to drop.")
 
     def kept_columns(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the others."""
+        """Return all other names."""
         left_out = set(self.columns)
         return [name for name in names if name not in left_out]
 
 
 class Select(_Choice):
-    """Keeps the named columns alone, in this order. Counts the values that were in the others."""
+    """Keeps only the named columns, in this order. Counts the values in all other columns."""
 
     name: ClassVar[str] = "select"
 
-    columns: ColumnNames = Field(description="The columns to keep, in the order that they are to have.")
+    columns: ColumnNames = Field(description="Columns to keep, in their new order.")
 
     def kept_columns(self, names: Sequence[str]) -> Sequence[str]:
-        """Return these columns."""
+        """Return the named columns."""
         return self.columns
 
 
 class Rename(Shape):
-    """Gives columns other names; place, type and comment stay. Counts the values in them.
+    """Renames columns. Position, type and comment stay. Counts the values in them.
 
-    Two columns may change names with each other. Options of a sink that name columns, such as ``key``, have the new
-    names.
+    Two columns may swap names. Options of a sink that name columns, such as ``key``, use the new names.
     """
 
     name: ClassVar[str] = "rename"
 
-    columns: dict[str, str] = Field(min_length=1, description="By the name before, the name behind it.")
+    columns: dict[str, str] = Field(min_length=1, description="New names, by old name.")
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema with the new names.
 
-        :raises ConfigError: there is no such column, or two would have one name.
+        :raises ConfigError: a column is missing, or two columns would have the same name.
         """
         import pyarrow as pa
 
         fields = [field.with_name(self.columns.get(field.name, field.name)) for field in schema]
         empty = [f"column {old!r}: the new name is empty" for old, new in self.columns.items() if not new]
-        others = [name for name in schema.names if name not in self.columns]
+        unchanged_names = [name for name in schema.names if name not in self.columns]
         refuse_any(
-            unknown_column_problems(self.columns, schema) + empty + name_conflicts([*self.columns.values()], others)
+            unknown_column_problems(self.columns, schema)
+            + empty
+            + name_conflicts([*self.columns.values()], unchanged_names)
         )
         return pa.schema(fields, metadata=schema.metadata)
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the columns under their new names."""
+        """Return the origins under the new names."""
         return {self.columns.get(name, name): sources for name, sources in origins.items()}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return what names the columns anew; nothing is copied."""
+        """Return a function that renames the columns. It copies nothing."""
         import pyarrow as pa
 
-        after = self.result_schema(schema)
-        named = [schema.get_field_index(name) for name in self.columns]
+        result_schema = self.result_schema(schema)
+        renamed_indices = [schema.get_field_index(name) for name in self.columns]
 
         def step(batch: pa.RecordBatch) -> ShapedBatch:
             columns = batch.columns
-            made = pa.RecordBatch.from_arrays(columns, schema=after)
-            return ShapedBatch(made, count_values(columns[at] for at in named))
+            result = pa.RecordBatch.from_arrays(columns, schema=result_schema)
+            return ShapedBatch(result, count_values(columns[at] for at in renamed_indices))
 
         return step
 
 
 class Filter(Shape):
-    """Keeps the rows where a condition holds. Counts those that it leaves out, and those of all filters together."""
+    """Keeps the rows for which a condition is true. Counts the rows it removes, and those of all filters together."""
 
     name: ClassVar[str] = "filter"
 
-    where: Condition = Field(description="Which rows are kept: those where it is true, neither false nor unknown.")
+    where: Condition = Field(
+        description="Condition that selects the rows to keep. Rows for which it is false or unknown are removed."
+    )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema as it is.
+        """Return the schema unchanged.
 
-        :raises ConfigError: the condition names a column that is not there, or a value that is not of its type.
+        :raises ConfigError: the condition names an unknown column, or a value of another type.
         """
         refuse_any(condition_problems(self.where, schema))
         return schema
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return what leaves rows out; a batch of which all stay is not copied."""
+        """Return a function that removes rows. A batch that keeps all rows is not copied."""
         refuse_any(condition_problems(self.where, schema))
         rows = bind_row_filter(self.where, schema)
 
         def step(batch: pa.RecordBatch) -> ShapedBatch:
-            kept = rows(batch)
-            out = batch.num_rows - (batch.num_rows if kept is None else kept.true_count)
-            return ShapedBatch(batch.filter(kept) if out else batch, out)
+            is_kept = rows(batch)
+            removed_rows = batch.num_rows - (batch.num_rows if is_kept is None else is_kept.true_count)
+            return ShapedBatch(batch.filter(is_kept) if removed_rows else batch, removed_rows)
 
         return step

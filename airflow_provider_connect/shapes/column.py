@@ -1,7 +1,7 @@
-"""The shapes that make one column of the target, and the texts that they make of a person's id.
+"""The shapes that create one column of the target, and the texts that they create from a person's id.
 
-The shapes are resolved by column names, without a schema, since an erase does not connect to the source. Names do not
-show which columns a ``flatten`` without ``columns`` makes. Such a column is treated as a column of the source.
+Shapes are resolved by column names, without a schema, because an erase does not connect to the source. The names do not
+show the columns of a ``flatten`` without ``columns``, so such a column is treated as a column of the source.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _EXACT = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING")
 
 @dataclass(frozen=True)
 class ColumnShapes:
-    """The shapes that make a column of the target, in their order.
+    """The shapes that create a column of the target, in order.
 
     :param name: name of the column in the target.
-    :param source: name of the column in the source; None if the column is made of something else.
+    :param source: name of the column in the source, or None if it originates from something else.
     :param steps: the shapes, each with its position in the task's list and the column's name before it.
     """
 
@@ -44,28 +44,28 @@ class ColumnShapes:
         return tuple(shape for _, shape, _ in self.steps if isinstance(shape, Mask))
 
     def digest(self, connections: Mapping[str, Connection], context: str) -> str:
-        """Return the digest of these shapes, and of their masks' keys; "" if no shape makes the column.
+        """Return the digest of these shapes and of their masks' keys, or "" if no shape creates the column.
 
         Effects on other columns are not part of the digest.
 
-        :param context: where the digest is kept: digests of two contexts cannot be compared.
+        :param context: as for :func:`.shapes.digests.shape_digests`.
         """
         if not self.steps:
             return ""
-        options = [self.source, *(_about(shape, before) for _, shape, before in self.steps)]
+        options = [self.source, *(_options_of_column(shape, source_name) for _, shape, source_name in self.steps)]
         keys = shape_digests(self.masks, connections, context)
         return options_digest([options, [value for name, value in sorted(keys.items()) if name != "shapes"]])
 
     def target_texts(self, values: Sequence[str], connections: Mapping[str, Connection]) -> tuple[str, ...]:
-        """Return the texts that the target has for ids: hashes if a mask hashes the column, else the ids themselves.
+        """Return the target's texts for ids: hashes if a mask hashes the column, else the ids themselves.
 
-        If a mask has a condition, some rows have the id itself, so both are returned.
+        If a mask has a condition, some rows contain the id itself, so both are returned.
 
         :raises ConfigError: after a shape the column no longer identifies a person.
         """
         texts: dict[str, None] = dict.fromkeys(values)
-        for position, shape, before in self.steps:
-            if (problem := _problem(shape, before)) is not None:
+        for position, shape, source_name in self.steps:
+            if (problem := _problem(shape, source_name)) is not None:
                 raise ConfigError(
                     f"shape[{position}] ({shape.name}): column {self.name!r} {problem}, so it does not identify "
                     "a person. Name another column"
@@ -78,15 +78,15 @@ class ColumnShapes:
 
 
 def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | None:
-    """Return the shapes that make a column.
+    """Return the shapes that create a column.
 
-    :param column: as the target has it.
-    :return: None if the target cannot have such a column: a shape renames it or leaves it out.
+    :param column: its name in the target.
+    :return: None if the target cannot have such a column, because a shape renames or drops it.
     """
     name = column
     steps: list[tuple[int, Shape, str]] = []
     for position, shape in reversed([*enumerate(shapes)]):
-        if _leaves_out(shape, name):
+        if _removes_name(shape, name):
             return None
         if isinstance(shape, Rename) and name in shape.columns.values():
             name = next(old for old, new in shape.columns.items() if new == name)
@@ -100,7 +100,7 @@ def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | Non
 
 
 def target_name(shapes: Sequence[Shape], column: str) -> str | None:
-    """Return the target's name of a source's column; None if a shape leaves the column out."""
+    """Return the target's name for a source column, or None if a shape drops the column."""
     name = column
     for shape in shapes:
         if isinstance(shape, Rename):
@@ -112,8 +112,7 @@ def target_name(shapes: Sequence[Shape], column: str) -> str | None:
     return name
 
 
-def _leaves_out(shape: Shape, name: str) -> bool:
-    """Tell whether no column of a name can exist after a shape."""
+def _removes_name(shape: Shape, name: str) -> bool:
     if isinstance(shape, Rename):
         return name in shape.columns and name not in shape.columns.values()
     if isinstance(shape, Select):
@@ -129,8 +128,7 @@ def _makes(shape: Shape, name: str) -> bool:
     return isinstance(shape, Extract) and name in shape.into
 
 
-def _about(shape: Shape, column: str) -> dict[str, Any]:
-    """Return the options of a shape that concern one column."""
+def _options_of_column(shape: Shape, column: str) -> dict[str, Any]:
     ((name, options),) = options_of(shape).items()
     if isinstance(shape, Rename):
         return {name: shape.columns[column]}

@@ -1,4 +1,4 @@
-"""Which rows a shape applies to, declared as data: a small language of comparisons, ``all``, ``any`` and ``negate``."""
+"""Conditions on rows, declared as data: a small language of comparisons, ``all``, ``any`` and ``negate``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Scalar = bool | int | float | str
-"""A value as JSON has it. Dates and times are text, such as ``2026-03-01T12:00:00Z``; decimals may be."""
+"""A value as in JSON. Dates and times are texts, such as ``2026-03-01T12:00:00Z``. Decimals may be texts."""
 
-_OF_PYTHON: dict[str, tuple[type, ...]] = {
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "text": (str,),
     "boolean": (bool,),
     "integer": (int,),
@@ -33,16 +33,16 @@ _OF_PYTHON: dict[str, tuple[type, ...]] = {
 
 
 def typed_literal(value: Scalar, kind: pa.DataType) -> Any:
-    """Return a value of a column's type, exactly; None if it has none such."""
+    """Return a value converted exactly to a column's type, or None if it does not fit."""
     import pyarrow as pa
 
     kind = plain_type(kind)
     shape = type_group(kind)
-    if type(value) not in _OF_PYTHON.get(shape or "", ()):
+    if type(value) not in _PYTHON_TYPES.get(shape or "", ()):
         return None
     with suppress(pa.ArrowException, OverflowError, ValueError, InvalidOperation):
-        made = pa.scalar(_python_value(value, shape, kind), kind)
-        return made if made.is_valid else None
+        scalar = pa.scalar(_python_value(value, shape, kind), kind)
+        return scalar if scalar.is_valid else None
     return None
 
 
@@ -64,36 +64,36 @@ Operator = Literal["equals", "in", "is_null", "matches", "less_than", "at_most",
 
 
 class Condition(BaseModel):
-    """A comparison of one column, or several conditions together.
+    """A comparison of one column, or a combination of conditions.
 
-    As in SQL, a comparison with NULL is neither true nor false but unknown, and so is its negation; only ``is_null``
-    always knows. ``all`` is false if one is false, ``any`` is true if one is true, whatever is unknown beside it. A
-    condition holds where it is true.
+    As in SQL, a comparison with NULL is neither true nor false but unknown, and so is its negation. Only ``is_null`` is
+    never unknown. ``all`` is false if one condition is false, ``any`` is true if one is true, even if others are
+    unknown. A condition holds if it is true.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
-    column: str | None = Field(default=None, description="The column that is compared.")
+    column: str | None = Field(default=None, description="Column to compare.")
     operator: Operator | None = Field(
         default=None,
-        description="How: equals, in (one of a list), is_null, matches (the whole text fits a regular expression, "
-        "RE2's), less_than, at_most, greater_than, at_least.",
+        description="Comparison: equals, in (one of a list), is_null, matches (a regular expression of RE2 for the "
+        "entire text), less_than, at_most, greater_than, at_least.",
     )
     value: Scalar | tuple[Scalar, ...] | None = Field(
         default=None,
-        description="With what: a value of the column's type, dates and times as ISO 8601 text; for in a list of them; "
-        "for is_null nothing.",
+        description="A value of the column's type. Dates and times are ISO 8601 texts. A list of values for in, none "
+        "for is_null.",
     )
-    all: tuple[Condition, ...] = Field(default=(), description="Conditions that must all hold, in place of a column.")
+    all: tuple[Condition, ...] = Field(default=(), description="Conditions that must all hold, instead of a column.")
     any: tuple[Condition, ...] = Field(
-        default=(), description="Conditions of which one must hold, in place of a column."
+        default=(), description="Conditions of which one must hold, instead of a column."
     )
-    negate: bool = Field(default=False, description="Whether it holds where it else would be false.")
+    negate: bool = Field(default=False, description="Invert the condition. Unknown stays unknown.")
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
         if sum((self.column is not None, bool(self.all), bool(self.any))) != 1:
-            raise ValueError("give one of column, all and any")
+            raise ValueError("set exactly one of column, all and any")
         if self.column is None:
             problem = "operator and value belong to column" if self.operator or self.value is not None else None
         elif self.operator is None:
@@ -111,7 +111,7 @@ def _value_problem(operator: Operator, value: object) -> str | None:
     if operator == "in":
         return None if isinstance(value, tuple) and value else "value: in takes a list of one value or more"
     if value is None or isinstance(value, tuple):
-        return f"value: {operator} takes one value" + ("; for NULL there is is_null" if value is None else "")
+        return f"value: {operator} takes one value" + (", for NULL use is_null" if value is None else "")
     if operator == "matches" and not isinstance(value, str):
         return "value: matches takes a regular expression, as text"
     return None
@@ -123,13 +123,13 @@ _ORDERS = {"less_than": "less", "at_most": "less_equal", "greater_than": "greate
 
 
 def condition_problems(condition: Condition | None, schema: pa.Schema) -> list[str]:
-    """Return what does not fit a schema: unknown columns, and values that their type does not have."""
+    """Return the problems of a condition with a schema: unknown columns, and values that do not fit their type."""
     if condition is None:
         return []
     if condition.column is None:
         return [text for part in (*condition.all, *condition.any) for text in condition_problems(part, schema)]
-    if found := unknown_column_problems([condition.column], schema):
-        return found
+    if unknown := unknown_column_problems([condition.column], schema):
+        return unknown
     problem = _comparison_problem(condition, schema.field(condition.column).type)
     return [f"column {condition.column!r}: {problem}"] if problem else []
 
@@ -139,72 +139,69 @@ def _comparison_problem(condition: Condition, kind: pa.DataType) -> str | None:
         return None
     if condition.operator == "matches":
         if not is_text(kind):
-            return f"matches compares texts, and it is {kind}"
-        return None if _is_re2(condition.value) else "RE2 does not take this regular expression"
+            return f"matches compares texts, but the column is {kind}"
+        return None if _is_re2(condition.value) else "RE2 refuses this regular expression"
     values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
     is_fit = all(value is not None and typed_literal(value, kind) is not None for value in values)
-    return None if is_fit else f"{condition.operator} needs a value of its type, which is {kind}"
+    return None if is_fit else f"{condition.operator} needs a value of the column's type, {kind}"
 
 
 def bind_condition(condition: Condition, schema: pa.Schema) -> RowTest:
-    """Return what tells for each row of a batch whether a condition holds: true, false, or NULL for unknown.
-
-    :param condition: without problems in the schema.
-    """
+    """Return a function that evaluates a condition for each row of a batch: true, false, or NULL for unknown."""
     import pyarrow.compute as pc
 
-    test = _whole(condition, schema)
+    test = _bind_positive(condition, schema)
     return (lambda batch: pc.invert(test(batch))) if condition.negate else test
 
 
 def bind_row_filter(
     condition: Condition | None, schema: pa.Schema
 ) -> Callable[[pa.RecordBatch], pa.BooleanArray | None]:
-    """Return what tells for each row whether a condition holds: true or false; None for all rows."""
+    """Return a function that evaluates a condition for each row: true or false. It returns None for all rows."""
     if condition is None:
         return lambda batch: None
     test = bind_condition(condition, schema)
     return lambda batch: test(batch).fill_null(False)  # noqa: FBT003
 
 
-def _whole(condition: Condition, schema: pa.Schema) -> RowTest:
+def _bind_positive(condition: Condition, schema: pa.Schema) -> RowTest:
     import pyarrow.compute as pc
 
     if condition.all:
-        return _together([bind_condition(part, schema) for part in condition.all], pc.and_kleene)
+        return _combine([bind_condition(part, schema) for part in condition.all], pc.and_kleene)
     if condition.any:
-        return _together([bind_condition(part, schema) for part in condition.any], pc.or_kleene)
+        return _combine([bind_condition(part, schema) for part in condition.any], pc.or_kleene)
     return _comparison(condition, schema)
 
 
-def _together(tests: Sequence[RowTest], how: Callable[..., pa.BooleanArray]) -> RowTest:
-    return lambda batch: reduce(how, [test(batch) for test in tests])
+def _combine(tests: Sequence[RowTest], operator: Callable[..., pa.BooleanArray]) -> RowTest:
+    return lambda batch: reduce(operator, [test(batch) for test in tests])
 
 
 def _comparison(condition: Condition, schema: pa.Schema) -> RowTest:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    at = schema.get_field_index(str(condition.column))
-    kind, value = plain_type(schema.field(at).type), condition.value
+    index = schema.get_field_index(str(condition.column))
+    kind, value = plain_type(schema.field(index).type), condition.value
     if condition.operator == "is_null":
-        return lambda batch: without_dictionary(batch.column(at)).is_null()
+        return lambda batch: without_dictionary(batch.column(index)).is_null()
 
     def column(batch: pa.RecordBatch) -> pa.Array:
-        array = without_dictionary(batch.column(at))
+        array = without_dictionary(batch.column(index))
         return array.cast(pa.large_string()) if type_group(kind) == "text" else array
 
     if type_group(kind) == "text":
         kind = pa.large_string()
     if condition.operator == "matches":
-        pattern = _whole_text(value)
+        pattern = _full_match(value)
         return lambda batch: pc.match_substring_regex(column(batch), pattern)
     if isinstance(value, tuple):
-        wanted = pa.array([typed_literal(each, kind).as_py() for each in value], kind)
+        allowed_values = pa.array([typed_literal(item, kind).as_py() for item in value], kind)
 
         def one_of(batch: pa.RecordBatch) -> pa.BooleanArray:
             array = column(batch)
-            return pc.if_else(array.is_valid(), pc.is_in(array, wanted), pa.scalar(None, pa.bool_()))
+            return pc.if_else(array.is_valid(), pc.is_in(array, allowed_values), pa.scalar(None, pa.bool_()))
 
         return one_of
     compare = getattr(pc, _ORDERS.get(str(condition.operator), "equal"))
@@ -212,7 +209,7 @@ def _comparison(condition: Condition, schema: pa.Schema) -> RowTest:
     return lambda batch: compare(column(batch), scalar)
 
 
-def _whole_text(pattern: object) -> str:
+def _full_match(pattern: object) -> str:
     return rf"\A(?:{pattern})\z"
 
 
@@ -221,7 +218,7 @@ def _is_re2(pattern: object) -> bool:
     import pyarrow.compute as pc
 
     try:
-        pc.match_substring_regex(pa.array([""]), _whole_text(pattern))
+        pc.match_substring_regex(pa.array([""]), _full_match(pattern))
     except pa.ArrowInvalid:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Values of one type as values of another, exactly or as NULL; and the one text that a value of any type has."""
+"""Converts values between types, exactly or to NULL, and to the canonical text of a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TimeFormat = Literal["iso", "epoch_s", "epoch_ms", "epoch_us"]
 
 CastFunction = Callable[["pa.Array", "pa.Field", "pa.DataType"], "pa.Array"]
-"""Returns a column as another type; NULL is NULL, and so is what does not fit."""
+"""Returns a column with another type. NULL stays NULL, and a value that does not fit becomes NULL."""
 
 _INTEGER = r"\A-?[0-9]+\z"
 _NUMBER = r"\A-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
@@ -32,24 +32,24 @@ _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 def find_cast(kind: pa.DataType, name: str, time_format: TimeFormat) -> CastFunction | None:
-    """Return what casts a type to another; None if nothing does.
+    """Return a function that casts a type to another, or None if there is none.
 
-    :param name: of the type, as :func:`..values.ddl.plain_type_name` has it.
-    :param form: how numbers tell a time.
+    :param name: name of the target type, as :func:`..values.ddl.plain_type_name` returns it.
+    :param time_format: how numbers represent times.
     """
     target = arrow_type(name)
-    before, after = type_group(kind), type_group(target)
-    if "timestamp" in (before, after) and "integer" in (before, after):
+    source_group, target_group = type_group(kind), type_group(target)
+    if "timestamp" in (source_group, target_group) and "integer" in (source_group, target_group):
         if time_format == "iso":
             return None
-        return _from_epoch(time_format) if after == "timestamp" else _to_epoch(time_format)
-    if before is None:
+        return _from_epoch(time_format) if target_group == "timestamp" else _to_epoch(time_format)
+    if source_group is None:
         return None
-    if before == "null":
+    if source_group == "null":
         return lambda array, _, to: array.cast(to)
-    if after == "text":
+    if target_group == "text":
         return lambda array, field, _: as_text(array, field)
-    return _casts().get((before, after or ""))
+    return _casts().get((source_group, target_group or ""))
 
 
 def _casts() -> dict[tuple[str, str], CastFunction]:
@@ -62,10 +62,10 @@ def _casts() -> dict[tuple[str, str], CastFunction]:
         ("integer", "boolean"): _zero_or_one,
         ("integer", "decimal"): lambda array, _, to: _decimals(array.cast("string"), to),
         ("float", "decimal"): lambda array, _, to: _decimals(array.cast("string"), to),
-        ("float", "float"): lambda array, _, to: _finite(array, array.cast(to)),
+        ("float", "float"): lambda array, _, to: _null_if_overflown(array, array.cast(to)),
         ("decimal", "float"): lambda array, _, to: array.cast("string").cast(to),
-        ("text", "boolean"): lambda array, _, to: _matching(array, _BOOLEAN).cast(to),
-        ("text", "integer"): lambda array, _, to: cast_or_null(_matching(array, _INTEGER), to),
+        ("text", "boolean"): lambda array, _, to: _null_unless_matching(array, _BOOLEAN).cast(to),
+        ("text", "integer"): lambda array, _, to: cast_or_null(_null_unless_matching(array, _INTEGER), to),
         ("text", "float"): lambda array, _, to: _numbers(array, to),
         ("text", "decimal"): lambda array, _, to: _decimals(array, to),
         ("text", "date"): lambda array, _, to: read_dates(array.to_pylist())[0],
@@ -77,10 +77,10 @@ def _casts() -> dict[tuple[str, str], CastFunction]:
 
 
 def cast_values(cast: CastFunction, array: pa.Array, field: pa.Field, to: pa.DataType) -> tuple[pa.Array, int]:
-    """Return a column as another type, and how many values did not fit and are NULL."""
+    """Return a column with another type, and the number of values that did not fit and are NULL."""
     plain = without_dictionary(array)
-    made = cast(plain, field, to)
-    return made, made.null_count - plain.null_count
+    result = cast(plain, field, to)
+    return result, result.null_count - plain.null_count
 
 
 def cast_or_null(array: pa.Array, to: pa.DataType) -> pa.Array:
@@ -96,8 +96,8 @@ def cast_or_null(array: pa.Array, to: pa.DataType) -> pa.Array:
         return pa.concat_arrays([cast_or_null(array[:middle], to), cast_or_null(array[middle:], to)])
 
 
-def _matching(array: pa.Array, pattern: str) -> pa.Array:
-    """Return texts, with NULL for those that do not fit: Arrow reads ``0x1f``, ``nan`` and more, which are no JSON."""
+def _null_unless_matching(array: pa.Array, pattern: str) -> pa.Array:
+    """Return texts, with NULL for those that do not match: Arrow also reads ``0x1f`` and ``nan``, unlike JSON."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -109,17 +109,16 @@ def _numbers(array: pa.Array, to: pa.DataType) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    made = _matching(array, _NUMBER).cast(to)
-    return pc.if_else(pc.is_finite(made), made, pa.scalar(None, to))
+    floats = _null_unless_matching(array, _NUMBER).cast(to)
+    return pc.if_else(pc.is_finite(floats), floats, pa.scalar(None, to))
 
 
-def _finite(array: pa.Array, made: pa.Array) -> pa.Array:
-    """Return floats, with NULL for those that became infinite."""
+def _null_if_overflown(array: pa.Array, floats: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    overflown = pc.and_(pc.is_finite(array), pc.invert(pc.is_finite(made)))
-    return pc.if_else(overflown, pa.scalar(None, made.type), made)
+    overflown = pc.and_(pc.is_finite(array), pc.invert(pc.is_finite(floats)))
+    return pc.if_else(overflown, pa.scalar(None, floats.type), floats)
 
 
 def _zero_or_one(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
@@ -131,8 +130,8 @@ def _zero_or_one(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
 
 
 def _decimals(array: pa.Array, to: pa.DataType) -> pa.Array:
-    """Read numbers digit for digit; of a float the shortest text that is it."""
-    texts = _matching(array, _NUMBER).to_pylist()
+    """Read numbers digit by digit. A float counts as its shortest text."""
+    texts = _null_unless_matching(array, _NUMBER).to_pylist()
     marks = [None if text is None else 0.0 for text in texts]
     sources = {row: text for row, text in enumerate(texts) if text is not None}
     return read_decimals(marks, sources, to.precision, to.scale)[0]
@@ -142,7 +141,7 @@ def _times(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if to.tz is None:  # what a clock shows has no offset
+    if to.tz is None:  # wall clock times have no offset
         texts = array.cast(pa.large_string())
         has_offset = pc.match_substring_regex(texts, _WITH_OFFSET)
         array = pc.if_else(has_offset, pa.scalar(None, texts.type), texts)
@@ -150,7 +149,6 @@ def _times(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
 
 
 def _in_utc(array: pa.Array) -> pa.Array:
-    """Return instants as what a clock in UTC shows; what a clock showed as it is."""
     return array.cast(_unzoned(array.type))
 
 
@@ -160,37 +158,37 @@ def _unzoned(kind: pa.DataType) -> pa.DataType:
     return pa.timestamp(kind.unit)
 
 
-def _from_epoch(form: TimeFormat) -> CastFunction:
+def _from_epoch(time_format: TimeFormat) -> CastFunction:
     def times(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        per, numbers = _MICROS[form], cast_or_null(array, pa.int64())
-        fits = pc.and_(pc.greater_equal(numbers, -(-_FIRST // per)), pc.less_equal(numbers, _LAST // per))
+        micros, numbers = _MICROS[time_format], cast_or_null(array, pa.int64())
+        fits = pc.and_(pc.greater_equal(numbers, -(-_FIRST // micros)), pc.less_equal(numbers, _LAST // micros))
         fitting = pc.if_else(fits, numbers, pa.scalar(None, pa.int64()))
-        return pc.multiply(fitting, per).cast(pa.timestamp("us")).cast(to)
+        return pc.multiply(fitting, micros).cast(pa.timestamp("us")).cast(to)
 
     return times
 
 
-def _to_epoch(form: TimeFormat) -> CastFunction:
+def _to_epoch(time_format: TimeFormat) -> CastFunction:
     def numbers(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
         import pyarrow as pa
 
-        return cast_or_null(cast_or_null(_in_utc(array), pa.timestamp(_UNITS[form])).cast(pa.int64()), to)
+        return cast_or_null(cast_or_null(_in_utc(array), pa.timestamp(_UNITS[time_format])).cast(pa.int64()), to)
 
     return numbers
 
 
 def has_text(kind: pa.DataType) -> bool:
-    """Tell whether values of a type have a text."""
+    """Return whether values of a type have a canonical text."""
     return type_group(kind) is not None and all(has_text(part) for part in inner_types(kind))
 
 
 def as_text(array: pa.Array, field: pa.Field) -> pa.Array:
-    """Return a column as ``string``: numbers and times as JSON writes them, bytes as UTF-8, parts as a JSON document.
+    """Return a column as ``string``: numbers and times as in JSON, bytes as UTF-8, nested values as JSON documents.
 
-    NULL is NULL, and so is what has no text: bytes that are no UTF-8, NaN inside a document, years past 9999.
+    NULL stays NULL. Values without a text become NULL: bytes that are not UTF-8, NaN in a document, years past 9999.
     """
     import numpy as np
     import pyarrow as pa

@@ -1,8 +1,8 @@
-"""Digests of shapes and of the keys of their masks: equal digests mean that equal rows become equal rows.
+"""Digests of shapes and of their masks' keys. Equal digests mean that equal rows become equal rows.
 
-A digest of a key goes into ledgers that many may read. A key may be a phrase that a person chose, so a plain hash
-would let a reader try billions of phrases a second. scrypt (RFC 7914) takes 16 MB and some 50 ms for each guess. Its
-salt holds the context, so a table of guesses serves one target only. A random key of 16 bytes cannot be guessed.
+A key's digest goes into ledgers with many readers. A key may be a phrase that a person chose, so a plain hash would let
+a reader try billions of phrases a second. scrypt (RFC 7914) takes 16 MB and about 50 ms for each guess. Its salt
+contains the context, so a table of guesses serves one target only. A random key of 16 bytes cannot be guessed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ _BLOCK_SIZE = 8
 
 
 def shape_digests(shapes: Sequence[Shape], connections: Mapping[str, Connection], context: str) -> dict[str, str]:
-    """Return digests by part: ``shapes`` of all options, and ``key[<position>]`` of each mask's key.
+    """Return digests by part: ``shapes`` for all options, and ``key[<position>]`` for each mask's key.
 
-    The name of a key's connection is not included: the same key under another ``conn_id`` makes the same hashes.
+    The names of connections are not included: the same key makes the same hashes under any ``conn_id``.
 
-    :param context: where the digests are kept, such as the target's name. Digests of two contexts cannot be compared.
+    :param context: where the digests are kept, such as the target's name. Digests of different contexts cannot be
+        compared.
     :raises ConfigError: a connection has no key, or a short one.
     """
     keys = {
@@ -51,6 +52,6 @@ def options_digest(options: object) -> str:
 
 
 def key_digest(key: bytes, context: str) -> str:
-    """Return the digest of a secret key, as 32 hex digits. Takes some 50 ms, to slow down guesses."""
+    """Return the digest of a secret key, as 32 hex digits. Takes about 50 ms, to slow down guesses."""
     salt = f"{_SALT}{context}".encode("utf-8", "surrogatepass")
     return hashlib.scrypt(key, salt=salt, n=_COST, r=_BLOCK_SIZE, p=1, dklen=_DIGEST_BYTES).hex()

@@ -1,4 +1,4 @@
-"""The shape that makes typed columns of what JSON documents hold: ``extract``."""
+"""The shape that reads JSON documents into typed columns: ``extract``."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 
 
 class Part(BaseModel):
-    """A new column, and where in the document its value stands."""
+    """A new column, and the path to its value in the document."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     type: TypeName = Field(
-        description="Its type, as Spark's DDL has it. STRING takes any value: a text as it is, of others the JSON text."
+        description="Its type as in Spark's DDL. STRING takes any value: a text as it is, others as JSON text."
     )
     at: FieldPath | None = Field(
         default=None,
-        description="Where it stands: a field's name, dots and all, or a JSON Pointer such as /utm/source. By default "
-        "the field is named as the column.",
+        description="Path of the value: a field's name, which may contain dots, or a JSON Pointer such as /utm/source. "
+        "Default: the column's name.",
     )
-    format: TimeFormat = Field(default="iso", description="How a time is written: iso, epoch_s, epoch_ms or epoch_us.")
+    format: TimeFormat = Field(default="iso", description="Format of times: iso, epoch_s, epoch_ms or epoch_us.")
 
     @field_validator("type")
     @classmethod
     def _is_in_json(cls, name: str) -> str:
         if name == "BINARY":
-            raise ValueError("JSON has no bytes: take STRING")
+            raise ValueError("JSON has no bytes: use STRING")
         return name
 
 
@@ -60,77 +60,77 @@ def _spelled_out(value: Any) -> Any:
 
 
 class Extract(Shape):
-    """Adds typed columns made of JSON documents. Counts the values found, and those that do not fit their type.
+    """Adds typed columns from JSON documents. Counts the values, and the values that do not fit their type.
 
-    The documents stay as they are: drop their column behind it. What is missing or null in a document is NULL.
+    The documents stay: drop their column in a later shape. A value that is missing or null in a document is NULL.
     """
 
     name: ClassVar[str] = "extract"
 
-    column: str = Field(min_length=1, description="The column of texts that holds the documents.")
+    column: str = Field(min_length=1, description="Text column with the documents.")
     into: dict[str, Annotated[Part, BeforeValidator(_spelled_out, json_schema_input_type=str | Part)]] = Field(
-        min_length=1, description="The new columns by name: a type, or type and at, where it stands in the document."
+        min_length=1, description="New columns by name: a type, or type and at, the path in the document."
     )
     on_error: OnError = Field(
-        default="null", description="What a value does that does not fit: become NULL and be counted, or fail the day."
+        default="null", description="Effect of a value that does not fit: store NULL and count it, or fail the day."
     )
     when: Condition | None = Field(
-        default=None, description="Whose documents are read; all other rows have NULL. By default all are."
+        default=None, description="Rows with documents to read. Other rows have NULL. By default all rows are read."
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the new columns behind the others.
+        """Return the schema with the new columns at the end.
 
-        :raises ConfigError: the column is not there or no text, a new one is there, or the condition does not fit.
+        :raises ConfigError: the column is missing or not text, a new column exists, or the condition does not fit.
         """
         import pyarrow as pa
 
-        wrong = (
+        problems = (
             unknown_column_problems([self.column], schema)
             + name_conflicts([*self.into], schema.names)
             + condition_problems(self.when, schema)
         )
         if self.column in schema.names and not is_text(schema.field(self.column).type):
             kind = schema.field(self.column).type
-            hint = ": flatten makes columns of its fields" if pa.types.is_struct(kind) else ""
-            wrong.append(f"column {self.column!r} is {kind}, no text{hint}")
-        refuse_any(wrong)
+            hint = ": use flatten for its fields" if pa.types.is_struct(kind) else ""
+            problems.append(f"column {self.column!r} is {kind}, not text{hint}")
+        refuse_any(problems)
         for name, part in self.into.items():
-            told = {"comment": f"{(part.at or name)!r} of {self.column!r}, where it is a {part.type}."}
+            comment = {"comment": f"{(part.at or name)!r} of {self.column!r}, where it is a {part.type}."}
             few = {"few_values": "yes"} if part.type == "STRING" else {}
-            schema = schema.append(pa.field(name, arrow_type(part.type), nullable=True, metadata=told | few))
+            schema = schema.append(pa.field(name, arrow_type(part.type), nullable=True, metadata=comment | few))
         return schema
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the columns, and new ones that are made of what the documents were."""
+        """Return the origins. New columns originate from the documents' origins."""
         return {**origins, **dict.fromkeys(self.into, tuple(origins.get(self.column, ())))}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return what reads documents; with ``on_error="fail"`` it raises DataError, naming columns and how many."""
+        """Return a function that reads documents. With ``on_error="fail"`` it raises DataError with the misfits."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        after, rows = self.result_schema(schema), bind_row_filter(self.when, schema)
-        at = schema.get_field_index(self.column)
-        wanted = [
+        result_schema, rows = self.result_schema(schema), bind_row_filter(self.when, schema)
+        index = schema.get_field_index(self.column)
+        fields = [
             DocumentField(name, path_steps(name if part.at is None else part.at), part.type, part.format)
             for name, part in self.into.items()
         ]
-        read = make_reader(wanted, are_checked=json_mark(schema.field(at)) == "checked")
+        read = make_reader(fields, are_checked=json_mark(schema.field(index)) == "checked")
 
         def step(batch: pa.RecordBatch) -> ShapedBatch:
-            documents, where = without_dictionary(batch.column(at)), rows(batch)
-            if where is not None:
-                documents = pc.if_else(where, documents, pa.scalar(None, documents.type))
-            found, misfits = read(documents)
+            documents, is_selected = without_dictionary(batch.column(index)), rows(batch)
+            if is_selected is not None:
+                documents = pc.if_else(is_selected, documents, pa.scalar(None, documents.type))
+            columns, misfits = read(documents)
             if misfits and self.on_error == "fail":
-                told = [f"{bad:,} {_told(name, self.column)}" for name, bad in misfits.items()]
-                raise DataError(misfit_message(told, batch.num_rows))
-            made = pa.RecordBatch.from_arrays([*batch.columns, *found], schema=after)
-            return ShapedBatch(made, count_values(found), sum(misfits.values()))
+                misfit_texts = [f"{count:,} {_misfit_text(name, self.column)}" for name, count in misfits.items()]
+                raise DataError(misfit_message(misfit_texts, batch.num_rows))
+            result = pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=result_schema)
+            return ShapedBatch(result, count_values(columns), sum(misfits.values()))
 
         return step
 
 
-def _told(name: str | None, column: str) -> str:
-    return f"texts of column {column!r} are no JSON" if name is None else f"values do not fit column {name!r}"
+def _misfit_text(name: str | None, column: str) -> str:
+    return f"texts of column {column!r} are not JSON" if name is None else f"values do not fit column {name!r}"

@@ -1,4 +1,4 @@
-"""The shape that makes columns of what is inside columns: ``flatten``."""
+"""The shape that makes columns of the fields of structs: ``flatten``."""
 
 from __future__ import annotations
 
@@ -26,75 +26,81 @@ if TYPE_CHECKING:
 
 
 class Flatten(Shape):
-    """Makes a column of each field of structs, of structs inside them too, in the place of the column that held them.
+    """Replaces structs, and structs inside them, by a column for each field, in the same position.
 
-    Where the struct is NULL its fields are. Lists and maps stay as they are. Counts the values of the new columns.
+    The fields of a NULL struct are NULL. Lists and maps stay as they are. Counts the values of the new columns.
     """
 
     name: ClassVar[str] = "flatten"
 
     columns: Annotated[tuple[str, ...], AfterValidator(require_unique)] = Field(
-        default=(), description="The columns to take apart; by default all that are structs."
+        default=(), description="Struct columns to split. By default all."
     )
     separator: str = Field(
-        default="_", min_length=1, description="What stands between the names: address_city for address.city."
+        default="_", min_length=1, description="Text between the names: address_city for address.city."
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the fields in place of the structs.
+        """Return the schema with fields instead of structs.
 
-        :raises ConfigError: there is no such column, it is no struct, or two columns would have one name.
+        :raises ConfigError: a column is missing or not a struct, or two columns would have the same name.
         """
         import pyarrow as pa
 
-        wrong = unknown_column_problems(self.columns, schema)
+        problems = unknown_column_problems(self.columns, schema)
         for name in self.columns:
             if name in schema.names and not pa.types.is_struct(schema.field(name).type):
-                wrong.append(f"column {name!r} is no struct{_hint(schema.field(name))}")
-        fields = [each for field in schema for each in (self._inside(field) if self._is_taken(field) else [field])]
-        kept = [field.name for field in schema if not self._is_taken(field)]
-        new = [each.name for field in schema if self._is_taken(field) for each in self._inside(field)]
+                problems.append(f"column {name!r} is not a struct{_hint(schema.field(name))}")
+        fields = [
+            column
+            for field in schema
+            for column in (self._leaf_fields(field) if self._is_flattened(field) else [field])
+        ]
+        kept_names = [field.name for field in schema if not self._is_flattened(field)]
+        new_names = [
+            column.name for field in schema if self._is_flattened(field) for column in self._leaf_fields(field)
+        ]
         if not fields:
-            wrong.append("no column would be left")
-        refuse_any(wrong + name_conflicts(new, kept))
+            problems.append("no column would remain")
+        refuse_any(problems + name_conflicts(new_names, kept_names))
         return pa.schema(fields, metadata=schema.metadata)
 
-    def _is_taken(self, field: pa.Field) -> bool:
+    def _is_flattened(self, field: pa.Field) -> bool:
         import pyarrow as pa
 
         return pa.types.is_struct(field.type) and (not self.columns or field.name in self.columns)
 
-    def _inside(self, field: pa.Field) -> Iterator[pa.Field]:
+    def _leaf_fields(self, field: pa.Field) -> Iterator[pa.Field]:
         import pyarrow as pa
 
         for child in field.type:
-            made = child.with_name(f"{field.name}{self.separator}{child.name}")
-            made = made.with_nullable(child.nullable or field.nullable)
-            yield from self._inside(made) if pa.types.is_struct(child.type) else [made]
+            field_inside = child.with_name(f"{field.name}{self.separator}{child.name}")
+            field_inside = field_inside.with_nullable(child.nullable or field.nullable)
+            yield from self._leaf_fields(field_inside) if pa.types.is_struct(child.type) else [field_inside]
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the columns; each field is made of what its struct was."""
-        found: dict[str, tuple[str, ...]] = {}
+        """Return the origins. Each field has the origins of its struct."""
+        result: dict[str, tuple[str, ...]] = {}
         for field in schema:
-            names = [each.name for each in self._inside(field)] if self._is_taken(field) else [field.name]
-            found |= dict.fromkeys(names, tuple(origins.get(field.name, ())))
-        return found
+            names = [column.name for column in self._leaf_fields(field)] if self._is_flattened(field) else [field.name]
+            result |= dict.fromkeys(names, tuple(origins.get(field.name, ())))
+        return result
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return what takes structs apart."""
+        """Return a function that splits structs."""
         import pyarrow as pa
 
-        after = self.result_schema(schema)
-        is_taken = [self._is_taken(field) for field in schema]
+        result_schema = self.result_schema(schema)
+        is_flattened = [self._is_flattened(field) for field in schema]
 
         def step(batch: pa.RecordBatch) -> ShapedBatch:
             arrays: list[pa.Array] = []
             values = 0
-            for array, taken_apart in zip(batch.columns, is_taken, strict=True):
+            for array, taken_apart in zip(batch.columns, is_flattened, strict=True):
                 inner = [*_leaves(array)] if taken_apart else [array]
                 values += count_values(inner) if taken_apart else 0
                 arrays += inner
-            return ShapedBatch(pa.RecordBatch.from_arrays(arrays, schema=after), values)
+            return ShapedBatch(pa.RecordBatch.from_arrays(arrays, schema=result_schema), values)
 
         return step
 
@@ -107,4 +113,4 @@ def _leaves(array: pa.StructArray) -> Iterator[pa.Array]:
 
 
 def _hint(field: pa.Field) -> str:
-    return ": it holds JSON documents, whose fields extract takes out" if json_mark(field) else ""
+    return ": it contains JSON documents, use extract" if json_mark(field) else ""

@@ -1,4 +1,4 @@
-"""What a shape is: one small change of rows on their way from source to sink, in Arrow."""
+"""The contract of a shape: one change of rows on their way from source to sink, in Arrow."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 
 def require_unique(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names, each of which stands once.
+    """Return the names if each occurs once.
 
-    :raises ValueError: naming those that do not.
+    :raises ValueError: with the duplicate names.
     """
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"stands twice: {', '.join(map(repr, twice))}")
+        raise ValueError(f"occurs twice: {', '.join(map(repr, twice))}")
     return names
 
 
 ColumnNames = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(require_unique)]
-"""Names of columns, at least one, each once."""
+"""Names of columns: at least one, without duplicates."""
 
 TypeName = Annotated[str, AfterValidator(plain_type_name)]
-"""A type without parts, as Spark's DDL names it: ``BIGINT``, ``DECIMAL(10,2)``; kept in capitals."""
+"""A type without parts, as in Spark's DDL: ``BIGINT``, ``DECIMAL(10,2)``. Stored in capitals."""
 
 
 ColumnOrigins = Mapping[str, Sequence[str]]
-"""By column, the source's columns that it is made of."""
+"""By column, the source's columns that it originates from."""
 
 
 class ShapedBatch(NamedTuple):
-    """What a shape made of a batch.
+    """The result of a shape for a batch.
 
-    :param values: how many values it took away, changed or made; NULL does not count. Of a filter, how many rows.
-    :param misfits: how many values did not fit, and are NULL.
+    :param values: how many values the shape removed, changed or created, without NULL. For a filter, removed rows.
+    :param misfits: how many values did not fit and are NULL.
     """
 
     batch: pa.RecordBatch
@@ -51,20 +51,20 @@ class ShapedBatch(NamedTuple):
     misfits: int = 0
 
 
-_OURS = {RECORD_KEY, "day"}
-"""The key of a row, and the column that sinks add."""
+_RESERVED_NAMES = {RECORD_KEY, "day"}
+"""A row's key, and the column that sinks add."""
 
 Step = Callable[["pa.RecordBatch"], ShapedBatch]
 
 
 class Shape(Options):
-    """One change of rows: what becomes of the schema, of the columns' lineage, and of each batch.
+    """One change of rows: of the schema, of the columns' lineage, and of each batch.
 
-    Pure data, safe and cheap to import in a DAG file. The same rows always give the same result: nothing depends on the
-    clock, on other rows or on their order.
+    Pure data, safe and cheap to import in a DAG file. The same rows always give the same result: it does not depend on
+    the clock, on other rows or on their order.
 
-    :cvar name: as pipelines' files, messages and counts have it.
-    :cvar hides: whether values are taken away or made unreadable, so that they must be written nowhere.
+    :cvar name: name in pipeline files, messages and counts.
+    :cvar hides_values: true if the shape removes values or makes them unreadable, so they must not be written anywhere.
     """
 
     model_config = ConfigDict(defer_build=True)  # a DAG file imports all shapes, and uses some
@@ -74,7 +74,7 @@ class Shape(Options):
 
     @property
     def conn_ids(self) -> tuple[str, ...]:
-        """The connections that it needs."""
+        """The connections that the shape needs."""
         return ()
 
     def serialize(self) -> dict[str, Any]:
@@ -83,56 +83,51 @@ class Shape(Options):
 
     @abstractmethod
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema behind it. Driver, once a job; and executors.
+        """Return the schema after this shape. Driver, once a job, and executors.
 
-        :raises ConfigError: naming everything that does not fit the schema.
+        :raises ConfigError: with everything that does not fit the schema.
         """
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return what the columns behind it are made of: by default of what they were. Driver, once a job.
-
-        :param schema: before it.
-        :param made_of: what its columns are made of.
-        """
+        """Return the origins of the columns after this shape, by default unchanged. Driver, once a job."""
         return origins
 
     @abstractmethod
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return what changes batches. Executor, once a poll; what it returns is called for each batch, in one thread.
+        """Return a function that changes batches. Executor, once a poll. The function runs once a batch, in one thread.
 
-        :param schema: of the batches; what comes out has the schema :meth:`result_schema` it.
         :param connections: by conn_id, at least :attr:`conn_ids`.
-        :raises ConfigError: a connection lacks something.
+        :raises ConfigError: a connection is incomplete.
         """
 
 
 def unknown_column_problems(names: Iterable[str], schema: pa.Schema) -> list[str]:
-    """Return a problem for each column that a schema does not have."""
-    known = set(schema.names)
-    return [f"no column {name!r}; {suggest_nearest(name, known)}" for name in names if name not in known]
+    """Return a problem for each name that the schema lacks."""
+    known_names = set(schema.names)
+    return [f"no column {name!r}; {suggest_nearest(name, known_names)}" for name in names if name not in known_names]
 
 
 def count_values(arrays: Iterable[pa.Array]) -> int:
-    """Return how many values arrays have; NULL does not count."""
+    """Return the number of values in arrays, without NULL."""
     return sum(len(array) - array.null_count for array in arrays)
 
 
 def name_conflicts(new: Sequence[str], others: Iterable[str]) -> list[str]:
-    """Return a problem for each new column whose name is not free; sinks do not tell case apart."""
+    """Return a problem for each new column whose name is taken. Sinks do not distinguish case."""
     lower = [name.lower() for name in (*others, *new)]
     problems = []
     for name in dict.fromkeys(new):
-        if name.lower() in _OURS:
-            problems.append(f"{name!r} is a column of ours: take another name")
+        if name.lower() in _RESERVED_NAMES:
+            problems.append(f"{name!r} is reserved: choose another name")
         elif lower.count(name.lower()) > 1:
-            problems.append(f"another column is called {name!r}, or so but for its case")
+            problems.append(f"another column is called {name!r}, ignoring case")
     return problems
 
 
 def key_column_problems(names: Iterable[str]) -> list[str]:
-    """Return a problem for each column whose values may not be changed."""
+    """Return a problem for each column whose values must not be changed."""
     return [
-        f"column {name!r} tells rows apart, and is made of nothing that can be read: leave it as it is, or drop it"
+        f"column {name!r} identifies rows and contains no readable value: leave it unchanged, or drop it"
         for name in names
         if name == RECORD_KEY
     ]

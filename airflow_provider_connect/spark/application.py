@@ -1,4 +1,4 @@
-"""The Spark application of a job: started while the driver imports, asked for tasks, left without a word."""
+"""The job's Spark application: starts while the driver imports, runs tasks, ends without log noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def start_context() -> Any:
-    """Start the Spark context while this thread imports; return a function that waits for it."""
+    """Start the Spark context in a background thread. Returns a function that waits for it."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
     # Arrow's own pool gives little back: a poll that needs 20 MB at a time would hold 40 MB more, and be no faster.
@@ -31,7 +31,10 @@ def start_context() -> Any:
 def run_tasks(
     spark_context: SparkContext, tasks: list[Any], run_partition: Callable[[Iterable[Any]], Iterable[Any]]
 ) -> list[Any]:
-    """Run one Spark task for each item. Tasks return their errors as data: one raised here is Spark's own."""
+    """Run one Spark task for each item. Tasks return their errors as data, so an exception here is Spark's own.
+
+    :raises RetriableError: Spark lost a task.
+    """
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
     if not tasks:
@@ -45,7 +48,7 @@ def run_tasks(
 
 
 def silence_shutdown_log(spark_context: SparkContext) -> None:
-    """Keep the JVM's shutdown out of the log: all is done, and Spark's complaints then help nobody."""
+    """Keep the JVM's shutdown messages out of the log."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
     try:

@@ -1,4 +1,4 @@
-"""Attempts in the stage: what earlier tries of the same intent left there, and signs of life of those that wait."""
+"""Attempts in the stage: files of earlier tries of the same intent, and signs of life of waiting attempts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,7 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class EarlierAttempts:
-    """Reads what earlier tries left.
-
-    :param attempt: name of the job's own attempt, which begins with its intent's.
-    :param digest: makes the fingerprint, once it is needed.
-    """
+    """Reads the staged files of earlier tries of the same intent."""
 
     root: Folder
     own_attempt: str
@@ -37,7 +33,7 @@ class EarlierAttempts:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of all that decides what the stage has of a day: what other options led to is left alone."""
+        """Digest of all options that decide the staged files of a day. Files with another fingerprint are ignored."""
         return self.make_fingerprint()
 
     def attempts_with(self, file_name: str) -> list[str]:
@@ -45,21 +41,24 @@ class EarlierAttempts:
         return [attempt for attempt, file in self._files if file == file_name]
 
     def manifests(self, day: Day) -> Iterator[Manifest]:
-        """Yield a day's manifests of the same fingerprint, newest first."""
+        """Yield a day's manifests with the same fingerprint, newest first."""
         for attempt in self.attempts_with(MANIFEST_NAME):
             if attempt.endswith(f"-{day.date:%Y%m%d}"):
-                manifest = self._manifest(day, attempt)
+                manifest = self._read_manifest(day, attempt)
                 if manifest is not None and manifest.fingerprint == self.fingerprint:
                     yield manifest
 
-    def reusable_manifest(self, day: Day, seen: SeenPublish) -> Manifest | None:
-        """Return the newest manifest of a try that has seen the same publish, and whose files are all there."""
+    def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
+        """Return the newest manifest that follows the same publish and has all its files, or None if there is none."""
         manifests = self.manifests(day)
-        return next((each for each in manifests if each.seen == seen and self._is_whole(each)), None)
+        return next(
+            (manifest for manifest in manifests if manifest.seen == seen_publish and self._has_all_files(manifest)),
+            None,
+        )
 
     @cached_property
     def _files(self) -> list[tuple[str, str]]:
-        """Attempts and the names of their files, newest first. Listed once a job, since dead tries finish nothing."""
+        """Attempts and their file names, newest first. Listed once a job, since dead tries write no more files."""
         intent = self.own_attempt.split("-")[0]
         files = [
             (entry.modified, folder.rpartition("/")[2], name)
@@ -69,8 +68,8 @@ class EarlierAttempts:
         ]
         return [(attempt, name) for _, attempt, name in sorted(files, reverse=True) if attempt.startswith(f"{intent}-")]
 
-    def _manifest(self, day: Day, attempt: str) -> Manifest | None:
-        """Read a manifest; None if a sweep has just deleted it, or it is not one of this version."""
+    def _read_manifest(self, day: Day, attempt: str) -> Manifest | None:
+        """Read a manifest. Returns None if a sweep just deleted it, or another version wrote it."""
         name = manifest_file(attempt)
         try:
             return Manifest.read(self.root.read(name), day, attempt)
@@ -82,18 +81,18 @@ class EarlierAttempts:
             )
             return None
 
-    def _is_whole(self, manifest: Manifest) -> bool:
+    def _has_all_files(self, manifest: Manifest) -> bool:
         files = (*manifest.polled.files, *manifest.polled.rejects)
         entries = self.root.entries([file.path for file in files])
         return all(file.path in entries and entries[file.path].size_bytes == file.size_bytes for file in files)
 
 
 SIGN_INTERVAL_SECONDS = 60.0
-"""Between two signs of one attempt. A sweep takes nothing for dead that was silent for less than ten minutes."""
+"""Time between two signs of life. A sweep treats an attempt as dead after ten minutes without one."""
 
 
 class KeepAlive:
-    """Gives signs of life for attempts that are polled and not being published yet, while its block runs."""
+    """Writes signs of life for polled attempts that wait for their publish, while its block runs."""
 
     def __init__(self, root: Folder) -> None:
         self._root = root
@@ -111,17 +110,17 @@ class KeepAlive:
         self._thread.join()
 
     def add(self, attempts: Iterable[str]) -> None:
-        """Let attempts wait, also those that wait already."""
+        """Add attempts. Attempts that already wait may be added again."""
         with self._lock:
             self._attempts.update(attempts)
 
     def add_with_sign(self, attempt: str) -> None:
-        """Let an attempt wait, and give its first sign before this returns."""
+        """Add an attempt, and write its first sign before this returns."""
         self.add([attempt])
-        self._tell(attempt)
+        self._write_sign(attempt)
 
     def remove(self, attempt: str) -> None:
-        """Let an attempt wait no longer: no sign of it is written after this returns, so its folder can be deleted."""
+        """Remove an attempt. No sign is written after this returns, so its folder can be deleted."""
         with self._lock:
             self._attempts.discard(attempt)
 
@@ -130,9 +129,9 @@ class KeepAlive:
             with self._lock:
                 attempts = sorted(self._attempts)
             for attempt in attempts:
-                self._tell(attempt)
+                self._write_sign(attempt)
 
-    def _tell(self, attempt: str) -> None:
+    def _write_sign(self, attempt: str) -> None:
         with self._lock:
             if attempt not in self._attempts:
                 return

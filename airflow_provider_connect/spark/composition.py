@@ -1,4 +1,4 @@
-"""The composition root: opens the two ends of a job, puts the steps of its days together, and moves the days."""
+"""The composition root: opens source and sink of a job, assembles the steps, and runs all days."""
 
 from __future__ import annotations
 
@@ -45,10 +45,9 @@ from airflow_provider_connect.window import group_days
 def run_job(
     job: JobConfig, connections: Connections, started: float, budget: RequestBudget, wait_for_context: Callable[[], Any]
 ) -> JobReport:
-    """Move the days of a job; return the report.
+    """Move the days of a job from source to sink, and return the report.
 
-    :param started: when the driver began, on the monotonic clock.
-    :param starting: waits for the Spark context.
+    :param started: start of the driver, in seconds of the monotonic clock.
     """
     source: Source = registry.source_class(job.source_name).from_options(job.source)
     sink: Sink = registry.sink_class(job.sink_name).from_options(job.sink)
@@ -61,56 +60,59 @@ def run_job(
         closing_quietly(sink.open(key, connections), log_line) as publisher,
     ):
         intake = Intake(source, connection, poller, poller.schema(), shaping)
-        shaping.bind(intake.source_schema)  # a key that is missing is told before anything is asked for
+        shaping.bind(intake.source_schema)  # raises for a missing key before any request
         transformation, sql_seconds = transforming.start_transformation(job, intake.staged_schema, wait_for_context)
         result = intake.staged_schema if transformation is None else transformation.schema
         if problems := publisher.preflight(result, job.all_days, source.kind):
             raise ConfigError("; ".join(problems) + transforming.result_hint(result, intake.staged_schema))
-        own = sink.stage_root(connections)
-        outlet = Outlet(sink, publisher, key, result, open_stage(own, job), keeps_stage=own is not None)
+        sink_stage = sink.stage_root(connections)
+        outlet = Outlet(sink, publisher, key, result, open_stage(sink_stage, job), keeps_stage=sink_stage is not None)
         guard = DefinitionGuard.of(job, intake, outlet)
-        sc = wait_for_context()
+        spark_context = wait_for_context()
         seconds = {"start": time.monotonic() - started} | ({"sql_session": sql_seconds} if transformation else {})
-        counts = DayCounter(source, poller, job.rules, budget.count_budget)
-        # With a transform the ledger knows how many rows were made, which tells nothing of a poll.
-        rows = None if transformation else RowEstimate(publisher.ledger, source.kind, counts.planned_count)
-        polled = polled_root(outlet.root) if transformation else outlet.root
-        with ProgressLog(polled, job.progress_seconds, len(job.all_days), rows) as progress:
+        counter = DayCounter(source, poller, job.rules, budget.count_budget)
+        # With a transform the ledger counts result rows, which do not estimate a poll.
+        row_estimate = None if transformation else RowEstimate(publisher.ledger, source.kind, counter.planned_count)
+        polled_stage = polled_root(outlet.root) if transformation else outlet.root
+        with ProgressLog(polled_stage, job.progress_seconds, len(job.all_days), row_estimate) as progress:
             context = JobContext(job, intake, outlet, progress, is_transformed=transformation is not None)
-            width, executors = _executors(context, connections, sc, budget.max_days)
-            freezer = make_stager(context, executors, budget, counts)
-            days = DayRunner(
+            width, executors = _make_executors(context, connections, spark_context, budget.max_days)
+            stager = make_stager(context, executors, budget, counter)
+            runner = DayRunner(
                 context,
-                transforming.stager_for(transformation, freezer, context),
-                DayChecker(context, counts),
+                transforming.stager_for(transformation, stager, context),
+                DayChecker(context, counter),
                 DayPublisher(context, executors.put_shares),
                 watchdog.is_task_alive,
                 guard,
             )
-            deadlines = freezer.planner.splitter
-            reports = run_all_days(days, _grouping(context, deadlines, budget), width)
+            splitter = stager.planner.splitter
+            reports = run_all_days(runner, _make_grouping(context, splitter, budget), width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
         swept_files = sweep(outlet)
-    application.silence_shutdown_log(sc)
+    application.silence_shutdown_log(spark_context)
     fields = {"warnings": tuple(guard.warnings), "seconds": seconds, "swept_files": swept_files}
-    return _report(context, reports, deadlines, **fields)
+    return _make_report(context, reports, splitter, **fields)
 
 
 def make_stager(
     context: JobContext, executors: Executors, budget: RequestBudget, counter: DayCounter | None
 ) -> PolledStager:
-    """Put the steps together that bring days into the stage as they were polled."""
-    leftovers = EarlierAttempts(context.polled_root, context.job.attempt, functools.partial(fingerprint_of, context))
-    resuming = PlanResumer(context.intake.poller, leftovers)
-    planner = DayPlanner(DaySplitter(context.intake, leftovers), resuming, counter)
-    return PolledStager(context.intake, leftovers, planner, PlanPoller(context, executors, budget, resuming))
+    """Assemble the steps that poll days into the stage."""
+    earlier_attempts = EarlierAttempts(
+        context.polled_root, context.job.attempt, functools.partial(fingerprint_of, context)
+    )
+    resumer = PlanResumer(context.intake.poller, earlier_attempts)
+    planner = DayPlanner(DaySplitter(context.intake, earlier_attempts), resumer, counter)
+    return PolledStager(context.intake, earlier_attempts, planner, PlanPoller(context, executors, budget, resumer))
 
 
-def _executors(context: JobContext, connections: Connections, sc: Any, most: int) -> tuple[int, Executors]:
-    """Return how many days are under way at a time, and what runs on the executors."""
+def _make_executors(
+    context: JobContext, connections: Connections, spark_context: Any, max_days: int
+) -> tuple[int, Executors]:
     job, intake, outlet = context.job, context.intake, context.outlet
     parallel_days = 1 if intake.source.kind == "increment" else intake.source.parallel_days
-    width = min(parallel_days, sc.defaultParallelism, most)
+    width = min(parallel_days, spark_context.defaultParallelism, max_days)
     plans = max(1, min(width, len(group_days(job.all_days, days_per_plan(intake.poller)))))
 
     def put_shares(token: Any, shares: list[Any]) -> list[Any]:
@@ -123,17 +125,17 @@ def _executors(context: JobContext, connections: Connections, sc: Any, most: int
             stage=outlet.root.url,
             connections=connections,
         )
-        return put.collect_receipts(application.run_tasks(sc, shares, run_put))
+        return put.collect_receipts(application.run_tasks(spark_context, shares, run_put))
 
     return width, Executors(
-        poll_partitions=_poll_parts(sc, intake),
+        poll_partitions=_poll_function(spark_context, intake),
         put_shares=put_shares if isinstance(outlet.publisher, StagesByExecutors) else None,
-        concurrent_parts=max(1, most // plans),
+        concurrent_parts=max(1, max_days // plans),
         concurrent_plans=plans,
     )
 
 
-def _poll_parts(sc: Any, intake: Intake) -> Callable[[list[str]], list[str]]:
+def _poll_function(spark_context: Any, intake: Intake) -> Callable[[list[str]], list[str]]:
     if isinstance(intake.poller, ReadBySpark):
         from airflow_provider_connect.spark.capabilities.frame_polling import make_frame_poller  # noqa: PLC0415  # slow, and few sources need it
 
@@ -141,37 +143,36 @@ def _poll_parts(sc: Any, intake: Intake) -> Callable[[list[str]], list[str]]:
     run_poll = functools.partial(
         poll.run_poll_tasks, schema=intake.source_schema, connection=intake.connection, shaping=intake.shaping
     )
-    return lambda tasks: application.run_tasks(sc, tasks, run_poll)
+    return lambda tasks: application.run_tasks(spark_context, tasks, run_poll)
 
 
-def _sql_session(sc: Any) -> Any:
+def _sql_session(spark_context: Any) -> Any:
     from airflow_provider_connect.spark.capabilities.frame_polling import sql_session  # noqa: PLC0415  # slow, and few sources need it
 
-    return sql_session(sc)
+    return sql_session(spark_context)
 
 
-def _grouping(context: JobContext, deadlines: DaySplitter, dealer: RequestBudget) -> DayGrouping:
-    """Reserve the requests that the days cost, and return what decides which days one plan takes."""
+def _make_grouping(context: JobContext, splitter: DaySplitter, budget: RequestBudget) -> DayGrouping:
     job, intake = context.job, context.intake
-    alone = deadlines.dates_to_poll_alone if days_per_plan(intake.poller) > 1 else ()
+    dates_alone = splitter.dates_to_poll_alone if days_per_plan(intake.poller) > 1 else ()
     if job.allowance is not None and job.count_allowance is None:
         counting = intake.source.capability(capabilities.Counts) or capabilities.Counts()
-        dealer.count_budget.is_reserved = counting.count_quota(intake.connection) is None
-    requests = requests_for(intake.source, job.all_days, alone)
-    dealer.expect(requests, max_requests_each=intake.source.retry_budget_requests)
-    return DayGrouping(intake.poller, job.all_days, context.outlet.publisher.ledger, alone)
+        budget.count_budget.is_reserved = counting.count_quota(intake.connection) is None
+    requests = requests_for(intake.source, job.all_days, dates_alone)
+    budget.expect(requests, max_requests_each=intake.source.retry_budget_requests)
+    return DayGrouping(intake.poller, job.all_days, context.outlet.publisher.ledger, dates_alone)
 
 
-def _report(context: JobContext, days: list[DayReport], deadlines: DaySplitter, **fields: Any) -> JobReport:
+def _make_report(context: JobContext, days: list[DayReport], splitter: DaySplitter, **fields: Any) -> JobReport:
     intake, chain = context.intake, context.intake.shaping.chain
     fields["columns"] = types_by_column(intake.source_schema)
     fields["result_columns"] = types_by_column(context.outlet.published_schema) if context.is_transformed else None
     if chain and (staged := types_by_column(intake.staged_schema)):
         fields |= {"staged_columns": staged, "made_of": chain.column_origins(intake.source_schema)}
     report = JobReport.from_days(context.job.attempt, days, **fields)
-    waits = report.failure is not None and report.failure.type == QuotaError.__name__
+    waits_for_quota = report.failure is not None and report.failure.type == QuotaError.__name__
     return (
-        report.model_copy(update={"to_count": deadlines.dates_to_split, "alone": deadlines.dates_to_poll_alone})
-        if waits
+        report.model_copy(update={"to_count": splitter.dates_to_split, "alone": splitter.dates_to_poll_alone})
+        if waits_for_quota
         else report
     )

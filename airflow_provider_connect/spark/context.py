@@ -1,7 +1,4 @@
-"""The frozen context of a job: its two ends, opened, where its stage lies, and what its steps share.
-
-By its digests a try knows what an earlier one has left, and an answer the published one.
-"""
+"""The immutable context of a job: its opened source and sink, its stage, and digests that identify staged answers."""
 
 from __future__ import annotations
 
@@ -36,9 +33,8 @@ PutShares = Callable[[Any, list[tuple[StagedFile, ...]]], list[Any]]
 
 @dataclass(frozen=True)
 class Intake:
-    """The end where rows come from.
+    """The opened source of a job.
 
-    :param read: schema of the source's rows.
     :param shaping: changes rows between poll and stage.
     """
 
@@ -50,17 +46,15 @@ class Intake:
 
     @cached_property
     def staged_schema(self) -> pa.Schema:
-        """Schema of polled rows as they are staged."""
+        """Schema of polled rows as they are staged, after all shapes."""
         return self.shaping.chain.result_schema(self.source_schema)
 
 
 @dataclass(frozen=True)
 class Outlet:
-    """The end where rows go.
+    """The opened sink of a job.
 
-    :param schema: schema of published rows.
-    :param root: root of the stage.
-    :param keeps_stage: whether published files stay in place, because the stage belongs to the sink.
+    :param keeps_stage: true if published files stay in place, because the stage belongs to the sink.
     """
 
     sink: Sink
@@ -73,7 +67,7 @@ class Outlet:
 
 @dataclass(frozen=True)
 class JobContext:
-    """A job, its ends, and whether a transform stands between them."""
+    """A job with its opened source and sink."""
 
     job: JobConfig
     intake: Intake
@@ -83,16 +77,16 @@ class JobContext:
 
     @cached_property
     def polled_root(self) -> Folder:
-        """Stage of polled days: the sink's own, unless their rows are transformed."""
+        """Stage of polled days: the sink's stage, or a separate folder if a transform follows."""
         return polled_root(self.outlet.root) if self.is_transformed else self.outlet.root
 
     @property
     def has_soft_deletes(self) -> bool:
-        """Whether published rows have the columns of soft deletes."""
+        """True if published rows have the columns of soft deletes."""
         return stages_marks(self.outlet.sink, self.intake.source.kind)
 
     def staging_options(self, erase_list: EraseList) -> dict[str, Any]:
-        """Return how polled rows are staged: of a transform's input in one table, without marks."""
+        """Return options for staging polled rows. Input of a transform is one table without soft deletes."""
         if self.is_transformed:
             return {
                 "erased": erase_list.for_columns(self.intake.staged_schema.names)
@@ -102,12 +96,10 @@ class JobContext:
 
 @dataclass(frozen=True)
 class Executors:
-    """What runs on the executors, and how much of it at a time.
+    """Functions that run on the executors, and their concurrency.
 
-    :param poll_parts: runs :func:`.poll.run_poll_tasks` over tasks.
-    :param put_shares: runs the sink's ``put`` over shares of a day; None if the sink has no ``put``.
-    :param parts_at_once: how many partitions of a plan may be polled at the same time.
-    :param plans_at_once: how many plans are under way at the same time; None if unknown.
+    :param poll_partitions: runs :func:`.poll.run_poll_tasks` for tasks.
+    :param put_shares: runs the sink's ``put`` over shares of a day, or None if the sink has no ``put``.
     """
 
     poll_partitions: PollPartitions
@@ -117,27 +109,27 @@ class Executors:
 
 
 def fingerprint_of(context: JobContext) -> str:
-    """Digest of all that decides what a poll yields and where it goes: options, shapes, place, columns, target.
+    """Return the digest of everything that decides a poll's rows and their target: options, shapes, address, columns.
 
     Takes 50 ms for each key of a mask.
     """
     job, intake, sink = context.job, context.intake, context.outlet.sink
-    place = intake.connection.model_dump(include={"conn_id", "host", "port", "path"})
-    place |= {name: intake.connection.extra.get(name) for name in intake.source.connection_fields}
+    address = intake.connection.model_dump(include={"conn_id", "host", "port", "path"})
+    address |= {name: intake.connection.extra.get(name) for name in intake.source.connection_fields}
     # Sinks with different ledgers may share one stage.
     target = [job.sink_name, sink.target, context.has_soft_deletes]
     options = job.model_dump(include={"source_name", "source", "shape", "rejects_keep"})
     keys = intake.shaping.digests(sink.target)  # an id has another hash under another key
-    parts = [__version__, options, place, target, intake.staged_schema.serialize().to_pybytes().hex(), keys]
+    parts = [__version__, options, address, target, intake.staged_schema.serialize().to_pybytes().hex(), keys]
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
-    """Return the digest of an answer and of all that decides what becomes of it; None if its rows have none.
+    """Return the digest of an answer and of its processing, or None if its rows have no digest.
 
-    The sink's options count, unlike in the fingerprint: with others the same rows go into another table or format.
-    So does this package's version: a later one may write them otherwise.
+    Unlike the fingerprint, the digest includes the sink's options: with other options, the same rows go to another
+    table or format. The digest includes this package's version, since a later version may write rows differently.
     """
     contents = manifest.polled.contents
     if contents is None:
@@ -147,31 +139,30 @@ def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
 
 
 def open_stage(sink_stage: str | None, job: JobConfig) -> Folder:
-    """Return where days are staged.
+    """Return the folder in which days are staged.
 
-    :param own: the sink's own stage, if it has one.
-    :raises ConfigError: there is no staging option, or it names a place in a Delta table.
+    :raises ConfigError: the staging option is missing, or names a folder in a Delta table.
     """
     if sink_stage is not None:
         return Folder(sink_stage)
     if job.staging is None:
-        raise ConfigError(f"sink {job.sink_name!r} needs a place for the stage: give the operator staging=")
+        raise ConfigError(f"sink {job.sink_name!r} needs a URL for the stage. Set staging= on the operator")
     root = Folder(job.staging)
-    if (table := _table_around(root.url)) is not None:
+    if (table := _surrounding_table(root.url)) is not None:
         raise ConfigError(
-            f"staging={job.staging!r} lies in the Delta table {table}, whose files a sweep of the stage would delete, "
-            "and whose vacuum would delete the stage: name another place"
+            f"staging={job.staging!r} lies in the Delta table {table}. A sweep of the stage would delete the "
+            "table's files, and a vacuum would delete the stage. Choose another URL"
         )
     return root
 
 
-def _table_around(url: str) -> str | None:
-    """Return the Delta table, or the root of several, that a folder is or lies in, at any depth; None if none."""
-    scheme, separator, named = url.rpartition("://")
-    places = [named.split("/"), *([] if scheme else [os.path.realpath(named).split("/")])]  # a link may lead into one
-    above = ["/".join(place[:depth]) for place in places for depth in range(len(place), 0, -1)]
-    for path in dict.fromkeys(filter(None, above)):
-        folder = Folder(f"{scheme}{separator}{path}")
+def _surrounding_table(url: str) -> str | None:
+    """Return the Delta table, or the root of several, that contains a folder at any depth, or None if there is none."""
+    scheme, separator, path = url.rpartition("://")
+    places = [path.split("/"), *([] if scheme else [os.path.realpath(path).split("/")])]  # a link may lead into one
+    ancestors = ["/".join(parts[:depth]) for parts in places for depth in range(len(parts), 0, -1)]
+    for ancestor in dict.fromkeys(filter(None, ancestors)):
+        folder = Folder(f"{scheme}{separator}{ancestor}")
         try:
             if folder.exists("_delta_log") or folder.exists(f"{HEAD_FOLDER}/_delta_log"):
                 return folder.url

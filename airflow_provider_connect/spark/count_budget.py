@@ -12,11 +12,11 @@ from airflow_provider_connect.polling.tally import Tally
 
 
 class CountBudget:
-    """The requests that a job may send for counts. Without an allowance they are not limited.
+    """Budget of requests for the vendor's counts. Unlimited without an allowance.
 
-    :ivar sent: when requests were sent.
-    :ivar said: what the vendor said when it refused one, for want of room in its hour.
-    :ivar is_reserved: false where the vendor limits counts, and the task has reserved none: only some days need them.
+    :ivar sent_at: times of sent requests, in seconds since 1970.
+    :ivar quota_refusal: the vendor's figures when it refused a request because of its hourly quota.
+    :ivar is_reserved: false if the vendor limits counts and the task has reserved none, since few days need them.
     """
 
     def __init__(self, allowance: Allowance | None = None) -> None:
@@ -26,33 +26,33 @@ class CountBudget:
         self.is_reserved = True
 
     def require(self, requests: int) -> None:
-        """Make sure that so many may be sent.
+        """Check that this many requests may be sent.
 
         :raises QuotaError: they may not.
         """
         if not self.is_reserved:
-            raise QuotaError("no requests are reserved for the vendor's counts, and a day takes some")
+            raise QuotaError("no requests are reserved for the vendor's counts, but a day needs some")
         if self._allowance is None:
             return
-        left = self._allowance.requests - len(self.sent_at)
-        if requests > left:
+        requests_left = self._allowance.requests - len(self.sent_at)
+        if requests > requests_left:
             raise QuotaError(
-                f"the job may send {left} more of its {self._allowance.requests} requests for the vendor's counts, and "
-                f"a day takes up to {requests}"
+                f"the job may send {requests_left} more of its {self._allowance.requests} requests for the vendor's "
+                f"counts, but a day may need {requests}"
             )
         if time.time() >= self._allowance.until:
-            raise QuotaError("the reservation of the job's requests for the vendor's counts has lapsed")
+            raise QuotaError("the reservation of the job's requests for the vendor's counts has expired")
 
     def tally(self) -> Tally:
-        """Return a tally for one count, which keeps to the pace."""
-        return _Paced(self._allowance.per_second if self._allowance else None)
+        """Return a tally for one count that limits the request rate."""
+        return _PacedTally(self._allowance.per_second if self._allowance else None)
 
     def report_fields(self) -> dict[str, Any]:
-        """Return what the job's report says of these requests."""
+        """Return the report's fields about these requests."""
         return {"counted": tuple(self.sent_at), "count_said": self.quota_refusal}
 
 
-class _Paced(Tally):
+class _PacedTally(Tally):
     def __init__(self, per_second: int | None) -> None:
         super().__init__()
         self._pause = 1 / per_second if per_second else 0.0

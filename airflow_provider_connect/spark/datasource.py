@@ -14,26 +14,26 @@
     )
 
 ========== ==============================================================================================
-config     the source's options as JSON; ``{}``, the default, for none
-days       ``2026-10-05``, or ``2026-10-05..2026-10-06``, both ends included; required
-connection where to find the connection, see below; default: ``AIRFLOW_CONN_<CONN_ID>``
+config     the source's options as JSON; default: ``{}``
+days       ``2026-10-05``, or ``2026-10-05..2026-10-06`` with both ends included; required
+connection reference to the connection, see below; default: ``AIRFLOW_CONN_<CONN_ID>``
 ========== ==============================================================================================
 
-A connection is found by a reference, which holds no secret. It is one of
+A reference contains no secret. It is one of
 
-* the name of an environment variable that holds a connection in Airflow's JSON form
-  (https://airflow.apache.org/docs/apache-airflow/stable/howto/connection.html, 2026-11); the default is Airflow's own
-  name. Set it before Spark starts: a child process of the JVM plans sources, and has the JVM's environment;
-* the absolute path of a file with the same JSON that nobody else may read (mode 0600).
+* the name of an environment variable with a connection in Airflow's JSON form
+  (https://airflow.apache.org/docs/apache-airflow/stable/howto/connection.html, 2026-11). The default is Airflow's
+  name. Set the variable before Spark starts: a child process of the JVM plans sources, with the JVM's environment.
+* the absolute path of a file with the same JSON, readable by its owner only (mode 0600).
 
-It is resolved on the driver. Executors get the connection inside a pickled task, which Spark never prints.
+The driver resolves the reference. Executors get the connection inside a pickled task, which Spark never prints.
 
-Columns are the source's own and ``day`` (DATE). Nothing is staged or remembered: every action polls anew, Spark retries
-failed tasks, and rejects that ``errors_tolerance`` allows are counted in the executor's log only. On a cluster, install
-this package or send it with ``spark.sparkContext.addPyFile``.
+Columns are the source's, and ``day`` (DATE). Nothing is staged: every action polls again, and Spark retries failed
+tasks. Rejects within ``errors_tolerance`` are counted only in the executor's log. On a cluster, install this package
+or send it with ``spark.sparkContext.addPyFile``.
 
-Spark lower-cases option names, turns values into text and may show them: so options are one JSON text without secrets.
-Errors lose their type on the way to the notebook; the text names their class.
+Spark lower-cases option names, turns values into text and may show them, so options are one JSON text without secrets.
+Errors lose their type on the way to the notebook. Their text names the class.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _OPTIONS = {"config", "days", "connection"}
 
 
 def register(spark: SparkSession) -> list[str]:
-    """Make every source known to this session, and return their names."""
+    """Register every source in this session. Returns their names."""
     names = registry.names("sources")
     for name in names:
         spark.dataSource.register(type(f"{name.title()}Data", (SourceData,), {"connector": name}))
@@ -81,9 +81,9 @@ def register(spark: SparkSession) -> list[str]:
 
 
 class SourceData(spark_api.DataSource):
-    """One source as Spark sees it.
+    """A source as Spark's ``DataSource``.
 
-    :raises ConfigError: if an option is unknown, missing or wrong.
+    :raises ConfigError: an option is unknown, missing or wrong.
     """
 
     connector: ClassVar[str]
@@ -92,37 +92,38 @@ class SourceData(spark_api.DataSource):
         super().__init__(options)
         if unknown := sorted(set(options) - _OPTIONS):
             raise ConfigError(
-                f"{self.connector}: unknown option {', '.join(unknown)}; known: {', '.join(sorted(_OPTIONS))}; "
-                "the source's own options go into 'config', as JSON"
+                f"{self.connector}: unknown option {', '.join(unknown)}. Known options: {', '.join(sorted(_OPTIONS))}. "
+                "Put the source's options into 'config', as JSON"
             )
         if "days" not in options:
             raise ConfigError(f"{self.connector}: option 'days' is required, such as '2026-10-05..2026-10-06'")
-        self._source: Source = registry.source_class(self.connector).from_options(_config(options.get("config", "{}")))
+        self._source: Source = registry.source_class(self.connector).from_options(
+            _parse_config(options.get("config", "{}"))
+        )
         self._days = parse_days(options["days"], self._source.timezone)
 
     @classmethod
     def name(cls) -> str:
-        """Return the name that ``spark.read.format`` takes: the connector's."""
+        """Return the connector's name, for ``spark.read.format``."""
         return cls.connector
 
     def schema(self) -> StructType:
         """Return the source's columns and ``day``.
 
-        :raises ConfigError: if there is no such connection, or it does not fit the options.
+        :raises ConfigError: the connection is missing or does not fit the options.
         """
-        with _opened(self._source, self._connection()) as poller:
+        with _open(self._source, self._connection()) as poller:
             columns = [field for field in poller.schema() if field.name != "day"]
         return from_arrow_schema(pa.schema([*columns, pa.field("day", pa.date32(), nullable=False)]))
 
     def reader(self, schema: StructType) -> SourceReader:
         """Return the reader.
 
-        :raises ConfigError: as :meth:`schema` does.
+        :raises ConfigError: as :meth:`schema`.
         """
         return SourceReader(self._source, self._days, self._connection(), schema)
 
     def _connection(self) -> Connection:
-        """Return the connection, resolved on the driver."""
         connection = resolve_connection(self.options.get("connection"), self._source.conn_id)
         if problems := self._source.check(connection):
             raise ConfigError("; ".join(problems))
@@ -139,31 +140,31 @@ class SourceReader(spark_api.DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[spark_api.InputPartition]:
-        """Return the partitions that the source plans for the days, oldest first. Driver.
+        """Return the planned partitions of the days, oldest first. Driver.
 
-        :raises ConnectError: as :meth:`read` does.
+        :raises ConnectError: as :meth:`read`.
         """
-        with _opened(self._source, self._connection, PollContext(is_closed_before_polls=True)) as poller:
-            together = 1
+        with _open(self._source, self._connection, PollContext(is_closed_before_polls=True)) as poller:
+            days_per_plan = 1
             if isinstance(poller, SeveralDaysARequest):
-                together = poller.days_together(self._days, lambda: ()).days  # no day's size is known here
+                days_per_plan = poller.days_together(self._days, lambda: ()).days  # no day's size is known here
             return [
                 spark_api.InputPartition(part.model_dump_json())
-                for group in group_days(self._days, together)
+                for group in group_days(self._days, days_per_plan)
                 for part in plan_days(poller, group)
             ]
 
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition. Executor.
 
-        :raises ConnectError: what the source raised; of an error that is not ours, only its type and place are told.
+        :raises ConnectError: the source's error. Of a foreign error, the text has only type and location.
         """
         part = InputPartition.model_validate_json(partition.value)
         target = to_arrow_schema(self._schema, timezone="UTC")
         tally = Tally(part.days)
-        with _opened(self._source, self._connection) as poller:
+        with _open(self._source, self._connection) as poller:
             for day, batch in poll_rows(poller, part, tally):
-                yield _with_day(batch, day, target)
+                yield _add_day_column(batch, day, target)
         for day in part.days:
             rows, dropped = tally.for_day(day).rows, sorted(tally.for_day(day).counts.items())
             counts = ", ".join(f"{name} {count:,}" for name, count in dropped)
@@ -171,8 +172,8 @@ class SourceReader(spark_api.DataSourceReader):
 
 
 @contextmanager
-def _opened(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
-    """Open a source. Its errors leave the block as ours, and that it cannot be closed fails nothing."""
+def _open(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
+    """Open a source. Errors leave the block as this package's errors. A failing close does not fail the block."""
     try:
         with closing_quietly(source.open(connection, context), log_line) as poller:
             yield poller
@@ -180,27 +181,26 @@ def _opened(source: Source, connection: Connection, context: PollContext = ALONE
         raise Failure.from_error(error).error() from None
 
 
-def _config(text: str) -> dict[str, object]:
+def _parse_config(text: str) -> dict[str, object]:
     try:
         config = json.loads(text)
     except ValueError:
         config = None
     if not isinstance(config, dict):
-        raise ConfigError("option 'config' is not a JSON object: give it the source's options, {} for none")
+        raise ConfigError("option 'config' is not a JSON object. Set it to the source's options, or to {} for none")
     return config
 
 
-def _with_day(batch: pa.RecordBatch, day: Day, target: pa.Schema) -> pa.RecordBatch:
-    """Return a batch with the columns and types of ``target``, ``day`` among them."""
+def _add_day_column(batch: pa.RecordBatch, day: Day, target: pa.Schema) -> pa.RecordBatch:
     columns = {name: batch.column(name) for name in batch.schema.names}
     columns["day"] = pa.repeat(pa.scalar(day.date, pa.date32()), batch.num_rows)
     if missing := [name for name in target.names if name not in columns]:
-        raise ConfigError(f"the source has no column {', '.join(missing)}: drop or correct .schema()")
+        raise ConfigError(f"the source has no column {', '.join(missing)}. Remove or correct .schema()")
     return pa.record_batch([columns[field.name].cast(field.type) for field in target], schema=target)
 
 
 _REFERENCE = re.compile(r"/.+|[A-Za-z_][A-Za-z0-9_]*")
-_OWN_NAMES = {"schema": "path"}
+_FIELD_NAMES = {"schema": "path"}
 _UNUSED = {"description", "conn_id"}
 
 
@@ -208,57 +208,59 @@ def resolve_connection(reference: str | None, conn_id: str) -> Connection:
     """Return the connection that a reference names.
 
     :param reference: None for ``AIRFLOW_CONN_<CONN_ID>``.
-    :raises ConfigError: if there is nothing, others can read the file, or it holds no connection.
+    :raises ConfigError: the variable or file is missing, others can read the file, or it holds no connection.
     """
-    place = reference or f"AIRFLOW_CONN_{conn_id.upper()}"
-    if not _REFERENCE.fullmatch(place):
+    location = reference or f"AIRFLOW_CONN_{conn_id.upper()}"
+    if not _REFERENCE.fullmatch(location):
         # Not printed: it may be the connection itself.
         raise ConfigError(
-            "option 'connection' is neither the name of an environment variable nor an absolute path: name the place "
-            "of the connection, not the connection itself"
+            "option 'connection' is neither the name of an environment variable nor an absolute path. Set it to a "
+            "variable's name or to a path, not to the connection itself"
         )
-    return _parse(_private_text(Path(place)) if place.startswith("/") else _variable(place), conn_id, place)
+    return _parse_connection(
+        _read_private_file(Path(location)) if location.startswith("/") else _read_variable(location), conn_id, location
+    )
 
 
-def _variable(name: str) -> str:
+def _read_variable(name: str) -> str:
     text = os.environ.get(name)
     if not text:
         raise ConfigError(
-            f"environment variable {name} is not set on Spark's driver: set it before Spark starts, or give "
-            "option 'connection' the absolute path of a private file"
+            f"environment variable {name} is not set on Spark's driver. Set it before Spark starts, or set "
+            "option 'connection' to the absolute path of a private file"
         )
     return text
 
 
-def _private_text(path: Path) -> str:
+def _read_private_file(path: Path) -> str:
     try:
         with path.open(encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise ConfigError(f"connection file {path} is open to other users: chmod 600 it")
+                raise ConfigError(f"connection file {path} is readable by other users. Run: chmod 600 {path}")
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"connection file {path} cannot be read ({type(error).__name__})") from None
 
 
-def _parse(text: str, conn_id: str, place: str) -> Connection:
-    fields = _json_object(text, place)
+def _parse_connection(text: str, conn_id: str, location: str) -> Connection:
+    fields = _parse_object(text, location)
     extra = fields.pop("extra", None) or {}
     if isinstance(extra, str):
-        extra = _json_object(extra, f"extra of {place}")
-    known = {_OWN_NAMES.get(name, name): value for name, value in fields.items() if name not in _UNUSED}
+        extra = _parse_object(extra, f"extra of {location}")
+    connection_fields = {_FIELD_NAMES.get(name, name): value for name, value in fields.items() if name not in _UNUSED}
     for name in ("host", "path", "login", "password"):
-        known[name] = known.get(name) or None
+        connection_fields[name] = connection_fields.get(name) or None
     try:
-        return Connection(**known, conn_id=conn_id, extra=extra)
+        return Connection(**connection_fields, conn_id=conn_id, extra=extra)
     except ValidationError as error:
-        raise ConfigError(f"{place}: {describe_problems(Connection, error)}") from None
+        raise ConfigError(f"{location}: {describe_problems(Connection, error)}") from None
 
 
-def _json_object(text: str, place: str) -> dict[str, Any]:
+def _parse_object(text: str, location: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        fields = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{place} holds no JSON object: write the connection as JSON, not as a URI")
-    return found
+        fields = None
+    if not isinstance(fields, dict):
+        raise ConfigError(f"{location} does not contain a JSON object. Write the connection as JSON, not as a URI")
+    return fields

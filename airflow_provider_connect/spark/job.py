@@ -1,7 +1,7 @@
-"""The driver: what spark-submit starts, with the path of a job file as its only argument.
+"""The driver's script. Its only argument is the path of a job file.
 
-Beside the job file lie the connections (deleted as soon as they are read) and the lock that tells whether the task is
-alive. The report is always written; its failure decides the exit code.
+The job file's folder also holds the connections (deleted once read) and the lock of the task. The driver always writes
+a report, whose failure decides the exit code.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ JOB_FILE, CONNECTIONS_FILE, LOCK_FILE = "job.json", "connections.json", "alive.l
 
 
 def main(argv: list[str]) -> int:
-    """Run the job in the file that ``argv`` names; return the exit code."""
+    """Run the job in the file ``argv[1]``. Returns the exit code."""
     started = time.monotonic()
-    job_file = _shipped(Path(argv[1]))
+    job_file = _find_file(Path(argv[1]))
     watchdog.start(job_file.with_name(LOCK_FILE))
     job = JobConfig.model_validate_json(job_file.read_text(encoding="utf-8"))
     job_file.unlink()
@@ -46,15 +46,14 @@ def main(argv: list[str]) -> int:
     try:
         _write(job.report, report)
     except BaseException:
-        _say_why(report)
+        _log_failure(report)
         raise
     if job.is_remote and not any(day.failure == report.failure for day in report.days):
-        _say_why(report)
+        _log_failure(report)
     return report.exit_code
 
 
-def _say_why(report: JobReport) -> None:
-    """Print why the job failed, where the task does not do so itself."""
+def _log_failure(report: JobReport) -> None:
     if report.failure is not None:
         log_line(f"{report.failure.type}: {report.failure.message}")
 
@@ -70,7 +69,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Reque
 def _connections(job: JobConfig, job_file: Path) -> Connections:
     """Read the connections, and delete their file.
 
-    :raises ConnectError: they are gone, or the task did not write them.
+    :raises ConnectError: they are missing, or the task did not write them.
     """
     if job.sealed_connections is not None:
         from airflow_provider_connect.submit import sealed  # noqa: PLC0415  # it needs pyarrow
@@ -81,14 +80,15 @@ def _connections(job: JobConfig, job_file: Path) -> Connections:
         return read_connections(file)
     except FileNotFoundError:
         raise RetriableError(
-            f"{file} is gone: somebody cleans the worker's temporary folder; the next try writes it again"
+            f"{file} is missing. A cleanup of the worker's temporary folder may have deleted it. "
+            "The next try writes it again"
         ) from None
     finally:
         file.unlink(missing_ok=True)
 
 
-def _shipped(path: Path) -> Path:
-    """Return where the file is: in cluster mode Spark puts shipped files into the working folder."""
+def _find_file(path: Path) -> Path:
+    """Return the file's path. In cluster mode Spark puts shipped files into the working folder."""
     return path if path.exists() else Path.cwd() / path.name
 
 

@@ -1,6 +1,6 @@
-"""The executor's half: one Python task polls a partition and freezes it, in Arrow batches, without the JVM.
+"""The executor's part of a poll: a Python task polls a partition and stages it in Arrow batches, without the JVM.
 
-The task returns errors as data: an exception would lose its type on the way through the JVM to the driver.
+Tasks return errors as data. Exceptions would lose their type on the way through the JVM.
 """
 
 from __future__ import annotations
@@ -44,23 +44,19 @@ from airflow_provider_connect.window import Day
 RETRY_PAUSES = doubling_pauses(1.0, 60.0)
 NO_SHAPES = Shaping()
 _PENDING_BYTES = 4 * GROUP_BYTES
-"""How much of several days' rows may wait in memory for their row groups."""
+"""Limit for rows of several days that wait in memory for their row groups."""
 
 
 class PollTask(BaseModel):
-    """What an executor needs to poll one partition: plain data, no secrets.
+    """A task to poll one partition: plain data without secrets.
 
-    :param attempts: the attempt's name for each of the partition's days, in order.
-    :param polled_before: for each of them, when the publish that this one follows was polled; empty if nobody knows.
-    :param requests: how many requests it may send, under a quota, and ``until`` when.
-    :param failed: how many earlier jobs sent for it in vain.
-    :param erased: whose rows are left out.
-    :param begins: when it may send the first, in seconds since 1970.
-    :param ends_late: whether a request that runs into its deadline ends the poll: the driver can ask for less in each.
-    :param tables: which table a row belongs to; None where they share one.
-    :param polls_at_once: how many partitions of the job may be polled at the same time.
-    :param soft_deletes: whether each staged row says that it is not deleted.
-    :param rejects_keep: what rejects keep of their records.
+    :param attempts: names of the attempt for each day of the partition, in order.
+    :param polled_before: for each day, when the previous publish was polled, or empty if unknown.
+    :param requests: how many requests the task may send under a quota, ``until`` this time.
+    :param failed: how many requests earlier jobs sent in vain for this partition.
+    :param begins: earliest time of the first request, in seconds since 1970.
+    :param ends_late: true if a request at its deadline ends the poll, because the driver can plan smaller requests.
+    :param tables: decides which table a row belongs to, or None for one table.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,12 +81,10 @@ class PollTask(BaseModel):
 
 
 class PollOutcome(BaseModel):
-    """The answer of a task: what it polled, or why it could not.
+    """Result of a task: the polled days, or the failure.
 
-    :param polled: by day; seconds and retries of the whole partition are counted for its first day, and its bytes are
-        shared out by the days' rows.
+    :param polled: by day. Seconds and retries of the partition belong to its first day. Bytes are shared by rows.
     :param retries: for each retry, its reason and the wait before it.
-    :param sent: when each request was sent, in seconds since 1970.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -104,18 +98,18 @@ class PollOutcome(BaseModel):
 def run_poll_tasks(
     tasks: Iterable[str], *, schema: pa.Schema, connection: Connection, shaping: Shaping = NO_SHAPES
 ) -> Iterator[str]:
-    """Poll partitions, for ``mapPartitions``: tasks come and outcomes go as JSON."""
+    """Poll partitions, for ``mapPartitions``. Tasks and outcomes are JSON."""
     for text in tasks:
         task = PollTask.model_validate_json(text)
         retries: list[str] = []
-        sent: list[float] = []
+        sent_at: list[float] = []
         try:
             _require_first_run(task)
-            polled = stage_partition(task, schema, connection, shaping=shaping, retry_notes=retries, sent_at=sent)
+            polled = stage_partition(task, schema, connection, shaping=shaping, retry_notes=retries, sent_at=sent_at)
             outcome = PollOutcome(polled=polled)
         except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
             outcome = PollOutcome(failure=Failure.from_error(error))
-        outcome = outcome.model_copy(update={"retries": tuple(retries), "sent": tuple(sent)})
+        outcome = outcome.model_copy(update={"retries": tuple(retries), "sent": tuple(sent_at)})
         yield outcome.model_dump_json()
 
 
@@ -129,19 +123,16 @@ def stage_partition(
     sent_at: list[float] | None = None,
     clock: Clock | None = None,
 ) -> dict[dt.date, PollResult]:
-    """Poll one partition into immutable files; after a retriable error start again, within the budget.
+    """Poll one partition into immutable files. Starts again after a retriable error, within the retry budget.
 
-    :param schema: of the source's rows.
-    :param shaping: what becomes of them before they are written.
-    :param retries: gets a line for each retry.
-    :param sent: gets the time of each request.
-    :raises QuotaError: it may send no more requests.
+    :param retry_notes: receives a line for each retry.
+    :raises QuotaError: no more requests may be sent.
     :raises ConnectError: the source's last error, with the number of tries.
     """
     source: Source = registry.source_class(task.source_name).from_options(task.source)
     root = Folder(task.root)
-    if (early := task.begins - time.time()) > 0:
-        CLOCK.sleep(early)
+    if (seconds_early := task.begins - time.time()) > 0:
+        CLOCK.sleep(seconds_early)
     patience = Patience(source.retry_budget_seconds, RETRY_PAUSES, jitter=FROM_HALF, clock=clock)
     notes = [] if retry_notes is None else retry_notes
     sent_at = [] if sent_at is None else sent_at
@@ -158,36 +149,36 @@ def stage_partition(
                 finally:
                     sent_at += tally.sent
             except RetriableError as error:
-                if _is_no_use(task, error):
+                if _must_driver_retry(task, error):
                     raise
                 pause = patience.next_pause(error.retry_after_seconds)
                 requests += tally.requests
                 are_requests_spent = requests >= source.retry_budget_requests
                 if pause is None or are_requests_spent:
-                    tried = (
+                    tries_text = (
                         f"polled {patience.tries} times in {patience.spent_seconds:.0f} s of "
                         f"{source.retry_budget_seconds:.0f} s"
                     )
                     if requests:
-                        tried += f", with {requests} of retry_budget_requests={source.retry_budget_requests}"
+                        tries_text += f", with {requests} of retry_budget_requests={source.retry_budget_requests}"
                     raise RetriableError(
-                        f"{error} ({tried})",
+                        f"{error} ({tries_text})",
                         retry_after_seconds=error.retry_after_seconds,
                         request_budget_spent=are_requests_spent,
                     ) from None
                 if task.requests is not None and len(sent_at) >= task.requests:
-                    raise QuotaError(f"{error} (the {task.requests} requests that were left for it are sent)") from None
+                    raise QuotaError(f"{error} (the {task.requests} requests of this task are all sent)") from None
                 notes.append(f"waits {pause:.1f} s, then polls again ({error})")
                 with _ProgressWriter(root, task, Tally(), notes, note=notes[-1]):
                     patience.sleep(pause)
             else:
                 first = task.part.days[0].date
-                whole = {"retries": len(notes), "seconds": patience.spent_seconds}
-                return polled | {first: polled[first].model_copy(update=whole)}
+                poll_totals = {"retries": len(notes), "seconds": patience.spent_seconds}
+                return polled | {first: polled[first].model_copy(update=poll_totals)}
 
 
-def _is_no_use(task: PollTask, error: RetriableError) -> bool:
-    """Whether not to try again here: the task waits for room, and the driver asks for less in each request or plans."""
+def _must_driver_retry(task: PollTask, error: RetriableError) -> bool:
+    """Return whether only the driver can try again: after a wait for quota, or with other partitions."""
     if isinstance(error, PlanGoneError):
         return True
     waits = task.requests is not None and isinstance(error, QuotaError)
@@ -196,13 +187,13 @@ def _is_no_use(task: PollTask, error: RetriableError) -> bool:
 
 def _require_time(task: PollTask) -> None:
     if task.requests is not None and time.time() >= task.until:
-        raise QuotaError("the reservation of its requests has lapsed before they were sent")
+        raise QuotaError("the reservation of its requests expired before they were sent")
 
 
 def _require_first_run(task: PollTask) -> None:
-    """Refuse what Spark runs again after it lost an executor: what that one sent is not known.
+    """Refuse a task that Spark runs again after it lost an executor: the requests of the first run are unknown.
 
-    :raises RetriableError: the first run's requests may have been sent.
+    :raises RetriableError: the first run may have sent its requests.
     """
     if task.requests is None:
         return
@@ -210,7 +201,7 @@ def _require_first_run(task: PollTask) -> None:
 
     context = TaskContext.get()
     if context is not None and context.attemptNumber() > 0:
-        raise RetriableError("Spark lost an executor, which may have sent all requests that were left for this day")
+        raise RetriableError("Spark lost an executor, which may have sent all requests reserved for this day")
 
 
 def stage_partition_once(
@@ -223,18 +214,18 @@ def stage_partition_once(
     tally: Tally,
     retry_notes: list[str],
 ) -> dict[dt.date, PollResult]:
-    """Poll one partition into immutable files, with no second try; the parameters are those of :func:`stage_partition`."""
+    """Poll one partition into immutable files, without a retry. Parameters as in :func:`stage_partition`."""
     copy = secrets.token_hex(4)
     index = task.part.index
     attempts = dict(zip(task.part.days, task.attempts, strict=True))
-    shape, read = shaping.bind(schema), schema
-    schema = shaping.chain.result_schema(read)
-    before, behind = make_erasers(task.erased, read, schema)
+    shape, source_schema = shaping.bind(schema), schema
+    schema = shaping.chain.result_schema(source_schema)
+    source_eraser, staged_eraser = make_erasers(task.erased, source_schema, schema)
 
     def shaped() -> Iterator[tuple[Day, pa.RecordBatch]]:
         for day, batch in polled_rows(poller, task.part, tally):
             counts = tally.for_day(day).counts
-            yield day, _without(behind, shape(_without(before, batch, counts), counts), counts)
+            yield day, _erase_rows(staged_eraser, shape(_erase_rows(source_eraser, batch, counts), counts), counts)
 
     with ExitStack() as stack:
         stack.enter_context(_ProgressWriter(root, task, tally, retry_notes))
@@ -259,7 +250,7 @@ def stage_partition_once(
     for (day, attempt), (wire_bytes, raw_bytes) in zip(attempts.items(), bytes_of, strict=True):
         rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.for_day(day).rejects, task.rejects_keep)
         contents[day].add_rejects((reject.reason, reject.record) for reject in tally.for_day(day).rejects)
-        polled[day.date] = _polled(tally.for_day(day), writers[day].files, rejects).model_copy(
+        polled[day.date] = _polled_of(tally.for_day(day), writers[day].files, rejects).model_copy(
             update={
                 "digest": digests[day].text,
                 "contents": contents[day].text,
@@ -270,28 +261,27 @@ def stage_partition_once(
     return polled
 
 
-def _without(eraser: Eraser, batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
-    kept = eraser.remove_rows(batch)
-    if kept.num_rows < batch.num_rows:
-        counts["erased"] += batch.num_rows - kept.num_rows
-    return kept
+def _erase_rows(eraser: Eraser, batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
+    remaining = eraser.remove_rows(batch)
+    if remaining.num_rows < batch.num_rows:
+        counts["erased"] += batch.num_rows - remaining.num_rows
+    return remaining
 
 
 def _bound_memory(writers: Collection[RowWriter | TableSplitWriter]) -> None:
-    """Keep what waits for row groups small in all, in whatever order the days' rows come."""
     if len(writers) > 1 and sum(writer.pending_bytes for writer in writers) > _PENDING_BYTES:
         max(writers, key=lambda writer: writer.pending_bytes).flush()
 
 
 def share_bytes(total: int, rows: Sequence[int]) -> list[int]:
-    """Share a request's bytes out among its days, in proportion to their rows; without rows the first has them all."""
+    """Share a request's bytes among its days in proportion to their rows. Without rows, the first day gets all."""
     if not sum(rows):
         return [total, *[0] * (len(rows) - 1)]
     ends = [total * end // sum(rows) for end in accumulate(rows, initial=0)]
     return [end - start for start, end in pairwise(ends)]
 
 
-def _polled(tally: Tally, files: tuple[StagedFile, ...], rejects: StagedFile | None) -> PollResult:
+def _polled_of(tally: Tally, files: tuple[StagedFile, ...], rejects: StagedFile | None) -> PollResult:
     return PollResult(
         files=files,
         rejects=(rejects,) if rejects else (),
@@ -309,8 +299,7 @@ class _ProgressWriter:
 
     The driver prints it, and a sweep sees that the attempt is alive.
 
-    :param retries: the reason for each retry.
-    :param note: what the task does now, if it is not polling.
+    :param note: the task's current activity, if it is not polling.
     """
 
     root: Folder
@@ -320,7 +309,7 @@ class _ProgressWriter:
     note: str = ""
 
     def __enter__(self) -> _ProgressWriter:
-        # The first sign comes before the first row: a sweep must find one beside every file.
+        # The first sign precedes the first row: a sweep must find a sign for every file.
         self._write_sign()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)

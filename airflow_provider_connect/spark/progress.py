@@ -1,6 +1,6 @@
-"""Lines for the task log while days are polled and published.
+"""Progress lines in the task log while days are polled and published.
 
-One every few seconds for each day, one for each retry of a partition, none for a record.
+One line every few seconds for each day, one for each retry of a partition, none for single records.
 """
 
 from __future__ import annotations
@@ -23,30 +23,29 @@ from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 _GUESS_AFTER_SECONDS = 20.0
-"""How long a poll runs before the ledger is asked how many rows other days had: for a short one nobody waits."""
+"""How long a poll runs before the row count is estimated from the ledger. Short polls need no estimate."""
 _ANNOUNCED = ("announced_bytes", "announced_rows")
 _COUNTED = ("rows", "raw_bytes", "wire_bytes", *_ANNOUNCED)
 _LEDGER_SECONDS = 10.0
-_LEAST_ENDED = 3
-_NEAREST = 7
-"""How many days before tell how many rows one may have: a week has its busy and its quiet days."""
+_MIN_ENDED_PARTS = 3
+_NEIGHBOR_DAYS = 7
+"""How many earlier days the estimate of a day uses: a week has busy and quiet days."""
 
 
 def log_line(text: str) -> None:
-    """Print a line to the driver's output, which spark-submit hands to the task log."""
+    """Print a line to the driver's output, which spark-submit passes to the task log."""
     print(f"connect: {text}", file=sys.stderr, flush=True)  # noqa: T201  # the driver's log is its stderr
 
 
 def days_label(days: Sequence[Day]) -> str:
-    """Return consecutive days as lines and messages name them."""
+    """Return consecutive days as text for lines and messages."""
     return f"day {days[0]}" if len(days) == 1 else f"days {days[0]}..{days[-1]}"
 
 
 class ProgressFile(NamedTuple):
-    """Where a partition gives signs of life.
+    """The file with a partition's signs of life.
 
-    :param day: the first of its days, for which its retries count.
-    :param file: its path, relative to the stage root.
+    :param day: first day of the partition. Retries are counted for it.
     """
 
     day: Day
@@ -55,11 +54,10 @@ class ProgressFile(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PollProgress:
-    """One poll of the days of a plan.
+    """Progress of polling one plan.
 
-    :param signs: those of each partition, by its index.
-    :param taken: how many more partitions there are, which an earlier try has polled.
-    :ivar ended: those that have ended, where they end one by one.
+    :param progress_files: by partition index.
+    :ivar ended_parts: ended partitions, if they end one by one.
     """
 
     days: Sequence[Day]
@@ -70,7 +68,7 @@ class PollProgress:
     byte_pace: PollPace = field(default_factory=PollPace)
 
     def count_ended(self, note_partition: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-        """Return what is called with each partition that has ended: it is counted, then noted."""
+        """Return a callback for ended partitions that counts them and then calls ``note_partition``."""
 
         def ended_parts(part: Any, outcome: Any) -> None:
             self.ended.add(part.index)
@@ -80,11 +78,11 @@ class PollProgress:
 
 
 class RowEstimate:
-    """How many rows days will have: what the vendor counts, else what the ledger has of them or of the day before.
+    """Estimates how many rows days have: from the vendor's count, else from the ledger's rows of these or earlier days.
 
-    The ledger is read once for each poll, when it has gone on for a while.
+    The ledger is read once for each poll, after the poll has run for a while.
 
-    :param counted: the vendor's counts, as far as they are known.
+    :param counted: returns the vendor's count of a day, if known.
     """
 
     def __init__(self, ledger: Ledger, kind: SourceKind, counted: Callable[[Day], VendorCount | None]) -> None:
@@ -92,40 +90,39 @@ class RowEstimate:
         self._published: dict[Day, Mapping[Day, int]] = {}
 
     def estimate(self, days: Sequence[Day], seconds: float) -> ExpectedTotal | None:
-        """Return how many rows days will have together; None if nobody knows.
-
-        :param seconds: how long they have been polled.
-        """
+        """Return the expected rows of all given days, or None if unknown."""
         counts = [count.rows for count in map(self._counted, days) if count is not None]
         if len(counts) == len(days):
             return ExpectedTotal(sum(counts), f"the source counts {sum(counts):,} rows")
         if seconds < _GUESS_AFTER_SECONDS or self._kind == "increment":  # an increment is as long as its gap
             return None
-        known = self._published.get(days[0])
-        if known is None:
-            known = self._published[days[0]] = self._in_ledger(days)
-        if all(day in known for day in days):
-            total = sum(known[day] for day in days)
+        published_rows = self._published.get(days[0])
+        if published_rows is None:
+            published_rows = self._published[days[0]] = self._rows_in_ledger(days)
+        if all(day in published_rows for day in days):
+            total = sum(published_rows[day] for day in days)
             return ExpectedTotal(total, f"{total:,} rows of {days_label(days)} are published")
-        if not known:
+        if not published_rows:
             return None
-        like = min(known, key=lambda each: abs(each.date - days[0].date))
-        return ExpectedTotal(known[like] * len(days), f"day {like} had {known[like]:,} rows")
+        nearest_day = min(published_rows, key=lambda known_day: abs(known_day.date - days[0].date))
+        return ExpectedTotal(
+            published_rows[nearest_day] * len(days), f"day {nearest_day} had {published_rows[nearest_day]:,} rows"
+        )
 
-    def _in_ledger(self, days: Sequence[Day]) -> Mapping[Day, int]:
+    def _rows_in_ledger(self, days: Sequence[Day]) -> Mapping[Day, int]:
         try:
-            found = self._ledger.between(days[0].date - _NEAREST * ONE_DAY, days[-1].date)
+            ledger_rows = self._ledger.between(days[0].date - _NEIGHBOR_DAYS * ONE_DAY, days[-1].date)
         except Exception:  # noqa: BLE001  # whoever publishes meets the same error, and reports it
             return {}
-        return {Day(date=row.day, zone=days[0].zone): row.rows for row in found if row.rows}
+        return {Day(date=row.day, zone=days[0].zone): row.rows for row in ledger_rows if row.rows}
 
 
 @dataclass
 class ProgressLog:
-    """Prints how polls on the executors go on, and how long days have been publishing.
+    """Logs the progress of polls on the executors and of publishes.
 
-    :param interval_seconds: between two rounds of lines.
-    :param rows: how many there will be; None if nobody knows.
+    :param interval_seconds: time between two rounds of lines.
+    :param row_estimate: None if no estimate is possible.
     """
 
     stage: Folder
@@ -163,7 +160,7 @@ class ProgressLog:
                 del self._polls[poll]
 
     def log_retries(self, poll: PollProgress, partition: int, reasons: Sequence[str]) -> None:
-        """Print the reason for each retry of a partition, each once: executors repeat earlier ones."""
+        """Log the reason for each retry of a partition once. Executors repeat earlier reasons."""
         with self._lock:
             sign = poll.progress_files[partition]
             already = self._retries.get(sign, 0)
@@ -172,7 +169,7 @@ class ProgressLog:
             log_line(f"{days_label(poll.days)}: retry {number} of partition {partition}: {reason}")
 
     def retries(self, day: Day) -> int:
-        """Return how often a day's partitions were polled again; one of several days counts for its first."""
+        """Return the retries of a day's partitions. A partition of several days counts for its first."""
         with self._lock:
             return sum(retries for sign, retries in self._retries.items() if sign.day == day)
 
@@ -188,16 +185,16 @@ class ProgressLog:
                 del self._publishing[day]
 
     def end_day(self, day: Day, text: str) -> None:
-        """Print how a day ended."""
+        """Log how a day ended."""
         with self._lock:
             self.days_done += 1
             self._ended += day in self._polled
-            left = self._left()
+            time_left = self._remaining_time()
             done = self.days_done
-        log_line(f"day {day}: {text} ({done} of {self.total_days} days{left})")
+        log_line(f"day {day}: {text} ({done} of {self.total_days} days{time_left})")
 
-    def _left(self) -> str:
-        """Return how long the other days take, if they are like those that were polled; "" if that cannot be told."""
+    def _remaining_time(self) -> str:
+        """Return the estimated time for the remaining days, or "" if unknown."""
         days = self.total_days - self.days_done
         if not self._ended or not days:
             return ""
@@ -214,40 +211,43 @@ class ProgressLog:
                 log_line(f"day {day}: publishing {rows:,} rows for {time.monotonic() - since:.0f} s")
 
     def _line(self, poll: PollProgress, seconds: float) -> str:
-        seen, notes = Counter[str](), []
+        totals, notes = Counter[str](), []
         announces = dict.fromkeys(_ANNOUNCED, not poll.reused_parts)
-        for part, sign in poll.progress_files.items():
+        for part, progress_file in poll.progress_files.items():
             try:
-                told = json.loads(self.stage.read(sign.path))
+                sign = json.loads(self.stage.read(progress_file.path))
             except (OSError, ConnectError, ValueError):
                 announces = dict.fromkeys(_ANNOUNCED, False)
                 continue  # not begun, or just being replaced
-            seen.update({name: told[name] for name in _COUNTED})
-            announces = {name: each and told[name] > 0 for name, each in announces.items()}
-            self.log_retries(poll, part, told["retries"])
-            if told["note"]:
-                notes.append(told["note"])
-        rows, megabytes, pace = seen["rows"], seen["raw_bytes"] / 1e6, max(seconds, 0.1)
+            totals.update({name: sign[name] for name in _COUNTED})
+            announces = {name: is_announced and sign[name] > 0 for name, is_announced in announces.items()}
+            self.log_retries(poll, part, sign["retries"])
+            if sign["note"]:
+                notes.append(sign["note"])
+        rows, megabytes, pace = totals["rows"], totals["raw_bytes"] / 1e6, max(seconds, 0.1)
         text = f"{rows:,} rows, {megabytes:,.1f} MB, {megabytes / pace:,.1f} MB/s, {rows / pace:,.0f} rows/s"
-        if not rows and not seen["raw_bytes"]:
-            text = f"nothing has come yet, for {seconds:.0f} s"  # Spark starts, or the source makes its answer
-        announced = {name: seen[name] for name, all_do in announces.items() if all_do}
-        return "; ".join(filter(None, [text, self._time_left(poll, seconds, seen, announced), *notes]))
+        if not rows and not totals["raw_bytes"]:
+            text = f"no rows yet after {seconds:.0f} s"  # Spark starts, or the source makes its answer
+        announced = {name: totals[name] for name, all_do in announces.items() if all_do}
+        return "; ".join(filter(None, [text, self._time_left(poll, seconds, totals, announced), *notes]))
 
     def _time_left(
-        self, poll: PollProgress, seconds: float, seen: Mapping[str, int], announced: Mapping[str, int]
+        self, poll: PollProgress, seconds: float, totals: Mapping[str, int], announced: Mapping[str, int]
     ) -> str:
-        """Return how long a poll still takes, by what is known best: what is announced, else counted, else guessed."""
-        now = ProgressPoint(seconds, seen["rows"])
+        row_point = ProgressPoint(seconds, totals["rows"])
         if (size := announced.get("announced_bytes")) is not None:
             of_wire = ExpectedTotal(size, f"{size / 1e6:,.1f} MB were announced")
-            return poll.byte_pace.time_left_text(ProgressPoint(seconds, seen["wire_bytes"]), of_wire)
+            return poll.byte_pace.time_left_text(ProgressPoint(seconds, totals["wire_bytes"]), of_wire)
         if (rows := announced.get("announced_rows")) is not None:
-            return poll.row_pace.time_left_text(now, ExpectedTotal(rows, f"{rows:,} rows were announced"))
-        if len(poll.ended) >= _LEAST_ENDED:
+            return poll.row_pace.time_left_text(row_point, ExpectedTotal(rows, f"{rows:,} rows were announced"))
+        if len(poll.ended) >= _MIN_ENDED_PARTS:
             ended, parts = len(poll.ended), len(poll.progress_files)
-            left = seconds_left(ProgressPoint(0, 0), ProgressPoint(seconds, ended), parts)
-            return "" if left is None else f"{rough_time(left)} left, as {ended:,} of {parts:,} partitions have ended"
+            remaining_seconds = seconds_left(ProgressPoint(0, 0), ProgressPoint(seconds, ended), parts)
+            return (
+                ""
+                if remaining_seconds is None
+                else f"{rough_time(remaining_seconds)} left, as {ended:,} of {parts:,} partitions have ended"
+            )
         if self.row_estimate is None or poll.reused_parts:
             return ""
-        return poll.row_pace.time_left_text(now, self.row_estimate.estimate(poll.days, seconds))
+        return poll.row_pace.time_left_text(row_point, self.row_estimate.estimate(poll.days, seconds))

@@ -1,4 +1,4 @@
-"""Publishes by sinks that send staged files themselves: the executor's half, and what the driver does about it."""
+"""Publishes by sinks that send staged files from the executors: the executor's part, and the driver's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_put_tasks(
     stage: str,
     connections: Connections,
 ) -> Iterator[tuple[Any, Failure | None]]:
-    """Send shares of a day, for ``mapPartitions``; yield a receipt or a failure for each."""
+    """Send shares of a day, for ``mapPartitions``. Yields a receipt or a failure for each."""
     target: Sink = registry.sink_class(sink_name).from_options(sink)
     for share in shares:
         try:
@@ -40,27 +40,27 @@ def run_put_tasks(
 def collect_receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
     """Return the receipts of all shares.
 
-    :raises ConnectError: the worst failure, with its own type. An OvertakenError goes before a RetriableError: the day
-        must be polled again, and no retry of a share helps.
+    :raises ConnectError: the worst failure, with its type. An OvertakenError outranks a RetriableError: the day must be
+        polled again, and retrying a share does not help.
     """
     failures = [failure for _, failure in outcomes if failure is not None]
-    if (found := worst_failure(failures)) is not None:
+    if (decisive := worst_failure(failures)) is not None:
         overtaken = [failure for failure in failures if failure.type == "OvertakenError"]
-        raise (overtaken[0] if overtaken and found.type == "RetriableError" else found).error()
+        raise (overtaken[0] if overtaken and decisive.type == "RetriableError" else decisive).error()
     return [receipt for receipt, _ in outcomes]
 
 
 def begin_publish(publisher: Publisher, publish: Publish) -> Any:
-    """Prepare a publish; return the token that goes to the executors."""
+    """Prepare a publish. Returns the token for the executors."""
     return publisher.begin(publish) if isinstance(publisher, StagesByExecutors) else None
 
 
 def put_and_commit(
     publisher: Publisher, publish: Publish, token: Any, put_shares: Callable[..., list[Any]] | None
 ) -> LedgerRow:
-    """Send a day's shares, if the sink takes any, and commit it; after any error let the sink clean up.
+    """Send a day's shares, if the sink takes any, and commit the day. After an error the sink cleans up.
 
-    :param put_shares: runs :func:`run_put_tasks` on the executors; None to send nothing.
+    :param put_shares: runs :func:`run_put_tasks` on the executors, or None to send nothing.
     """
     if not isinstance(publisher, StagesByExecutors):
         return publisher.commit(publish, token, [])
@@ -73,10 +73,11 @@ def put_and_commit(
 
 
 def _abort(publisher: StagesByExecutors, publish: Publish, token: Any) -> None:
-    """Let the sink clean up; its failure must not hide why the publish failed."""
+    """Have the sink clean up. A failure here must not hide the failure of the publish."""
     try:
         publisher.abort(publish, token)
     except Exception as error:  # noqa: BLE001
         log_line(
-            f"day {publish.day}: the sink could not clean up after the failed publish: {Failure.from_error(error).message}"
+            f"day {publish.day}: the sink could not clean up after the failed publish: "
+            f"{Failure.from_error(error).message}"
         )

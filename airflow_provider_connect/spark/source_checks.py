@@ -1,4 +1,4 @@
-"""What a source answers, held against what it was asked, so that no other day is taken for one that is wanted."""
+"""Checks that a source plans and polls only the requested days."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def plan_days(poller: Poller, days: Sequence[Day]) -> list[InputPartition]:
-    """Return the partitions of some days. Driver.
+    """Return the partitions of the days. Driver.
 
-    :raises ConnectError: a partition names another day, or none names one of several.
+    :raises ConnectError: a partition names a day that was not requested, or no partition names one of several days.
     """
     parts = poller.plan(days)
-    found = {day for part in parts for day in part.days}
-    for stray in found.difference(days):
-        raise ConnectError(f"the source planned day {stray}, but was asked for {days_label(days)}")
-    forgotten = [str(day) for day in days if day not in found]
-    if forgotten and len(days) > 1:
-        # It would be taken for an empty day, which is what no partition means where a plan is for one day.
+    planned_days = {day for part in parts for day in part.days}
+    for stray in planned_days.difference(days):
+        raise ConnectError(f"the source planned day {stray}, but the job requested {days_label(days)}")
+    missing_days = [str(day) for day in days if day not in planned_days]
+    if missing_days and len(days) > 1:
+        # A plan of one day without partitions means an empty day.
         raise ConnectError(
-            f"the source planned nothing for {', '.join(forgotten)}, but was asked for {days_label(days)}"
+            f"the source planned no partition for {', '.join(missing_days)}, but the job requested {days_label(days)}"
         )
     return parts
 
@@ -37,7 +37,7 @@ def plan_days(poller: Poller, days: Sequence[Day]) -> list[InputPartition]:
 def poll_rows(poller: Poller, partition: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
     """Yield the rows of a partition, each batch with its day. Executor.
 
-    :raises ConnectError: the partition does not name the day of a batch.
+    :raises ConnectError: a batch belongs to a day that the partition does not name.
     """
     for day, batch in poller.poll(partition, tally):
         if day not in partition.days:

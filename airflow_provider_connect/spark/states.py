@@ -1,4 +1,4 @@
-"""The states of a day between the first look into the ledger and its report. Each step makes one of another."""
+"""The states of a day from the first ledger lookup to its report. Each step turns one state into the next."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from airflow_provider_connect.window import Day
 
 
 class Admission(NamedTuple):
-    """Definitions that a commit compares, and the beginning of an increment.
+    """Definitions that a commit compares, and the start of an increment.
 
-    :param digest: digest of the attempt's definition; None if the ledger keeps no definitions.
-    :param seen: digest of the definition in force when the attempt compared; None if there was none.
-    :param restart: position where the stream goes on after an alarm; None without an alarm.
+    :param digest: digest of the attempt's definition, or None if the ledger keeps no definitions.
+    :param definition_in_force: digest of the definition in force at the comparison, or None if there was none.
+    :param restart: position at which the stream continues after an alarm, or None without an alarm.
     """
 
     digest: str | None = None
@@ -39,9 +39,9 @@ NOT_COMPARED = Admission()
 
 @dataclass(frozen=True)
 class UnpolledDay:
-    """A day that neither the ledger nor the stage has.
+    """A day that is neither in the ledger nor in the stage.
 
-    :param newest: the ledger's newest row, which the publish must follow.
+    :param newest_row: the ledger's newest row, which the publish must follow.
     """
 
     newest_row: LedgerRow | None
@@ -51,9 +51,7 @@ class UnpolledDay:
 class StagedDay:
     """A day in the stage.
 
-    :param newest: the ledger's newest row before the publish.
-    :param is_kept: whether an earlier try froze it.
-    :param admission: the definition that it is published with.
+    :param is_from_earlier_try: true if an earlier try staged it.
     """
 
     manifest: Manifest
@@ -63,17 +61,15 @@ class StagedDay:
 
 
 DayState = DayReport | UnpolledDay | StagedDay | Failure
-"""Of a day that is not published yet: unpolled, frozen, or failed; a report ends its life."""
+"""State of a day: reported, unpolled, staged, or failed. The report is the last state."""
 
 
 @dataclass(frozen=True)
 class DaysToPoll:
-    """The days of one plan, with all that the ledger says of them.
+    """The days of one plan, with their rows in the ledger.
 
-    :param newest: by day, in ascending order, the publish that the next one must follow.
-    :param attempt: the attempt's name, without the day.
-    :param erased: erase list, whose rows are left out.
-    :param restart: where an increment begins after an alarm.
+    :param newest_rows: by day, in ascending order: the ledger row that the day's publish must follow.
+    :param attempt: name of the attempt, without the day.
     """
 
     newest_rows: Mapping[Day, LedgerRow | None]
@@ -87,7 +83,7 @@ class DaysToPoll:
         return tuple(self.newest_rows)
 
     def single(self, day: Day) -> DaysToPoll:
-        """Return one of the days alone."""
+        """Return a plan of one of the days."""
         return replace(self, newest_rows={day: self.newest_rows[day]})
 
     def attempt_of(self, day: Day) -> str:
@@ -95,22 +91,20 @@ class DaysToPoll:
         return f"{self.attempt}-{day.date:%Y%m%d}"
 
     def seen_publish(self, day: Day) -> SeenPublish:
-        """Return what the commit compares."""
+        """Return the publish that the commit compares with the ledger."""
         return seen_publish(self.newest_rows[day], self.erase_list.version)
 
     def last_polled_at(self, day: Day) -> dt.datetime | None:
-        """Return when the day itself was polled last."""
+        """Return when the day itself was last polled."""
         newest = self.newest_rows[day]
         return newest.polled_at if newest is not None and newest.day == day.date else None
 
 
 @dataclass(frozen=True)
 class PlannedDays:
-    """Days cut into partitions.
+    """Days split into partitions.
 
-    :param taken: outcomes that an earlier try has left, by the partition's index.
-    :param cost: how many requests were reserved for them.
-    :param ends_late: whether a request that runs into its deadline ends the poll, as smaller ones can be planned.
+    :param ends_at_deadline: true if a request at its deadline ends the poll, because smaller ones can be planned.
     """
 
     days: DaysToPoll
@@ -122,16 +116,16 @@ class PlannedDays:
 
 @dataclass(frozen=True)
 class PolledDays:
-    """What the partitions of a plan brought.
+    """Outcomes of a plan's partitions.
 
-    :param outcomes: in the order of the partitions; fewer if not all were begun.
+    :param outcomes: in the order of the partitions, or fewer if some were not started.
     """
 
     planned: PlannedDays
     outcomes: Sequence[PollOutcome]
 
     def result_of(self, day: Day) -> PollResult | Failure:
-        """Return what the partitions that name a day brought of it, or the worst of their failures."""
+        """Return a day's total over all partitions that name it, or the worst of their failures."""
         planned = [part for part in self.planned.partitions if day in part.days]
         pairs = zip(self.planned.partitions, self.outcomes, strict=False)
         answers = [outcome for part, outcome in pairs if day in part.days]
@@ -147,10 +141,9 @@ class PolledDays:
 
 @dataclass(frozen=True)
 class CheckedDay:
-    """A frozen day that may be published.
+    """A staged day that may be published.
 
-    :param confirms: whether it is the published answer once more, which the sink only notes.
-    :param warnings: what looks wrong with it.
+    :param is_confirmation: true if the answer equals the published one, so the sink only notes it.
     """
 
     staged: StagedDay
@@ -160,17 +153,17 @@ class CheckedDay:
 
 
 class DayStager(Protocol):
-    """The steps from a day to poll to a frozen day, with or without a transform among them."""
+    """Turns days to poll into staged days, with or without a transform."""
 
     @property
     def earlier_attempts(self) -> EarlierAttempts:
-        """Frozen days of earlier tries of the same intent."""
+        """Staged days of earlier tries of the same intent."""
 
     def stage(self, days: DaysToPoll) -> dict[Day, Manifest | Failure]:
-        """Poll the days of one plan, and write a manifest for each that could be frozen.
+        """Poll the days of one plan, and write a manifest for each staged day.
 
-        :raises ConnectError: what is wrong with all of them.
+        :raises ConnectError: an error that concerns all days.
         """
 
-    def reusable_manifest(self, day: Day, seen: SeenPublish) -> Manifest | None:
-        """Return the newest whole manifest of an earlier try of the same intent that has seen the same publish."""
+    def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
+        """Return the newest complete manifest of an earlier try that follows the same publish, or None."""

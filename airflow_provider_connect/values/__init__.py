@@ -1,1 +1,1 @@
-"""Columns to bytes and back, a whole column at a time; knows Arrow, and nothing of where values come from or go."""
+"""Columns to bytes and back, one column at a time. Knows Arrow, but no sources or targets."""

@@ -1,4 +1,4 @@
-"""Columns as bytes: a value is put together from pieces, which are joined for all rows in one pass.
+"""Columns as bytes: a value is composed of pieces, which are joined for all rows in one pass.
 
 A piece is either the same bytes in every row, or an array with one entry a row. So Python never handles a single row.
 """
@@ -17,17 +17,17 @@ Piece: TypeAlias = "bytes | pa.Array"
 """Bytes for all rows, or an array of ``large_binary`` whose NULLs add nothing."""
 
 Refuse = Callable[[Any, str], None]
-"""Takes indices of rows (a list or numpy) and why they are refused: words that complete "rows with …", not a value."""
+"""Takes row indices (a list or numpy) and the reason: words that complete "rows with …", without a value."""
 
 
 class RefusedRows:
-    """The rows of a batch that cannot be written: by index, the first column to blame, and why."""
+    """The rows of a batch that cannot be written: by index, the first failing column and the reason."""
 
     def __init__(self) -> None:
         self.rows: dict[int, tuple[str, str]] = {}
 
     def in_column(self, column: str) -> Refuse:
-        """Return what refuses rows because of a column."""
+        """Return a function that refuses rows because of a column."""
 
         def refuse(rows: Any, reason: str) -> None:
             for row in rows:
@@ -36,7 +36,7 @@ class RefusedRows:
         return refuse
 
     def read_column(self, batch: pa.RecordBatch, field: pa.Field) -> tuple[pa.Array, Refuse]:
-        """Return a field's column, and what refuses its rows; refuse those with NULL if the schema rules it out."""
+        """Return a field's column, and a function that refuses its rows. Refuses NULL in a NOT NULL column."""
         array, refuse = batch.column(field.name), self.in_column(field.name)
         if not field.nullable and array.null_count:
             refuse(true_rows(array.is_null()), "NULL, though the source's schema says that there is none")
@@ -44,9 +44,9 @@ class RefusedRows:
 
 
 def refuse_by_element(refuse: Refuse, lengths: Any) -> Refuse:
-    """Return what takes indices of list elements, and refuses the rows that hold them.
+    """Return a function that takes indices of list elements and refuses their rows.
 
-    :param lengths: how many elements each row has; a numpy array.
+    :param lengths: number of elements of each row. A numpy array.
     """
     import numpy as np
 
@@ -58,7 +58,7 @@ def refuse_by_element(refuse: Refuse, lengths: Any) -> Refuse:
 
 
 def join_pieces(pieces: Sequence[Piece], rows: int) -> pa.Array:
-    """Return each row's pieces, one after the other; no row is NULL."""
+    """Join each row's pieces. No row of the result is NULL."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -78,11 +78,10 @@ def join_pieces(pieces: Sequence[Piece], rows: int) -> pa.Array:
 
 
 def pieces_or_null(array: pa.Array, body: Sequence[Piece], present: bytes, absent: bytes) -> list[Piece]:
-    """Return the pieces of a column that may hold NULL.
+    """Return the pieces of a nullable column.
 
-    :param body: the pieces of the values; those of NULL rows are dropped.
-    :param present: before a value.
-    :param absent: what NULL becomes.
+    :param present: bytes before a value.
+    :param absent: bytes for NULL.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -96,14 +95,14 @@ def pieces_or_null(array: pa.Array, body: Sequence[Piece], present: bytes, absen
 
 
 def without_dictionary(array: pa.Array) -> pa.Array:
-    """Return an array with the entries of its dictionary in place; parts inside may still have a dictionary."""
+    """Return an array with its dictionary's entries in place. Nested arrays may still have a dictionary."""
     import pyarrow as pa
 
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def as_binary(array: pa.Array) -> pa.Array:
-    """Return strings or binaries of any layout as ``large_binary``; the bytes are not copied."""
+    """Return strings or binaries of any layout as ``large_binary``, without copying the bytes."""
     import pyarrow as pa
 
     if type_group(array.type) == "text":
@@ -114,7 +113,7 @@ def as_binary(array: pa.Array) -> pa.Array:
 
 
 def as_utf8(array: pa.Array, refuse: Refuse) -> pa.Array:
-    """Return strings as ``large_binary``; refuse rows that are not UTF-8."""
+    """Return strings as ``large_binary``. Refuses rows that are not UTF-8."""
     import pyarrow as pa
 
     texts = as_binary(array)
@@ -123,15 +122,15 @@ def as_utf8(array: pa.Array, refuse: Refuse) -> pa.Array:
 
 
 def refuse_not_utf8(texts: pa.Array, refuse: Refuse) -> None:
-    """Refuse rows of a ``string`` or ``large_string`` array that are not UTF-8, which Arrow and Parquet let through."""
+    """Refuse rows of a string array that are not UTF-8: Arrow and Parquet do not check."""
     import pyarrow as pa
 
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
         values = enumerate(texts.cast(pa.large_binary()).to_pylist())
-        bad = [row for row, value in values if value is not None and not _is_utf8(value)]
-        refuse(bad, "a text that is not UTF-8")
+        bad_rows = [row for row, value in values if value is not None and not _is_utf8(value)]
+        refuse(bad_rows, "a text that is not UTF-8")
 
 
 def _is_utf8(value: bytes) -> bool:
@@ -154,17 +153,17 @@ def as_numbers(array: pa.Array) -> Any:
 
 
 def data_and_ends(array: pa.Array) -> tuple[Any, Any]:
-    """Return the bytes of a ``large_binary`` array as one numpy array, and where each row ends in it."""
+    """Return the bytes of a ``large_binary`` array as one numpy array, and the end of each row in it."""
     import numpy as np
 
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-    whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return whole[ends[0] : ends[-1]], ends[1:] - ends[0]
+    all_bytes = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    return all_bytes[ends[0] : ends[-1]], ends[1:] - ends[0]
 
 
 def binary_array(data: Any, lengths: Any) -> pa.Array:
-    """Return a ``large_binary`` array of rows that follow one another in ``data``; numpy arrays."""
+    """Return a ``large_binary`` array of consecutive rows in ``data``. Both are numpy arrays."""
     import numpy as np
     import pyarrow as pa
 
@@ -173,9 +172,9 @@ def binary_array(data: Any, lengths: Any) -> pa.Array:
 
 
 def join_by_row(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
-    """Return, for each row, its elements (``large_binary``) one after the other.
+    """Join the elements (``large_binary``) of each row.
 
-    :param lengths: how many elements each row has; a numpy array.
+    :param lengths: number of elements of each row. A numpy array.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -185,9 +184,9 @@ def join_by_row(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
 
 
 def keys_and_items(array: pa.MapArray, refuse: Refuse) -> tuple[Any, pa.Array, pa.Array, Refuse]:
-    """Return how many entries each map has, all keys, all items, and what refuses maps by their entries.
+    """Return each map's number of entries, all keys, all items, and a function that refuses maps by their entries.
 
-    A map that holds a key twice is refused: a reader would see one of the two.
+    Refuses maps with a duplicate key, because a reader would see only one of the entries.
     """
     lengths, entries = lengths_and_elements(array)
     keys, items = entries.flatten()
@@ -196,7 +195,7 @@ def keys_and_items(array: pa.MapArray, refuse: Refuse) -> tuple[Any, pa.Array, p
 
 
 def refuse_doubled_keys(keys: pa.Array, lengths: Any, refuse: Refuse) -> None:
-    """Refuse maps that hold a key twice."""
+    """Refuse maps with a duplicate key."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,4 +1,4 @@
-"""What is asked of Arrow's types and arrays, whatever their layout; and which of them can be written."""
+"""Questions about Arrow types and arrays of any layout, and which of them can be written."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _TYPE_NAMES: dict[TypeGroup, str] = {
 
 
 def type_group(kind: pa.DataType) -> TypeGroup | None:
-    """Return what the values of a type are; those of a dictionary are its entries. None for durations and the like."""
+    """Return the group of a type, for a dictionary that of its entries, or None for unsupported types."""
     from pyarrow import types
 
     return type_group(kind.value_type) if types.is_dictionary(kind) else _shapes_by_id().get(kind.id)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of a dictionary's entries; any other type is returned as it is."""
+    """Return the type of a dictionary's entries. Returns other types unchanged."""
     from pyarrow import types
 
     return kind.value_type if types.is_dictionary(kind) else kind
@@ -51,17 +51,17 @@ def _shapes_by_id() -> dict[int, TypeGroup]:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether a type is a list; a map is not."""
+    """Return whether a type is a list. A map is not."""
     return type_group(kind) == "list"
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether a type is a string."""
+    """Return whether a type is a string."""
     return type_group(kind) == "text"
 
 
 def inner_types(kind: pa.DataType) -> list[pa.DataType]:
-    """Return the types inside a type, one level down; [] for a type without parts."""
+    """Return the types inside a type, one level down, or [] for a type without parts."""
     from pyarrow import types
 
     if types.is_dictionary(kind) or is_list(kind):
@@ -78,7 +78,7 @@ def json_mark(field: pa.Field) -> str | None:
 
 
 def true_rows(mask: Any) -> Any:
-    """Return the indices (numpy) at which a mask, Arrow's or numpy's, is true; NULL is not."""
+    """Return the indices (numpy) of true entries in an Arrow or numpy mask. NULL is not true."""
     import pyarrow as pa
 
     if isinstance(mask, pa.Array):
@@ -87,7 +87,7 @@ def true_rows(mask: Any) -> Any:
 
 
 def lengths_and_elements(array: pa.Array) -> tuple[Any, pa.Array]:
-    """Return how many elements each list or map has (numpy; NULL has none), and all elements; a map's as structs."""
+    """Return each list's or map's number of elements (numpy, 0 for NULL), and all elements. A map's are structs."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -100,7 +100,7 @@ def lengths_and_elements(array: pa.Array) -> tuple[Any, pa.Array]:
 
 
 def unwritable_columns(schema: pa.Schema, format_name: str) -> list[str]:
-    """Name the columns that a form cannot hold; [] when there are none. JSON, Avro and Protobuf hold the same."""
+    """Return a problem for each column that a format cannot hold. JSON, Avro and Protobuf can hold the same types."""
     return [
         f"column {field.name!r}: {format_name} has no form for Arrow's {kind}: cast it in the source"
         for field in schema
@@ -109,7 +109,6 @@ def unwritable_columns(schema: pa.Schema, format_name: str) -> list[str]:
 
 
 def _first_unwritable(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type, or the first one inside it, that cannot be written."""
     from pyarrow import types
 
     inner = inner_types(kind)
@@ -118,4 +117,4 @@ def _first_unwritable(kind: pa.DataType) -> pa.DataType | None:
     # NULL is allowed at the top alone: `StructArray.flatten` of a map<string, null> ends the process (pyarrow 26).
     if any(types.is_null(part) for part in inner):
         return kind
-    return next((bad for part in inner if (bad := _first_unwritable(part)) is not None), None)
+    return next((unwritable for part in inner if (unwritable := _first_unwritable(part)) is not None), None)

@@ -1,7 +1,4 @@
-"""What turns rows into values: the contract of every converter.
-
-Here are also the words, the same for every language, for rows that cannot be written and for schemas that do not fit.
-"""
+"""Converters turn rows into values: their contract, and messages about rows and schemas that all formats share."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SchemaLanguage = Literal["AVRO", "JSON", "PROTOBUF"]
-"""The languages of schemas, as a Schema Registry calls them."""
+"""Schema languages, as named by a Schema Registry."""
 
 DAY = "day"
 """First field of every structured value."""
@@ -26,10 +23,10 @@ DAY = "day"
 
 @dataclass(frozen=True)
 class SchemaRef:
-    """A schema as the registry knows it.
+    """A registered schema.
 
-    :param id: what stands in front of every value; unique in the registry.
-    :param document: the registered text, where it differs from the converter's own and values must follow it.
+    :param id: prefix of every value, unique in the registry.
+    :param document: the registered text, if it differs from the converter's own and values must follow it.
     """
 
     subject: str
@@ -42,8 +39,7 @@ class SchemaRef:
 class EncodedBatch:
     """The values of a batch.
 
-    :param values: one for each row; None for a row without a value, and for one that was refused.
-    :param refused: why rows cannot be written: the row's index, then column and reason, without a value of theirs.
+    :param refused: by row index, the column and the reason of the refusal, without the row's values.
     """
 
     values: list[bytes | None]
@@ -51,17 +47,17 @@ class EncodedBatch:
 
 
 class Converter(ABC):
-    """Turns Arrow batches into values, for one day and one schema. Cheap to make; uses no network.
+    """Turns Arrow batches into values, for one day and one schema. Cheap to create. Uses no network.
 
-    :param schema: the source's; other columns of a batch are ignored.
-    :param day: first field of every structured value; None leaves it out.
-    :param record_name: full name of the record, for the languages that need one: legal words, joined by dots.
-    :param value_field: the column that is the whole value; for the raw converters alone, which need it.
+    :param schema: the source's schema. Other columns of a batch are ignored.
+    :param day: first field of every structured value, or None omits it.
+    :param record_name: full name of the record, for languages that need one: legal words, joined by dots.
+    :param value_field: the column that is the entire value. Only raw converters use it, and they require it.
     """
 
     kind: ClassVar[SchemaLanguage | None] = None
     format_name: ClassVar[str]
-    """What values are written as, for messages."""
+    """Name of the format, for messages."""
 
     def __init__(
         self, schema: pa.Schema, day: dt.date | None, record_name: str, value_field: str | None = None
@@ -72,17 +68,17 @@ class Converter(ABC):
         self.value_field = value_field
 
     def problems(self) -> list[str]:
-        """Name every column that this converter cannot write, with what to do; [] when there are none."""
-        found = unwritable_columns(self.schema, self.format_name)
+        """Return a problem, with its remedy, for each column that this converter cannot write."""
+        problems = unwritable_columns(self.schema, self.format_name)
         if self.day is not None and DAY in self.schema.names:
             doubled = f"column {DAY!r} has the name of the field that holds the record's day: rename it in the source"
-            found.insert(0, doubled)
-        return found
+            problems.insert(0, doubled)
+        return problems
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> EncodedBatch:
         """Return a value for each row of ``batch``.
 
-        :param ref: the registered schema; None where :attr:`document` is None.
+        :param ref: the registered schema, or None if :attr:`document` is None.
         """
         refused = RefusedRows()
         values: list[bytes | None] = self.encode_array(batch, ref, refused).to_numpy(zero_copy_only=False).tolist()
@@ -91,7 +87,7 @@ class Converter(ABC):
         return EncodedBatch(values, refused.rows)
 
     def encode_array(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> pa.Array:
-        """Return each row's value (``large_binary``); what stands in refused rows does not matter."""
+        """Return each row's value (``large_binary``). Values of refused rows are undefined."""
         return join_pieces(self.pieces(batch, ref, refused), batch.num_rows)
 
     @abstractmethod
@@ -100,16 +96,16 @@ class Converter(ABC):
 
     @cached_property
     def document(self) -> str | None:
-        """The schema to register, None where values carry no reference to one."""
+        """The schema to register, or None if values contain no reference to one."""
         return None
 
 
 def registry_prefix(ref: SchemaRef | None) -> bytes:
-    """Return what a Schema Registry wants before every value: 0 and the schema's id, big-endian in four bytes.
+    """Return the prefix that a Schema Registry requires: 0 and the schema's id, big-endian in four bytes.
 
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/ (wire format; 2026-11)
 
-    :raises TypeError: there is no id; a value without one could never be read.
+    :raises TypeError: there is no id. A value without one could never be read.
     """
     if ref is None:
         raise TypeError("a converter with a schema needs the id that it was registered under")
@@ -117,48 +113,49 @@ def registry_prefix(ref: SchemaRef | None) -> bytes:
 
 
 def missing_field(field_path: str) -> str:
-    """Say that the registered schema lacks a field of ours."""
+    """Return the problem of a field that the registered schema lacks."""
     return f"{field_path}: not in the registered schema"
 
 
 def differing_type(field_path: str, own_type: str, registered_type: str) -> str:
-    """Say that a field is of another type."""
+    """Return the problem of a field with another type."""
     return f"{field_path}: {own_type} here, {registered_type} in the registered schema"
 
 
 def required_field(field_path: str, source_state: str = "has no such column") -> str:
-    """Say that the registered schema wants a field that the source does not always have."""
-    return f"{field_path}: the registered schema wants a value, and the source {source_state}"
+    """Return the problem of a field that the registered schema requires and the source may lack."""
+    return f"{field_path}: the registered schema requires a value, but the source {source_state}"
 
 
 class StringConverter(Converter):
-    """The UTF-8 text of one string column; a NULL has no value."""
+    """The UTF-8 text of one string column. NULL has no value."""
 
     format_name = "strings"
     is_only_text: ClassVar[bool] = True
 
     def problems(self) -> list[str]:
-        """Say what is wrong with the column."""
+        """Return the problem of the column, if any."""
         kind = self.schema.field(self.value_field).type
         if is_text(kind) or (type_group(kind) == "binary" and not self.is_only_text):
             return []
         return [
-            f"value_field: column {self.value_field!r} is {kind}; this converter writes {self.format_name}: use json"
+            f"value_field: column {self.value_field!r} is {kind}, but this converter writes {self.format_name}: "
+            "use json"
         ]
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
-        """Return the column; its NULLs are still there."""
+        """Return the column, including its NULLs."""
         array, refuse = refused.read_column(batch, self.schema.field(self.value_field))
         return [as_utf8(array, refuse) if self.is_only_text else as_binary(array)]
 
     def encode_array(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> pa.Array:
-        """Return the column as it is: a value that is NULL is none, and not an empty one."""
+        """Return the column unchanged: NULL stays NULL, and is not an empty value."""
         (column,) = self.pieces(batch, ref, refused)
         return column
 
 
 class BytesConverter(StringConverter):
-    """The bytes of one binary or string column; a NULL has no value."""
+    """The bytes of one binary or string column. NULL has no value."""
 
     format_name = "bytes or strings"
     is_only_text = False

@@ -1,4 +1,4 @@
-"""Arrow types as Spark SQL names them: for column lists in documentation, and for Spark's own readers.
+"""Arrow types as named by Spark SQL, for column lists in documentation and for Spark's own readers.
 
 The names are those of https://spark.apache.org/docs/4.0.0/sql-ref-datatypes.html (2026-11).
 """
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def ddl_columns(schema: pa.Schema) -> list[str]:
-    """Return a schema's columns as Spark's DDL has them, such as ``event STRING NOT NULL``.
+    """Return a schema's columns as Spark's DDL, such as ``event STRING NOT NULL``.
 
-    :raises ConfigError: naming every column that Spark has no type for.
+    :raises ConfigError: with every column that Spark has no type for.
     """
     lines, problems = [], []
     for field in schema:
@@ -32,11 +32,11 @@ def ddl_columns(schema: pa.Schema) -> list[str]:
 
 
 def types_by_column(schema: pa.Schema, max_columns: int = 1000) -> dict[str, str]:
-    """Return each column's type for people, Arrow's own where Spark has none; {} if there are more than ``most``."""
-    return {field.name: _told_type(field.type) for field in schema} if len(schema) <= max_columns else {}
+    """Return each column's type for people, Arrow's own if Spark has none. {} for more than ``max_columns`` columns."""
+    return {field.name: _type_for_people(field.type) for field in schema} if len(schema) <= max_columns else {}
 
 
-def _told_type(kind: pa.DataType) -> str:
+def _type_for_people(kind: pa.DataType) -> str:
     try:
         return spark_type(kind)
     except ConfigError:
@@ -46,7 +46,7 @@ def _told_type(kind: pa.DataType) -> str:
 def spark_type(kind: pa.DataType) -> str:
     """Return the Spark SQL name of an Arrow type.
 
-    :raises ConfigError: if Spark has none, or would lose something: unsigned integers, nanoseconds.
+    :raises ConfigError: Spark has none, or would lose something: unsigned integers, nanoseconds.
     """
     from pyarrow import types
 
@@ -93,31 +93,31 @@ PLAIN_TYPES = (
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BINARY", "DATE", "TIMESTAMP",
     "TIMESTAMP_NTZ",
 )  # fmt: skip
-"""Names of Spark's types without parts; DECIMAL(p,s) is one more."""
+"""Names of Spark's types without parts, except DECIMAL(p,s)."""
 
 
 def plain_type_name(text: str) -> str:
-    """Return a type without parts as Spark's DDL has it, such as ``BIGINT`` or ``DECIMAL(10,2)``; case does not matter.
+    """Return the normalized name of a type without parts, such as ``BIGINT`` or ``DECIMAL(10,2)``. Ignores case.
 
-    DAG files ask this, without Arrow.
+    DAG files call this, without Arrow.
 
-    :raises ValueError: it is none.
+    :raises ValueError: it is not such a type.
     """
     name = text.strip().upper()
     if (match := _DECIMAL.fullmatch(name)) is not None:
         precision, scale = int(match[1]), int(match[2])
         if 0 < precision <= _MAX_DIGITS and scale <= precision:
             return f"DECIMAL({precision},{scale})"
-        raise ValueError(f"a DECIMAL has up to {_MAX_DIGITS} digits, and no more of them behind the point")
+        raise ValueError(f"a DECIMAL has up to {_MAX_DIGITS} digits, and no more of them after the point")
     if name not in PLAIN_TYPES:
         close = difflib.get_close_matches(name, (*PLAIN_TYPES, "DECIMAL(38,9)"), n=1, cutoff=0.5)
-        known = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(PLAIN_TYPES)}, DECIMAL(p,s)"
-        raise ValueError(f"unknown type; {known}")
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(PLAIN_TYPES)}, DECIMAL(p,s)"
+        raise ValueError(f"unknown type; {hint}")
     return name
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """Return the Arrow type that :func:`plain_type_name` names."""
+    """Return the Arrow type for a name of :func:`plain_type_name`."""
     import pyarrow as pa
 
     if (match := _DECIMAL.fullmatch(name)) is not None:
@@ -125,4 +125,4 @@ def arrow_type(name: str) -> pa.DataType:
     if name == "TIMESTAMP":
         return pa.timestamp("us", tz="UTC")
     large = (pa.large_string(), pa.large_binary())
-    return next(kind for kind, own in _plain_names().items() if own == name and kind not in large)
+    return next(kind for kind, type_name in _plain_names().items() if type_name == name and kind not in large)

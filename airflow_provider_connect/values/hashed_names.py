@@ -1,8 +1,7 @@
 """Names that a target accepts, made from any text.
 
-A text that is legal keeps its form. Any other becomes ``<legal part>_x<10 hex digits of its hash>``, which depends on
-nothing but the text. One that is legal and ends like that gets a hash as well, so that no two texts share a name. Which
-texts are legal is the target's to say.
+A legal text is used as it is. Any other text becomes ``<legal part>_x<10 hex digits of its hash>``. A legal text that
+already ends like that gets a hash too, so no two texts share a name. The target defines which texts are legal.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 
 HASH_DIGITS = 10
 HASH_SUFFIX_CHARS = HASH_DIGITS + 2
-"""How many characters the mark of a hash takes: ``_x`` and the digits."""
+"""Length of the hash suffix: ``_x`` and the digits."""
 _MARKED = re.compile(rf".*_x[0-9a-f]{{{HASH_DIGITS}}}", re.DOTALL)
 _MARKED_IN_ANY_CASE = re.compile(_MARKED.pattern, re.DOTALL | re.IGNORECASE)
 
@@ -20,26 +19,26 @@ _MARKED_IN_ANY_CASE = re.compile(_MARKED.pattern, re.DOTALL | re.IGNORECASE)
 def name_with_hash(
     text: str, hash_digits: str, *, legal_chars: str = "A-Za-z0-9_", max_chars: int | None = None
 ) -> str:
-    """Return a text with ``_`` for every character that is not legal, and a hash at its end.
+    """Return a text with ``_`` for every illegal character, and a hash at the end.
 
-    :param digest: of whatever the name must tell apart: :func:`name_hash`.
-    :param legal: the characters, as in a class of a regular expression.
-    :param room: how many characters the name may have before its mark; None for all.
+    :param hash_digits: :func:`name_hash` of everything that must distinguish names.
+    :param legal_chars: the legal characters, as in a character class of a regular expression.
+    :param max_chars: length limit before the suffix, or None for no limit.
     """
     return f"{re.sub(f'[^{legal_chars}]', '_', text)[:max_chars]}_x{hash_digits}"
 
 
 def has_hash(name: str, *, any_case: bool = False) -> bool:
-    """Tell whether a name ends as one with a hash does."""
+    """Return whether a name ends like one with a hash."""
     return (_MARKED_IN_ANY_CASE if any_case else _MARKED).fullmatch(name) is not None
 
 
 def name_hash(data: str | bytes) -> str:
-    """Return the hash that tells names apart; not for secrecy."""
-    told = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    return hashlib.blake2b(told).hexdigest()[:HASH_DIGITS]
+    """Return the hash that distinguishes names. Not for secrecy."""
+    data_bytes = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    return hashlib.blake2b(data_bytes).hexdigest()[:HASH_DIGITS]
 
 
 def value_hash(value: str | None) -> str:
-    """Return the hash of a column's value; that of None is no text's."""
+    """Return the hash of a column's value. The hash of None differs from that of any text."""
     return name_hash(b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""Names of columns and records for languages whose names are letters, digits and ``_`` alone."""
+"""Names of columns and records for languages whose names consist of letters, digits and ``_``."""
 
 from __future__ import annotations
 
@@ -15,41 +15,40 @@ _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def legal_name(name: str) -> str:
-    """Return a column's name if it is legal; else with ``_`` for each illegal character, and its hash at the end.
+    """Return a legal name unchanged, else with ``_`` for each illegal character, and a hash at the end.
 
-    So ``a.b`` never becomes ``a_b``, whatever the other columns are called. A legal name that looks as if it ended with
-    a hash gets its own too: no two names become the same.
+    No two names become the same: a legal name that seems to end with a hash gets a hash too.
     """
     if _LEGAL.fullmatch(name) and not has_hash(name):
         return name
     # Another hash than marks.digest(): schemas are registered under these names.
-    made = name_with_hash(name, hashlib.sha256(name.encode()).hexdigest()[:HASH_DIGITS])
-    return f"_{made}" if made[0].isdigit() else made
+    hashed_name = name_with_hash(name, hashlib.sha256(name.encode()).hexdigest()[:HASH_DIGITS])
+    return f"_{hashed_name}" if hashed_name[0].isdigit() else hashed_name
 
 
 def inner_name(record: str, field: str) -> str:
-    """Return the name of the record inside a field of another record; both without namespace."""
+    """Return the name of the record in a field of another record, both without namespace."""
     return f"{record}_{legal_name(field)}"
 
 
 def split_name(record_name: str) -> tuple[str, str]:
-    """Return namespace and name of a full name; the namespace may be empty."""
+    """Return namespace and name of a full name. The namespace may be empty."""
     namespace, _, name = record_name.rpartition(".")
     return namespace, name
 
 
 def children_by_legal_name(array: pa.StructArray) -> dict[str, pa.Array]:
-    """Return the columns inside a column of structs, NULL where the struct is."""
+    """Return the child columns of a struct column, with NULL where the struct is NULL."""
     return {legal_name(field.name): child for field, child in zip(array.type, array.flatten(), strict=True)}
 
 
 def comment(field: pa.Field) -> str:
-    """Return what a field's metadata says about it."""
+    """Return the comment in a field's metadata."""
     text: bytes = (field.metadata or {}).get(b"comment", b"")
     return text.decode()
 
 
 def comment_with_name(field: pa.Field) -> str:
-    """Return a field's comment, and its own name where that is not legal."""
+    """Return a field's comment, and its source name if that is not legal."""
     renamed = f"Source name: {field.name!r}." if legal_name(field.name) != field.name else ""
     return " ".join(part for part in (comment(field), renamed) if part)

@@ -1,7 +1,7 @@
-"""Numbers as Avro, Protobuf and Kafka Connect write them, a column at once.
+"""Numbers as Avro, Protobuf and Kafka Connect write them, one column at a time.
 
-Varints have seven bits a byte, the lowest first. Decimals are the unscaled number in two's complement, big-endian;
-texts have all their digits.
+Varints have seven bits a byte, the lowest first. Decimals are the unscaled number in two's complement, big-endian.
+Texts have all digits.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ _MAX_BYTES = 10  # of 64 bits
 
 def varint(number: int) -> bytes:
     """Return one number, 0 or more, as a varint."""
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])
 
 
 def zigzag(number: int) -> bytes:
-    """Return a whole number as a varint that is short for small ones: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    """Return an integer as a varint that is short for small ones: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return varint(number << 1 if number >= 0 else (-number << 1) - 1)
 
 
 def varints(numbers: Any) -> pa.Array:
-    """Return a numpy array of whole numbers as varints; negative ones as 64 bits in two's complement."""
+    """Return a numpy array of integers as varints. Negative ones take 64 bits in two's complement."""
     import numpy as np
 
-    left = np.ascontiguousarray(numbers).astype(np.uint64, copy=False)
-    lengths = np.ones(len(left), np.int64)
+    unsigned = np.ascontiguousarray(numbers).astype(np.uint64, copy=False)
+    lengths = np.ones(len(unsigned), np.int64)
     for count in range(1, _MAX_BYTES):
-        longer = left >= np.uint64(1 << 7 * count)
+        longer = unsigned >= np.uint64(1 << 7 * count)
         if not longer.any():
             break
         lengths += longer
     ends = np.cumsum(lengths)
     data = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
     starts = ends - lengths
-    for place in range(int(lengths.max(initial=0))):
-        here = lengths > place
-        more = (lengths > place + 1).astype(np.uint8) << 7
-        byte = ((left >> np.uint64(7 * place)) & np.uint64(0x7F)).astype(np.uint8) | more
-        data[starts[here] + place] = byte[here]
+    for position in range(int(lengths.max(initial=0))):
+        has_byte = lengths > position
+        more = (lengths > position + 1).astype(np.uint8) << 7
+        byte = ((unsigned >> np.uint64(7 * position)) & np.uint64(0x7F)).astype(np.uint8) | more
+        data[starts[has_byte] + position] = byte[has_byte]
     return binary_array(data, lengths)
 
 
 def zigzags(numbers: Any) -> pa.Array:
-    """Return a numpy array of whole numbers (int64) as :func:`zigzag` does."""
+    """Return a numpy array of integers (int64) as :func:`zigzag` does."""
     import numpy as np
 
     signed = np.ascontiguousarray(numbers).astype(np.int64, copy=False)
@@ -61,7 +61,7 @@ def zigzags(numbers: Any) -> pa.Array:
 
 
 def little_endian(numbers: Any) -> pa.Array:
-    """Return each number of a numpy array as its own bytes, little-endian."""
+    """Return each number of a numpy array as its bytes, little-endian."""
     import numpy as np
 
     little = np.ascontiguousarray(numbers.astype(numbers.dtype.newbyteorder("<"), copy=False))
@@ -69,9 +69,9 @@ def little_endian(numbers: Any) -> pa.Array:
 
 
 def length_prefixed(texts: pa.Array, *, signed: bool) -> list[Piece]:
-    """Return binaries, each after its length; NULL has the length 0.
+    """Return binaries, each after its length. NULL has length 0.
 
-    :param signed: whether the length is in zigzag, as Avro wants it; Protobuf does not.
+    :param signed: true for a zigzag length, as in Avro. False for Protobuf.
     """
     import numpy as np
 
@@ -84,9 +84,9 @@ _DECIMAL128_DIGITS = 38
 
 
 def decimal_digits(kind: pa.DataType) -> tuple[int, int] | None:
-    """Return precision and scale (0 or more) of a type that is written as a decimal; None for any other.
+    """Return precision and scale (0 or more) of a type that is written as a decimal, or None for any other.
 
-    uint64 is one: Avro and Kafka Connect have no unsigned integers.
+    uint64 is written as a decimal, because Avro and Kafka Connect have no unsigned integers.
     """
     from pyarrow import types
 
@@ -98,13 +98,13 @@ def decimal_digits(kind: pa.DataType) -> tuple[int, int] | None:
 
 
 def width_bytes(kind: pa.DataType) -> int:
-    """Return how many bytes :func:`big_endian` makes of each value."""
+    """Return the number of bytes that :func:`big_endian` writes for each value."""
     precision, _ = decimal_digits(kind) or (0, 0)
     return 16 if precision <= _DECIMAL128_DIGITS else 32
 
 
 def big_endian(array: pa.Array) -> pa.Array:
-    """Return a column's unscaled numbers (``large_binary``), all of one width; NULL becomes any number."""
+    """Return a column's unscaled numbers (``large_binary``), all of one width. NULL becomes an arbitrary number."""
     import numpy as np
     import pyarrow as pa
 
@@ -119,7 +119,7 @@ def big_endian(array: pa.Array) -> pa.Array:
 
 
 def plain_text(column: pa.Array) -> pa.Array:
-    """Return decimals as texts with all their digits, and no exponent."""
+    """Return decimals as texts with all digits and no exponent."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

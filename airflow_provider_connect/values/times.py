@@ -1,4 +1,4 @@
-"""Arrow's times as whole numbers and as text; refused where readers would disagree about them."""
+"""Arrow's times as integers and as texts. Refuses times that readers would interpret differently."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def whole_numbers(array: pa.Array, refuse: Refuse) -> Any:
-    """Return a column of times as int64: dates in days, all others in microseconds; NULL and refused rows are 0.
+    """Return a column of times as int64: dates in days, others in microseconds. NULL and refused rows are 0.
 
-    Refused are times finer than that, and those outside of the years 1 to 9999 or of a day.
+    Refuses finer times, and times outside of the years 1 to 9999 or of a day.
     """
     import numpy as np
 
-    per, over = _scale(array.type)
+    factor, divisor = _scale(array.type)
     numbers = _integers(array)
     low, high, outside = _RANGES[type_group(array.type)]
-    if over > 1:
-        numbers, rest = np.divmod(numbers, over)
-        if rest.any():
-            refuse(true_rows(rest != 0), "a time finer than a microsecond")
-    bad = (numbers < -(-low // per)) | (numbers > high // per)
-    if bad.any():
-        refuse(true_rows(bad), outside)
-        numbers = np.where(bad, 0, numbers)
-    return numbers * per
+    if divisor > 1:
+        numbers, remainders = np.divmod(numbers, divisor)
+        if remainders.any():
+            refuse(true_rows(remainders != 0), "a time finer than a microsecond")
+    is_outside = (numbers < -(-low // factor)) | (numbers > high // factor)
+    if is_outside.any():
+        refuse(true_rows(is_outside), outside)
+        numbers = np.where(is_outside, 0, numbers)
+    return numbers * factor
 
 
 def iso_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
-    """Return a column of times as ISO 8601 texts, ``large_binary``; timestamps with a zone in UTC, with ``Z``."""
+    """Return a column of times as ISO 8601 texts (``large_binary``). Timestamps with a zone are in UTC, with ``Z``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -63,7 +63,6 @@ def iso_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
 
 
 def _scale(kind: pa.DataType) -> tuple[int, int]:
-    """Return what to multiply a stored number by, and what to divide it by, to get microseconds, or days."""
     import pyarrow as pa
 
     if pa.types.is_date(kind):

@@ -1,4 +1,4 @@
-"""Wall clock readings of a zone turned into instants, a whole column at a time."""
+"""Converts wall clock readings of a zone to instants, one column at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class Instants(NamedTuple):
-    """Seconds since the epoch in UTC, and which readings a clock showed twice or never."""
+    """Seconds since the epoch in UTC, and masks of readings that a clock showed twice or never."""
 
     seconds: NDArray[np.int64]
     ambiguous: NDArray[np.bool_]
@@ -25,9 +25,9 @@ class Instants(NamedTuple):
 
 
 class _Day(NamedTuple):
-    """One day of a wall clock: its offsets from UTC, and the readings that are no single instant.
+    """One day of a wall clock: its offsets from UTC, and the readings that are not a single instant.
 
-    :param starts: wall seconds from which an offset of ``offsets`` counts; the first is the day's own start.
+    :param starts: wall seconds from which an offset in ``offsets`` applies. The first is the day's start.
     :param doubts: (from, to, kind) in wall seconds.
     """
 
@@ -40,12 +40,12 @@ _AMBIGUOUS, _NONEXISTENT = 1, 2
 
 
 def instants(wall_seconds: NDArray[np.int64], zone_name: str) -> Instants:
-    """Turn wall clock readings into instants.
+    """Convert wall clock readings to instants.
 
-    A reading that the clock showed twice is taken for its first occurrence; one that it skipped is moved
+    A reading that the clock showed twice counts as its first occurrence. A reading that the clock skipped is moved
     forward by the length of the gap (as :mod:`datetime` does with ``fold=0``).
 
-    :param wall_seconds: the readings, as seconds since 1970-01-01T00:00 on that clock.
+    :param wall_seconds: readings, as seconds since 1970-01-01T00:00 on that clock.
     """
     import numpy as np
 
@@ -65,34 +65,38 @@ def _day(zone_name: str, day: int) -> _Day:
     first, stop = day * _DAY_SECONDS, (day + 1) * _DAY_SECONDS
     # No zone is further than 16 hours from UTC, and none moved its clocks by more than a day.
     begin, end = first - 2 * _DAY_SECONDS, first + 3 * _DAY_SECONDS
-    before = _offset(zone_name, begin)
-    starts, offsets, doubts = [first], [before], []
-    for instant, after in _changes(zone_name, begin, end):
+    old_offset = _offset(zone_name, begin)
+    starts, offsets, doubts = [first], [old_offset], []
+    for instant, new_offset in _offset_changes(zone_name, begin, end):
         # Up to here the old offset counts: first occurrence of a doubled reading, forward from a skipped one.
-        start = instant + max(before, after)
+        start = instant + max(old_offset, new_offset)
         if start <= first:
-            offsets[0] = after
+            offsets[0] = new_offset
         elif start < stop:
             starts.append(start)
-            offsets.append(after)
-        doubts.append((instant + min(before, after), start, _AMBIGUOUS if after < before else _NONEXISTENT))
-        before = after
+            offsets.append(new_offset)
+        doubts.append(
+            (instant + min(old_offset, new_offset), start, _AMBIGUOUS if new_offset < old_offset else _NONEXISTENT)
+        )
+        old_offset = new_offset
     return _Day(tuple(starts), tuple(offsets), tuple(doubts))
 
 
-def _changes(zone_name: str, begin: int, end: int) -> list[tuple[int, int]]:
+def _offset_changes(zone_name: str, begin: int, end: int) -> list[tuple[int, int]]:
     """Return (instant, new offset) of every change of the zone's offset in ``(begin, end]``."""
     changes = []
-    before = _offset(zone_name, begin)
+    old_offset = _offset(zone_name, begin)
     for low in range(begin, end, _HOUR_SECONDS):
-        after = _offset(zone_name, low + _HOUR_SECONDS)
-        if after != before:
-            left, right = low, low + _HOUR_SECONDS
-            while right - left > 1:
-                middle = (left + right) // 2
-                left, right = (middle, right) if _offset(zone_name, middle) == before else (left, middle)
-            changes.append((right, after))
-        before = after
+        new_offset = _offset(zone_name, low + _HOUR_SECONDS)
+        if new_offset != old_offset:
+            low_bound, high_bound = low, low + _HOUR_SECONDS
+            while high_bound - low_bound > 1:
+                middle = (low_bound + high_bound) // 2
+                low_bound, high_bound = (
+                    (middle, high_bound) if _offset(zone_name, middle) == old_offset else (low_bound, middle)
+                )
+            changes.append((high_bound, new_offset))
+        old_offset = new_offset
     return changes
 
 

@@ -44,7 +44,7 @@ def test_a_host_that_somebody_changed_in_the_stage_gets_no_password(tmp_path: Pa
     wanted = b'{"c": {"conn_id": "c", "conn_type": "", "host": "evil.attack.org"'
     changed = bytes(a ^ b ^ c for a, b, c in zip(there, plain, wanted, strict=False))
     half(tmp_path).write_bytes(changed + there[len(changed) :])
-    with pytest.raises(ConfigError, match=r"sealed/a-1 are not what the task wrote there"):
+    with pytest.raises(ConfigError, match=r"sealed/a-1 are not what the task wrote"):
         unseal(sealed)
     assert not half(tmp_path).exists()
 
@@ -53,7 +53,7 @@ def test_a_host_that_somebody_changed_in_the_stage_gets_no_password(tmp_path: Pa
 def test_a_half_that_was_cut_is_named(tmp_path: Path, cut: int) -> None:
     sealed = seal(str(tmp_path), "a-1", CONNECTIONS)
     half(tmp_path).write_bytes(half(tmp_path).read_bytes()[:cut])
-    with pytest.raises(ConfigError, match=r"sealed/a-1 are not what the task wrote there.*changed, cut or exchanged"):
+    with pytest.raises(ConfigError, match=r"sealed/a-1 are not what the task wrote.*changed, cut or exchanged"):
         unseal(sealed)
 
 
@@ -69,7 +69,7 @@ def test_every_single_bit_counts(tmp_path: Path) -> None:
 def test_the_half_of_another_attempt_is_refused(tmp_path: Path) -> None:
     first, second = (seal(str(tmp_path), attempt, CONNECTIONS) for attempt in ("a-1", "a-2"))
     half(tmp_path, "a-1").replace(half(tmp_path, "a-2"))
-    with pytest.raises(ConfigError, match=r"sealed/a-2 are not what the task wrote there"):
+    with pytest.raises(ConfigError, match=r"sealed/a-2 are not what the task wrote"):
         unseal(second)
     half(tmp_path, "a-2").write_bytes(b"")
     moved = first.model_copy(update={"url": second.url})
@@ -80,7 +80,7 @@ def test_the_half_of_another_attempt_is_refused(tmp_path: Path) -> None:
 def test_a_half_that_is_gone_is_tried_again(tmp_path: Path) -> None:
     sealed = seal(str(tmp_path), "a-1", CONNECTIONS)
     unseal(sealed)
-    with pytest.raises(RetriableError, match=r"sealed/a-1 are gone: another driver of this attempt"):
+    with pytest.raises(RetriableError, match=r"sealed/a-1 are gone. Another driver of this attempt"):
         unseal(sealed)
 
 

@@ -1,1 +1,1 @@
-"""What the driver does with what only some connectors can do: a file for each, which do not know each other."""
+"""The driver's support for optional connector capabilities: one independent file for each."""

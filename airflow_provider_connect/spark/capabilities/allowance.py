@@ -1,4 +1,4 @@
-"""Deals out the requests that a job may send, so that its executors together never send more."""
+"""Shares the job's request allowance among partitions, so that all executors together never exceed it."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 
 
 class BudgetShare:
-    """What one plan's partitions may send.
+    """Requests that the partitions of one plan may send.
 
-    :param each: how many requests each partition may send; None without a quota.
+    :param each: requests for each partition, or None without a quota.
     """
 
     def __init__(
-        self, parts: Sequence[InputPartition], each: Sequence[int] | None, allowance: Allowance | None
+        self, parts: Sequence[InputPartition], requests_by_partition: Sequence[int] | None, allowance: Allowance | None
     ) -> None:
-        self._parts, self._requests_by_partition, self._allowance = parts, each, allowance
+        self._parts, self._requests_by_partition, self._allowance = parts, requests_by_partition, allowance
         self.outcomes: Sequence[PollOutcome] | None = None
-        self._began = time.time()
+        self._started_at = time.time()
 
     @property
     def total(self) -> int:
-        """How many requests it has."""
+        """Number of requests in the share."""
         return sum(self._requests_by_partition or ())
 
     def limits(self, partition: InputPartition) -> dict[str, Any]:
-        """Return what a partition's task is told."""
+        """Return the limits for a partition's task."""
         if self._requests_by_partition is None or self._allowance is None:
             return {}
         failed = max(self._allowance.failed.get(day.date, 0) for day in partition.days)
-        place = self._parts.index(partition)
-        # The first polls of all partitions would fall into one second.
-        begins = self._began + (place / self._allowance.per_second if self._allowance.per_second else 0.0)
+        index = self._parts.index(partition)
+        # Otherwise the first polls of all partitions would fall into one second.
+        begins = self._started_at + (index / self._allowance.per_second if self._allowance.per_second else 0.0)
         return {
-            "requests": self._requests_by_partition[place],
+            "requests": self._requests_by_partition[index],
             "until": self._allowance.until,
             "failed": failed,
             "begins": begins,
@@ -55,23 +55,21 @@ class BudgetShare:
 
 
 class RequestBudget:
-    """Deals requests to partitions, and takes back what they did not send. Without an allowance, nothing is limited.
+    """Gives requests to partitions, and takes unsent ones back. Unlimited without an allowance.
 
-    :ivar sent: when requests were sent.
-    :ivar lost: how many more may have been sent.
-    :ivar failed: by day, how many went into polls that failed, those of earlier jobs of the same try included.
-    :ivar counts: the requests for the vendor's own counts.
-    :ivar needs: by day, how many it takes, if there were fewer left.
-    :ivar ran_out: by day, how many it takes at the least, if the vendor refused more half way.
+    :ivar possibly_sent: how many more requests may have been sent.
+    :ivar failed_requests: by day, requests of failed polls, including earlier jobs of the same try.
+    :ivar requests_needed: by day, the requests of a plan that exceeded the budget.
+    :ivar requests_before_refusal: by day, the least number of requests it needs, if the vendor refused some of them.
     """
 
     def __init__(self, allowance: Allowance | None = None, count_allowance: Allowance | None = None) -> None:
         self._allowance = allowance
         self.count_budget = CountBudget(count_allowance)
-        self._left = allowance.requests if allowance else 0
-        self._needed, self._most_each = 0, 1
+        self._requests_left = allowance.requests if allowance else 0
+        self._expected_requests, self._max_requests_each = 0, 1
         self._lock = threading.Lock()
-        self._next = 0.0
+        self._next_start = 0.0
         self.sent_at: list[float] = []
         self.possibly_sent = 0
         self.failed_requests: dict[dt.date, int] = dict(allowance.failed) if allowance else {}
@@ -80,91 +78,91 @@ class RequestBudget:
 
     @property
     def max_days(self) -> int:
-        """How many days may be polled at once."""
+        """How many days may be polled concurrently."""
         return self._allowance.width if self._allowance else sys.maxsize
 
     def expect(self, expected_requests: int, *, max_requests_each: int) -> None:
-        """Say how many requests the job's days cost if nothing goes wrong: what is left is for polls that fail.
-
-        :param most_each: how many of those a partition may send.
-        """
-        self._needed, self._most_each = expected_requests, max_requests_each
+        """Set how many requests the job's days cost without failures. The rest of the allowance is for retries."""
+        self._expected_requests, self._max_requests_each = expected_requests, max_requests_each
 
     @contextmanager
-    def reserve(self, parts: Sequence[InputPartition], cost: int) -> Iterator[BudgetShare]:
-        """Give partitions what they may send; take back the rest when the block ends.
+    def reserve(self, partitions: Sequence[InputPartition], cost: int) -> Iterator[BudgetShare]:
+        """Give partitions their requests, and take unsent ones back when the block ends.
 
-        If their outcomes are not known by then, all of it counts as sent.
+        If the outcomes are not set by then, all requests count as sent.
 
-        :param cost: how many requests the partitions cost together, if nothing goes wrong.
-        :raises QuotaError: there are not enough requests left, or they may not be sent any more.
+        :param cost: requests of all partitions together, without failures.
+        :raises QuotaError: too few requests are left, or the reservation has expired.
         """
-        if self._allowance is None or not parts:
-            yield BudgetShare(parts, None, None)
+        if self._allowance is None or not partitions:
+            yield BudgetShare(partitions, None, None)
             return
-        hand = self._deal(parts, cost, self._allowance)
+        share = self._make_share(partitions, cost, self._allowance)
         try:
-            yield hand
+            yield share
         finally:
-            self._take_back(parts, hand)
+            self._take_back(partitions, share)
 
     def report_fields(self) -> dict[str, Any]:
-        """Return what the job's report says of its requests."""
+        """Return the report's fields about the job's requests."""
         if self._allowance is None:
             return {}
         with self._lock:
-            more = {"needs": dict(self.requests_needed)} if self.requests_needed else {}
-            more |= {"ran_out": dict(self.requests_before_refusal)} if self.requests_before_refusal else {}
+            optional_fields = {"needs": dict(self.requests_needed)} if self.requests_needed else {}
+            optional_fields |= {"ran_out": dict(self.requests_before_refusal)} if self.requests_before_refusal else {}
             return {
                 "sent": tuple(self.sent_at),
                 "lost": self.possibly_sent,
                 "failed": dict(self.failed_requests),
-            } | more
+            } | optional_fields
 
-    def _deal(self, parts: Sequence[InputPartition], expected: int, allowance: Allowance) -> BudgetShare:
-        cost = max(expected, len(parts))
+    def _make_share(self, partitions: Sequence[InputPartition], expected: int, allowance: Allowance) -> BudgetShare:
+        cost = max(expected, len(partitions))
         with self._lock:
-            if cost > self._left:
-                if len(parts) > 1:
-                    self.requests_needed |= {parts[0].days[0].date: cost}
-                # Pages that follow each other are counted, too, and nobody knows before how many there are.
-                left = max(0, self._left)
-                raise QuotaError(f"the job may send {left} more of its {allowance.requests} requests")
+            if cost > self._requests_left:
+                if len(partitions) > 1:
+                    self.requests_needed |= {partitions[0].days[0].date: cost}
+                # Consecutive pages count too, and their number is unknown before the poll.
+                requests_left = max(0, self._requests_left)
+                raise QuotaError(f"the job may send {requests_left} more of its {allowance.requests} requests")
             if time.time() >= allowance.until:
-                raise QuotaError("the reservation of the job's requests has lapsed")
-            self._needed -= expected  # the parts of a large day take nothing from what the other days need
-            spare = max(0, self._left - cost - max(0, self._needed))
-            each = [cost // len(parts) + (index < cost % len(parts)) for index in range(len(parts))]
-            for index in range(len(parts)):
-                more = min(self._most_each - 1, spare)
-                each[index] += more
-                spare -= more
-            self._left -= sum(each)
-            pause = self._pace(len(parts), allowance)
+                raise QuotaError("the reservation of the job's requests has expired")
+            self._expected_requests -= expected  # parts of a large day leave the requests of other days alone
+            spare = max(0, self._requests_left - cost - max(0, self._expected_requests))
+            requests_by_partition = [
+                cost // len(partitions) + (index < cost % len(partitions)) for index in range(len(partitions))
+            ]
+            for index in range(len(partitions)):
+                extra_requests = min(self._max_requests_each - 1, spare)
+                requests_by_partition[index] += extra_requests
+                spare -= extra_requests
+            self._requests_left -= sum(requests_by_partition)
+            pause = self._wait_for_rate(len(partitions), allowance)
         CLOCK.sleep(pause)
-        return BudgetShare(parts, each, allowance)
+        return BudgetShare(partitions, requests_by_partition, allowance)
 
-    def _pace(self, parts: int, allowance: Allowance) -> float:
-        """Return how long to wait until requests may be sent again."""
-        now = CLOCK.now()
-        starts = max(now, self._next)
-        self._next = starts + (parts / allowance.per_second if allowance.per_second else 0.0)
-        return starts - now
+    def _wait_for_rate(self, parts: int, allowance: Allowance) -> float:
+        current_time = CLOCK.now()
+        starts = max(current_time, self._next_start)
+        self._next_start = starts + (parts / allowance.per_second if allowance.per_second else 0.0)
+        return starts - current_time
 
-    def _take_back(self, parts: Sequence[InputPartition], hand: BudgetShare) -> None:
+    def _take_back(self, partitions: Sequence[InputPartition], share: BudgetShare) -> None:
         with self._lock:
-            if hand.outcomes is None:
-                self.possibly_sent += hand.total
+            if share.outcomes is None:
+                self.possibly_sent += share.total
                 return
-            needs = [outcome.failure.needs if outcome.failure else 0 for outcome in hand.outcomes]
+            needs = [outcome.failure.needs if outcome.failure else 0 for outcome in share.outcomes]
             if any(needs):
-                spent = sum(need or len(outcome.sent) for need, outcome in zip(needs, hand.outcomes, strict=True))
-                self.requests_before_refusal |= dict.fromkeys((day.date for part in parts for day in part.days), spent)
-            for part, outcome in zip(parts, hand.outcomes, strict=False):
+                spent = sum(need or len(outcome.sent) for need, outcome in zip(needs, share.outcomes, strict=True))
+                self.requests_before_refusal |= dict.fromkeys(
+                    (day.date for partition in partitions for day in partition.days), spent
+                )
+            for partition, outcome in zip(partitions, share.outcomes, strict=False):
                 self.sent_at += outcome.sent
                 if outcome.failure is not None and not outcome.failure.needs:
-                    # One that the vendor's quota refused is no sign of trouble.
+                    # A refusal by the vendor's quota is not a failure.
                     in_vain = len(outcome.sent) - (outcome.failure.said is not None)
-                    for day in part.days:
+                    for day in partition.days:
                         self.failed_requests[day.date] = self.failed_requests.get(day.date, 0) + in_vain
-            self._left += hand.total - sum(len(outcome.sent) for outcome in hand.outcomes)
+            self._requests_left += share.total - sum(len(outcome.sent) for outcome in share.outcomes)

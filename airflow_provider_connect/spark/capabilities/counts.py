@@ -1,4 +1,4 @@
-"""The vendor's own counts of days: asked by the driver, within the requests that the job may send for them."""
+"""The vendor's own counts of days. The driver requests them within the job's allowance for counts."""
 
 from __future__ import annotations
 
@@ -21,87 +21,87 @@ _PAUSE_SECONDS = 2.0
 
 
 class DayCounter:
-    """Counts the days of a job, and compares them. Several threads may ask; the vendor is asked by one at a time."""
+    """Counts the days of a job, and compares them. Thread-safe: one request runs at a time."""
 
     def __init__(self, source: Source, poller: Poller, rules: Rules, budget: CountBudget | None = None) -> None:
         self._counting = source.capability(capabilities.Counts) or capabilities.Counts()
         self._poller, self._rules = poller, rules
-        self._is_first = self._counting.counts_first
+        self._counts_before_plan = self._counting.counts_first
         self._budget = budget or CountBudget()
         self._lock = threading.Lock()
-        self._planned: dict[Day, VendorCount] = {}
-        self._held: set[Day] = set()
-        self._refused: ConfigError | None = None
+        self._planned_counts: dict[Day, VendorCount] = {}
+        self._days_to_match: set[Day] = set()
+        self._config_error: ConfigError | None = None
 
     @property
     def is_always_needed(self) -> bool:
-        """Whether the plan of each day needs its count."""
-        return self._is_first
+        """True if the plan of each day needs its count."""
+        return self._counts_before_plan
 
     def _mode(self, day: Day) -> Reconcile:
-        is_needed = self._is_first or day in self._held
+        is_needed = self._counts_before_plan or day in self._days_to_match
         return "fail" if self._rules.reconcile == "off" and is_needed else self._rules.reconcile
 
     def planned_count(self, day: Day) -> VendorCount | None:
-        """Return the count of a day, if it was counted before its plan."""
-        return self._planned.get(day)
+        """Return the count of a day if it was counted before its plan, else None."""
+        return self._planned_counts.get(day)
 
     def require_match(self, day: Day) -> None:
-        """Compare a day in any case: it was asked for in several partitions, which its count decided."""
-        self._held.add(day)
+        """Compare a day even with ``reconcile="off"``, because its count decided its partitions."""
+        self._days_to_match.add(day)
 
     def count_before_plan(self, day: Day, *, is_split: bool = False) -> None:
-        """Count a day whose plan needs it.
+        """Count a day if its plan needs the count.
 
-        :param is_split: whether it does, whatever the source says of all days.
-        :raises ConnectError: it cannot be counted; a :class:`QuotaError` if there are no requests left for that.
+        :param is_split: true if this day's plan needs the count, even if the source's plans usually do not.
+        :raises ConnectError: it cannot be counted. A :class:`QuotaError` if no requests are left.
         """
-        if self._is_first or is_split:
-            self._planned[day] = self._ask(day)
+        if self._counts_before_plan or is_split:
+            self._planned_counts[day] = self._count_with_retries(day)
 
     def compare(self, day: Day, rows: int) -> Finding | None:
-        """Compare what is about to be published with the vendor's count; None if they agree, or are not compared.
+        """Compare a day's rows with the vendor's count. Returns None if they agree or are not compared.
 
-        :raises ConnectError: as :meth:`count_before_plan`; with ``warn`` only a :class:`QuotaError`.
+        :raises ConnectError: as :meth:`count_before_plan`. With ``warn`` only a :class:`QuotaError`.
         """
         mode = self._mode(day)
         if mode == "off":
             return None
         try:
-            count = self._planned.pop(day, None) or self._ask(day)
+            count = self._planned_counts.pop(day, None) or self._count_with_retries(day)
         except QuotaError:
             raise  # the task waits for room
         except (ConfigError, RetriableError) as error:
             if mode == "fail":
                 raise
-            text = f"day {day}: the source's own count could not be had, and nothing was compared with it: {error}"
-            return Finding(f"{text}; it is published all the same, as reconcile='warn' says", is_fatal=False)
+            text = f"day {day}: the source's own count is not available, so nothing was compared with it: {error}"
+            return Finding(f"{text}. The day is published, because reconcile='warn'", is_fatal=False)
         if count.is_most and self._rules.reconcile == "off":
             return None  # it was counted for the plan
         return count_finding(day.date, rows, count, self._rules.reconcile_percent, mode)
 
-    def _ask(self, day: Day) -> VendorCount:
+    def _count_with_retries(self, day: Day) -> VendorCount:
         with self._lock:
-            if self._refused is not None:
-                raise self._refused  # what one day was told holds for all
+            if self._config_error is not None:
+                raise self._config_error  # a configuration error concerns all days
             tries = 0
             while True:
                 tries += 1
                 try:
-                    return self._ask_once(day)
+                    return self._count_once(day)
                 except QuotaError:
                     raise
                 except ConfigError as error:
-                    self._refused = error
+                    self._config_error = error
                     raise
                 except RetriableError as error:
                     if tries == _TRIES or error.retry_after_seconds:
                         raise
                     pause = _PAUSE_SECONDS * tries
-                    log_line(f"day {day}: the source is asked for its count again in {pause:.0f} s: {error}")
+                    log_line(f"day {day}: requesting the source's count again in {pause:.0f} s: {error}")
                     CLOCK.sleep(pause)
 
-    def _ask_once(self, day: Day) -> VendorCount:
+    def _count_once(self, day: Day) -> VendorCount:
         counter = require_capability(self._poller, CountsRows, "days are counted")
         self._budget.require(self._counting.requests_to_count([day]))
         tally = self._budget.tally()
@@ -110,7 +110,7 @@ class DayCounter:
         except QuotaError as error:
             if error.said is None:
                 raise
-            # It speaks of another hour than the one that polls are counted in.
+            # The quota of counts has its own hour, apart from the quota of polls.
             self._budget.quota_refusal = error.said
             raise QuotaError(str(error)) from None
         except ConfigError as error:

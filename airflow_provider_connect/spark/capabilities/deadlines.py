@@ -1,9 +1,7 @@
-"""Days that ran into the deadline of a request: they are asked for in more partitions.
+"""Days whose request ran into its deadline are polled again in more partitions: the same request would fail again.
 
-Days that shared the request are asked for one by one, each as a day that nobody has asked for yet. An hour's request
-that failed at its deadline would fail there again. What is kept of it lies in the stage, beside the
-rest of its attempt: the next job of the same intent reads it there, be it another try of Airflow or one after a wait
-for quota. It is advice only. If the stage is gone, the day is asked for as it was at first.
+Days that shared the request are polled one by one. The number of partitions is noted in the stage, in the folder of the
+attempt, and read by the next job of the same intent. Without the stage, the day is polled as it was at first.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from airflow_provider_connect.registry import days_per_plan, requests_for, requi
 from airflow_provider_connect.spark.attempts import EarlierAttempts
 from airflow_provider_connect.spark.context import Intake
 from airflow_provider_connect.spark.poll import PollOutcome
-from airflow_provider_connect.spark.progress import log_line
+from airflow_provider_connect.spark.progress import days_label, log_line
 from airflow_provider_connect.spark.states import DaysToPoll, PolledDays
 from airflow_provider_connect.stage.manifest import DEADLINE_NAME, PollResult, day_of_attempt, deadline_file
 from airflow_provider_connect.window import Day
@@ -30,10 +28,10 @@ PolledByDay = dict[Day, PollResult | Failure]
 
 
 class _Note(Wire):
-    """What is kept of a day.
+    """The note about a day.
 
-    :param fingerprint: as a manifest's: what other options led to says nothing.
-    :param parts: in how many partitions the day was asked for; 0 if together with others.
+    :param fingerprint: as a manifest's. A note with another fingerprint is ignored.
+    :param parts: how many partitions the day had, or 0 if it shared a plan with other days.
     """
 
     fingerprint: str
@@ -41,17 +39,17 @@ class _Note(Wire):
 
 
 class DaySplitter:
-    """The days of a job that ran into a deadline, in this job or in an earlier one of the same intent."""
+    """Splits the days that ran into a deadline, in this job or in an earlier one of the same intent."""
 
     def __init__(self, intake: Intake, leftovers: EarlierAttempts) -> None:
         self._source, self._poller, self._leftovers = intake.source, intake.poller, leftovers
         self._parts_at_once = (intake.source.capability(Counts) or Counts()).parts_at_once
-        self._left_whole: set[dt.date] = set()
-        self._late_now: set[dt.date] = set()
+        self._unsplit_dates: set[dt.date] = set()
+        self._late_in_this_job: set[dt.date] = set()
 
     @cached_property
     def _parts(self) -> dict[dt.date, int]:
-        """By day, in how many partitions it ran into its deadline, as far as earlier attempts have noted it."""
+        """By day, the number of partitions at its deadline, from the notes of earlier attempts."""
         parts: dict[dt.date, int] = {}
         if self._parts_at_once == 1 and days_per_plan(self._poller) == 1:
             return parts
@@ -67,96 +65,95 @@ class DaySplitter:
 
     @property
     def dates_to_poll_alone(self) -> tuple[dt.date, ...]:
-        """The days that are asked for alone, because they ran into a deadline together with others."""
+        """Days that must be polled alone, because they ran into a deadline together with others."""
         return tuple(sorted(date for date, parts in self._parts.items() if not parts))
 
     @property
     def dates_to_split(self) -> tuple[dt.date, ...]:
-        """The days that are to be split."""
-        return tuple(sorted({date for date, parts in self._parts.items() if parts} - self._left_whole))
+        """Days to split into more partitions."""
+        return tuple(sorted({date for date, parts in self._parts.items() if parts} - self._unsplit_dates))
 
     @property
     def _splitter(self) -> Splits:
         return require_capability(self._poller, Splits, "its source splits days")
 
     def is_split(self, day: Day) -> bool:
-        """Whether a day is asked for in more partitions than before."""
-        return self._tried(day) > 0
+        """Return whether a day is polled in more partitions than before."""
+        return self._tried_parts(day) > 0
 
     def split(self, day: Day) -> bool:
-        """Have the poller plan a day in more partitions, if it ran into its deadline; return whether it did."""
-        if tried := self._tried(day):
-            self._splitter.split(day, tried)
-        return tried > 0
+        """Have the poller split a day that ran into its deadline. Returns whether it did run into one."""
+        if tried_parts := self._tried_parts(day):
+            self._splitter.split(day, tried_parts)
+        return tried_parts > 0
 
     def stop_splitting(self, day: Day, error: ConnectError) -> None:
-        """Have a day planned as if nothing had happened: it cannot be split."""
-        log_line(f"day {day}: ran into its deadline, but is asked for in one request again: {error}")
-        self._left_whole.add(day.date)
+        """Plan a day as if there had been no deadline, because it cannot be split."""
+        log_line(f"day {day}: ran into its deadline, but cannot be split. It is requested as a whole again: {error}")
+        self._unsplit_dates.add(day.date)
         self._splitter.split(day, 0)
 
     def reserved_requests(self, days: Sequence[Day]) -> int:
         """Return how many requests were reserved for a plan: none after a deadline in this job."""
-        return 0 if days[0].date in self._late_now else requests_for(self._source, days[:1])
+        return 0 if days[0].date in self._late_in_this_job else requests_for(self._source, days[:1])
 
     def can_split(self, days: Sequence[Day], parts: int) -> bool:
-        """Whether the next plan may have more partitions: this one has more than the one that was late."""
+        """Return whether the next plan may have more partitions: this one has more than the last at its deadline."""
         if len(days) > 1:
             return True
-        may = self._parts_at_once > 1 and days[0].date not in self._left_whole
-        return may and parts > self._tried(days[0])
+        may_split = self._parts_at_once > 1 and days[0].date not in self._unsplit_dates
+        return may_split and parts > self._tried_parts(days[0])
 
     def poll_days(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> PolledByDay:
-        """Poll days; a day that ran into its deadline again, in more partitions.
+        """Poll days. A day that runs into its deadline is polled again in more partitions.
 
-        Days that ran into a deadline together are asked for one by one.
+        Days that ran into a deadline together are polled one by one.
 
-        :param poll: plans days and polls them once.
-        :raises ConnectError: the plan is of other days, or Spark lost a task.
-        :raises QuotaError: the job may not send as many requests any more.
+        :raises ConnectError: the plan names other days, or Spark lost a task.
+        :raises QuotaError: the job may not send enough requests.
         """
-        together = days.days
-        if len(together) > 1 and any(day.date in self._parts for day in together):
-            return self._polled_singly(days, poll)
-        began, spent = time.monotonic(), 0
+        planned_days = days.days
+        if len(planned_days) > 1 and any(day.date in self._parts for day in planned_days):
+            return self._poll_one_by_one(days, poll)
+        started, requests_sent = time.monotonic(), 0
         while True:
             polled = poll(days)
-            answers = {day: self._accepted(day, polled.result_of(day)) for day in together}
-            failures = _failures(polled.outcomes)
+            answers = {day: self._validate_polled(day, polled.result_of(day)) for day in planned_days}
+            failures = _failure_types(polled.outcomes)
             if not polled.planned.ends_at_deadline or DeadlineError.__name__ not in failures:
                 return answers
             parts = len(polled.planned.partitions)
-            for day in together:
-                self._note(day, days.attempt_of(day), parts if len(together) == 1 else 0)
-            spent += sum(len(outcome.sent) for outcome in polled.outcomes)
+            for day in planned_days:
+                self._write_note(day, days.attempt_of(day), parts if len(planned_days) == 1 else 0)
+            requests_sent += sum(len(outcome.sent) for outcome in polled.outcomes)
             is_spent = (
-                time.monotonic() - began >= self._source.retry_budget_seconds
-                or spent >= self._source.retry_budget_requests
+                time.monotonic() - started >= self._source.retry_budget_seconds
+                or requests_sent >= self._source.retry_budget_requests
             )
             # Whatever else went wrong, smaller partitions would meet as well.
             if is_spent or failures != {DeadlineError.__name__}:
-                return {day: _to_be_split(answer) for day, answer in answers.items()}
-            if len(together) > 1:
-                log_line(
-                    f"days {together[0]}..{together[-1]}: a request ran into its deadline: each day is asked for alone"
-                )
-                return self._polled_singly(days, poll)
-            log_line(f"day {together[0]}: a request ran into its deadline: the day is asked for in more than {parts}")
+                return {day: _announce_split(answer) for day, answer in answers.items()}
+            if len(planned_days) > 1:
+                log_line(f"{days_label(planned_days)}: a request ran into its deadline. Each day is requested alone")
+                return self._poll_one_by_one(days, poll)
+            log_line(
+                f"day {planned_days[0]}: a request ran into its deadline. It is requested "
+                f"again in more than {parts} partitions"
+            )
 
-    def _polled_singly(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> PolledByDay:
-        """Poll days one after the other; after a failure that concerns all, the rest is not asked for."""
+    def _poll_one_by_one(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> PolledByDay:
         answers: PolledByDay = {}
         for day in days.days:
             try:
                 answers |= self.poll_days(days.single(day), poll)
             except Exception as error:  # noqa: BLE001  # the days before have come, and are published
                 answers[day] = Failure.from_error(error)
-            last = answers[day]
-            if isinstance(last, Failure) and last.forbids_more:
-                return dict.fromkeys(days.days, last) | answers
+            result = answers[day]
+            if isinstance(result, Failure) and result.forbids_more:
+                return dict.fromkeys(days.days, result) | answers
         return answers
 
-    def _accepted(self, day: Day, answer: PollResult | Failure) -> PollResult | Failure:
+    def _validate_polled(self, day: Day, answer: PollResult | Failure) -> PollResult | Failure:
         if isinstance(answer, PollResult) and answer.parts > 1 and isinstance(self._poller, AcceptsParts):
             try:
                 self._poller.accept(day, answer.counts)
@@ -164,27 +161,26 @@ class DaySplitter:
                 return Failure.from_error(error)
         return answer
 
-    def _tried(self, day: Day) -> int:
-        """Return in how many partitions a day alone ran into its deadline; 0 if it did not, or cannot be split."""
-        return 0 if day.date in self._left_whole else self._parts.get(day.date, 0)
+    def _tried_parts(self, day: Day) -> int:
+        """Return a lone day's number of partitions at its deadline, or 0 if there was none or it cannot be split."""
+        return 0 if day.date in self._unsplit_dates else self._parts.get(day.date, 0)
 
-    def _note(self, day: Day, attempt: str, parts: int) -> None:
-        """Keep that a day in so many partitions ran into its deadline; in 0, together with others."""
+    def _write_note(self, day: Day, attempt: str, parts: int) -> None:
+        """Note that a day ran into its deadline with this many partitions, or 0 means together with other days."""
         self._parts[day.date] = parts
-        self._late_now.add(day.date)
+        self._late_in_this_job.add(day.date)
         note = _Note(fingerprint=self._leftovers.fingerprint, parts=parts)
         try:
             self._leftovers.root.write(deadline_file(attempt), note.model_dump_json().encode())
         except ConnectError as error:  # it must not hide the deadline
-            log_line(f"day {day}: the next try will not know that it ran into its deadline: {error}")
+            log_line(f"day {day}: its deadline could not be noted for the next try: {error}")
 
 
-def _failures(outcomes: Sequence[PollOutcome]) -> set[str]:
+def _failure_types(outcomes: Sequence[PollOutcome]) -> set[str]:
     return {outcome.failure.type for outcome in outcomes if outcome.failure is not None}
 
 
-def _to_be_split(answer: PollResult | Failure) -> PollResult | Failure:
-    """Say of a failure at the deadline what comes next."""
+def _announce_split(answer: PollResult | Failure) -> PollResult | Failure:
     if not isinstance(answer, Failure) or answer.type != DeadlineError.__name__:
         return answer
-    return answer.model_copy(update={"message": f"{answer.message}; the next try asks for the day in more requests"})
+    return answer.model_copy(update={"message": f"{answer.message}. The next try splits the day into more requests"})

@@ -44,16 +44,14 @@ SAFE_REMEDIES = {
     True: "Set it as before, or give this task a target of its own",
     False: "Give this task a target of its own, or let one task load both",
 }
-"""How to go on without other rows, by whether the same task published the newest day."""
+"""Remedies that accept no other rows, by whether the same task published the newest day."""
 
 
 @dataclass
 class DefinitionGuard:
-    """Admits the days of one job to be polled. Several threads may ask.
+    """Admits the days of one job to be polled. Thread-safe.
 
-    :param definition: definition of the stream, with the key that the source has resolved.
-    :param earlier: definition of days from before ledgers kept definitions, if its key is known to differ.
-    :ivar warnings: warnings about changes, for the job's report.
+    :param earlier_definition: definition of days from before ledgers kept definitions, if its key is known to differ.
     """
 
     definition: StreamDefinition
@@ -63,20 +61,20 @@ class DefinitionGuard:
     intent: Intent
     earlier_definition: StreamDefinition | None = None
     warnings: list[str] = field(default_factory=list, init=False)
-    _admitted: set[str] = field(default_factory=set, init=False)
-    _is_kept: bool = field(default=False, init=False)
+    _admitted_digests: set[str] = field(default_factory=set, init=False)
+    _is_definition_kept: bool = field(default=False, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @classmethod
     def of(cls, job: JobConfig, intake: Intake, outlet: Outlet) -> DefinitionGuard:
-        """Return the guard of a job."""
+        """Create the guard of a job."""
         metadata = intake.source_schema.metadata
         definition = add_key(job.definition, metadata)
         earlier = legacy_definition(definition, metadata)
         return cls(definition, intake.source, outlet.sink, outlet.publisher, job.intent, earlier)
 
     def command(self, name: str, options: str = "") -> str:
-        """Return a command about this task as a person types it. The command line cannot look at a mapped task."""
+        """Return a command about this task as a person types it. The command line does not support mapped tasks."""
         dag_id, _, task = self.intent.task.partition("/")
         if "[" not in task:
             return f"airflow connect {name} {dag_id} {task}{options}"
@@ -86,17 +84,16 @@ class DefinitionGuard:
         )
 
     def admit(self) -> Admission:
-        """Compare the definition with the ledger's present state, and keep it as a note.
+        """Compare the definition with the ledger's current one, and keep it as a note.
 
-        :raises ConfigError: the definition differs from the one in force in a way that a person must decide, or an
-            alarm stands.
+        :raises ConfigError: a person must decide about the difference, or an alarm is not answered.
         """
         if not isinstance(self.publisher, KeepsNotes):
             return NOT_COMPARED
         with self._lock:
             ledger, digest = self.publisher.ledger, self.definition.digest
             in_force = ledger.definition_in_force()
-            is_known = in_force is not None and in_force.digest in (digest, *self._admitted)
+            is_known = in_force is not None and in_force.digest in (digest, *self._admitted_digests)
             follows = self.source.kind == "increment"
             notes = ledger.notes() if follows or not is_known else ()
             restart = self._restart(notes) if follows else None
@@ -104,25 +101,22 @@ class DefinitionGuard:
                 self._compare_with_days_before(ledger.days())
             elif not is_known:
                 self._compare(in_force, notes)
-            if (in_force is None or in_force.digest != digest) and not self._is_kept:
-                self._keep(notes)
-            self._admitted.add(digest if in_force is None else in_force.digest)
+            if (in_force is None or in_force.digest != digest) and not self._is_definition_kept:
+                self._keep_definition(notes)
+            self._admitted_digests.add(digest if in_force is None else in_force.digest)
             return Admission(digest, in_force and in_force.digest, restart)
 
     def raise_alarm(self, span: Span, error: RowsLostError) -> None:
-        """Keep an alarm in the ledger, before the task fails.
-
-        :param span: the stream's newest span.
-        """
+        """Keep an alarm in the ledger, before the task fails."""
         alarm = Alarm(number=span.number, position=span.to, reason=str(error))
-        self._note(alarm_note(alarm, self.intent.run))
+        self._write_note(alarm_note(alarm, self.intent.run))
 
-    def _note(self, note: LedgerNote) -> None:
+    def _write_note(self, note: LedgerNote) -> None:
         if isinstance(self.publisher, KeepsNotes):
             self.publisher.note(note)
 
     def _restart(self, notes: Sequence[LedgerNote]) -> Restart | None:
-        """Return the position where the stream goes on after its last alarm; None without an alarm.
+        """Return the position at which the stream continues after its last alarm, or None without an alarm.
 
         :raises ConfigError: the alarm is not answered.
         """
@@ -138,11 +132,11 @@ class DefinitionGuard:
                 f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the lost "
                 f"rows, run: {self.command('resume', ' --from now')}"
             )
-        self._note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
+        self._write_note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
         return Restart(alarm.number, alarm.position, None)
 
     def _compare_with_days_before(self, days: DaySet) -> None:
-        """Compare the key with the key of days from before definitions, and warn that their options are unknown."""
+        """Compare the key with days from before definitions, and warn that their options are unknown."""
         if len(days):
             if self.earlier_definition is not None:
                 key = self._comparison(self.earlier_definition, is_same_task=True)
@@ -161,8 +155,8 @@ class DefinitionGuard:
         is_same_task = in_force.task == self.intent.task_digest
         comparison = self._comparison(published, is_same_task=is_same_task)
         is_accepted = self._is_accepted(in_force.digest, notes)
-        ways = f"The target's days were loaded by {_writer(notes, in_force)}. {SAFE_REMEDIES[is_same_task]}"
-        self._require_admissible(comparison, ways, is_accepted=is_accepted)
+        remedies = f"The target's days were loaded by {_last_run(notes, in_force)}. {SAFE_REMEDIES[is_same_task]}"
+        self._require_admissible(comparison, remedies, is_accepted=is_accepted)
         changes = [*comparison.notices, *(comparison.acceptable if is_accepted else ())]
         if changes:
             self._warn(f"{'; '.join(changes)}. {self._loaded_otherwise(notes)}")
@@ -177,13 +171,13 @@ class DefinitionGuard:
         acceptance = Acceptance(published=published, accepted=self.definition.options_digest)
         return any(Acceptance.model_validate(note.content) == acceptance for note in notes_of_kind(notes, "acceptance"))
 
-    def _require_admissible(self, comparison: Comparison, ways: str, *, is_accepted: bool) -> None:
+    def _require_admissible(self, comparison: Comparison, remedies: str, *, is_accepted: bool) -> None:
         subject = f"{self.source.stream_key} into this target"
         if comparison.refusals:
             raise ConfigError(f"{subject}: {'; '.join(comparison.refusals)}")
         if comparison.acceptable and not is_accepted:
             raise ConfigError(
-                f"{subject}: {'; '.join(comparison.acceptable)}. {ways}. If the change is intended and days may "
+                f"{subject}: {'; '.join(comparison.acceptable)}. {remedies}. If the change is intended and days may "
                 f"differ, run: {self.command('accept')}"
             )
 
@@ -193,17 +187,17 @@ class DefinitionGuard:
         if not len(days):
             return "No day is published yet"
         rows = ledger.between(min(days), max(days))
-        others = days_with_other_rows(rows, definitions_by_digest(notes), self.definition)
+        changed_days = days_with_other_rows(rows, definitions_by_digest(notes), self.definition)
         plan = self.command("plan", f" --changed --days {min(days)}..{max(days)}")
         return (
-            f"Loaded otherwise: {len(others):,} of {len(days):,} published days. To list them and load them again, "
-            f"run: {plan}"
+            f"Loaded otherwise: {len(changed_days):,} of {len(days):,} published days. To list them and load "
+            f"them again, run: {plan}"
         )
 
-    def _keep(self, notes: Sequence[LedgerNote]) -> None:
+    def _keep_definition(self, notes: Sequence[LedgerNote]) -> None:
         if self.definition.digest not in definitions_by_digest(notes):
-            self._note(definition_note(self.definition, self.intent.run))
-        self._is_kept = True
+            self._write_note(definition_note(self.definition, self.intent.run))
+        self._is_definition_kept = True
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
@@ -211,7 +205,7 @@ class DefinitionGuard:
             log_line(f"warning: {text}")
 
 
-def _writer(notes: Collection[LedgerNote], in_force: DefinitionInForce) -> str:
-    """Return a run of the task that published last; ``another task`` if no note names such a run."""
+def _last_run(notes: Collection[LedgerNote], in_force: DefinitionInForce) -> str:
+    """Return a run of the task that published last, or ``another task`` if no note names such a run."""
     runs = (note.run for note in notes_of_kind(notes, "definition"))
     return next((run for run in runs if digest_of(task_of(run)) == in_force.task), "another task")

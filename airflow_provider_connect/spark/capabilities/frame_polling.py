@@ -1,7 +1,7 @@
-"""Polls of sources whose rows Spark itself reads: its batches go the way of all others into the stage.
+"""Polls of sources whose rows Spark itself reads. The rows enter the stage like all others.
 
-Each partition is a job of one task. The JVM reads, and a Python worker freezes what it is handed. What was handed over
-is gone, so the task does not try again by itself: the driver does, with a new read.
+Each partition is a Spark job with one task: the JVM reads, and a Python worker stages the batches. Batches cannot be
+read twice, so the driver retries with a new read, not the task.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _OUTCOME = "outcome"
 _BATCH_BYTES = 4 << 20
-_TALKATIVE = ("executor.Executor", "scheduler.TaskSetManager", "scheduler.DAGScheduler", "sql.execution")
-"""Loggers of Spark's that print an exception with its text, which may hold a value. Our message names it without."""
+_LEAKY_LOGGERS = ("executor.Executor", "scheduler.TaskSetManager", "scheduler.DAGScheduler", "sql.execution")
+"""Spark loggers that print exceptions with their text, which may contain a value. Our own messages leave it out."""
 
 
 _SETTINGS = {
@@ -48,34 +48,37 @@ _SETTINGS = {
 
 
 def sql_session(sc: SparkContext) -> Any:
-    """Return the session that reads a source, set so that it changes no value."""
+    """Return the session that reads a source, configured to change no value.
+
+    :raises ConfigError: executors run in another zone than UTC.
+    """
     session = plain_session(sc)
     _use_utc(sc)
     return session
 
 
 def plain_session(sc: SparkContext) -> Any:
-    """Return the session for whatever speaks to Spark SQL alone, wherever its executors' clocks stand."""
+    """Return a session for work within Spark SQL, which does not depend on the zone of executors."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  # slow, and most sources do without it
 
     return configure_session(SparkSession(sc))
 
 
 def configure_session(session: Any) -> Any:
-    """Return a session, set so that it changes no value, and prints none."""
+    """Configure a session to change and print no values. Returns it."""
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     sc = session.sparkContext
     jvm: Any = sc._jvm
     log4j = jvm.org.apache.logging.log4j
-    for name in _TALKATIVE:
+    for name in _LEAKY_LOGGERS:
         log4j.core.config.Configurator.setLevel(f"org.apache.spark.{name}", log4j.Level.OFF)
-    _hush_python()
+    _silence_pyspark()
     return session
 
 
-def _hush_python() -> None:
-    """Keep PySpark itself from printing each exception of Spark SQL, with a stack and a text that may hold a value."""
+def _silence_pyspark() -> None:
+    """Stop PySpark from logging exceptions of Spark SQL, whose text may contain a value."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415  # slow
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -83,7 +86,7 @@ def _hush_python() -> None:
 
 
 def _use_utc(sc: SparkContext) -> None:
-    """Have drivers make times on a clock that never jumps: in any other zone an hour of the year is another one."""
+    """Have the JVM create times in UTC: other zones skip or repeat an hour each year."""
     jvm: Any = sc._jvm
     zone = jvm.java.util.TimeZone
     zone.setDefault(zone.getTimeZone("UTC"))
@@ -92,15 +95,15 @@ def _use_utc(sc: SparkContext) -> None:
     is_local = sc.master == "local" or str(sc.master).startswith("local[")  # and not local-cluster
     if not is_local and zones[-1:] != ["-Duser.timezone=UTC"]:
         raise ConfigError(
-            "Spark reads this source, and executors in another zone would shift times: give the operator "
-            "conf={'spark.executor.extraJavaOptions': '-Duser.timezone=UTC'}"
+            "Spark reads this source, and executors in another zone would shift times. Set "
+            "conf={'spark.executor.extraJavaOptions': '-Duser.timezone=UTC'} on the operator"
         )
 
 
 def make_frame_poller(
     poller: ReadBySpark, schema: pa.Schema, connection: Connection, shaping: Shaping = NO_SHAPES
 ) -> Callable[[list[str]], list[str]]:
-    """Return what polls partitions, all at once; tasks come and outcomes go as JSON."""
+    """Return a function that polls partitions concurrently. Tasks and outcomes are JSON."""
     # The rows come from the JVM: a task needs no secret.
     public = connection.model_copy(update={"login": None, "password": None, "extra": {}})
 
@@ -108,23 +111,22 @@ def make_frame_poller(
         if not tasks:
             return []
         with ThreadPoolExecutor(len(tasks), thread_name_prefix="frame") as pool:
-            polled = functools.partial(_polled, poller, schema=schema, connection=public, shaping=shaping)
+            polled = functools.partial(_poll_with_retries, poller, schema=schema, connection=public, shaping=shaping)
             return [outcome.model_dump_json() for outcome in pool.map(polled, tasks)]
 
     return poll
 
 
-def _polled(
+def _poll_with_retries(
     poller: ReadBySpark, text: str, *, schema: pa.Schema, connection: Connection, shaping: Shaping
 ) -> PollOutcome:
-    """Poll one partition; after a retriable error again, within the budget."""
     task = PollTask.model_validate_json(text)
     source: Source = registry.source_class(task.source_name).from_options(task.source)
     patience = Patience(source.retry_budget_seconds, RETRY_PAUSES, jitter=FROM_HALF)
     retries: list[str] = []
     while True:
         try:
-            outcome = _read(poller, task, text, schema=schema, connection=connection, shaping=shaping)
+            outcome = _poll_once(poller, task, text, schema=schema, connection=connection, shaping=shaping)
             if outcome.failure is not None:
                 raise outcome.failure.error()
         except RetriableError as error:
@@ -139,7 +141,7 @@ def _polled(
             return outcome.model_copy(update={"retries": tuple(retries)})
 
 
-def _read(
+def _poll_once(
     poller: ReadBySpark, task: PollTask, text: str, *, schema: pa.Schema, connection: Connection, shaping: Shaping
 ) -> PollOutcome:
     def freeze(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -151,7 +153,7 @@ def _read(
     except Exception as error:  # noqa: BLE001  # the JVM's, whose text may hold anything
         raise poller.error_of(error) from None
     if len(rows) != 1:
-        raise ConnectError(f"Spark read a partition in {len(rows)} pieces, where one was planned")
+        raise ConnectError(f"Spark read a partition in {len(rows)} parts instead of one")
     return PollOutcome.model_validate_json(rows[0][0])
 
 
@@ -162,16 +164,16 @@ def stage_batches(
     connection: Connection,
     shaping: Shaping = NO_SHAPES,
 ) -> str:
-    """Freeze what Spark read of a partition. Executor; a task comes and its outcome goes as JSON.
+    """Stage the batches that Spark read of a partition. Executor. Task and outcome are JSON.
 
-    What it says holds only if Spark does not fail the task: the batches of a read that breaks just end.
+    The outcome is valid only if Spark does not fail the task: the batches of a failing read simply end.
     """
     task = PollTask.model_validate_json(text)
     try:
         source: Source = registry.source_class(task.source_name).from_options(task.source)
         with closing_quietly(source.open(connection, PollContext()), log_line) as poller:
             tally = Tally(task.part.days, task.polled_before)
-            handed = _Handed(poller, require_capability(poller, ReadBySpark, "Spark has read its rows"), batches)
+            handed = _BatchPoller(poller, require_capability(poller, ReadBySpark, "Spark has read its rows"), batches)
             polled = stage_partition_once(
                 handed, Folder(task.root), task, schema, shaping=shaping, tally=tally, retry_notes=[]
             )
@@ -181,8 +183,8 @@ def stage_batches(
     return outcome.model_dump_json()
 
 
-class _Handed(Poller):
-    """A poller whose rows have been read: it polls what it is handed, once."""
+class _BatchPoller(Poller):
+    """A poller that yields batches which Spark has already read. It polls once."""
 
     def __init__(self, poller: Poller, reading: ReadBySpark, batches: Iterator[pa.RecordBatch]) -> None:
         self._poller = poller

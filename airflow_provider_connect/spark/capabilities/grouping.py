@@ -1,4 +1,4 @@
-"""Decides which days one plan takes together: before each plan, since what earlier ones brought may tell how many."""
+"""Decides how many days the next plan takes. It decides before each plan, because earlier plans may show day sizes."""
 
 from __future__ import annotations
 
@@ -15,67 +15,64 @@ from airflow_provider_connect.spark.progress import log_line
 from airflow_provider_connect.window import ONE_DAY, Day, group_days
 
 _NEAREST = 7
-"""How many days tell the size of the next one: a week has its busy and its quiet days."""
+"""How many days estimate the size of the next one: a week has busy and quiet days."""
 
 
 class DayGrouping:
-    """Asks the poller how many days the next plan should take, and knows for it how large days are.
+    """Asks the poller how many days the next plan should take, and provides the sizes of known days.
 
-    Sizes come from the ledger, where it has days around the window's first one, and from what the job itself polls.
-
-    :param alone: dates of days that no other day shares a plan with. They cut a group in two, so that the others cost
-        what was reserved for them.
+    Sizes come from the ledger's days around the window's first one, and from the job's own polls.
     """
 
     def __init__(self, poller: Poller, days: Sequence[Day], ledger: Ledger, alone: Collection[dt.date] = ()) -> None:
         self._poller = poller
-        self._wanted = days
+        self._days_of_job = days
         self._ledger = ledger
         self._alone = alone
         self._polled: dict[dt.date, int] = {}
         self._published: dict[dt.date, int] | None = None
-        self._said = 0
+        self._logged_size = 0
 
     def group_size(self, day: Day) -> int:
         """Return how many days, from this one on, a plan should take."""
         poller = self._poller
         if not isinstance(poller, SeveralDaysARequest) or (most := poller.days_per_plan) == 1:
             return 1
-        chosen = poller.days_together(self._wanted, lambda: self._nearest(day.date))
+        chosen = poller.days_together(self._days_of_job, lambda: self._nearest_sizes(day.date))
         days = max(1, min(chosen.days, most))
-        if chosen.why and days != self._said and len(self._wanted) > 1:
-            self._said = days
+        if chosen.why and days != self._logged_size and len(self._days_of_job) > 1:
+            self._logged_size = days
             log_line(f"from day {day} on: {days} {'day' if days == 1 else 'days'} in one request; {chosen.why}")
         return days
 
     def next_group(self, days: Sequence[Day]) -> tuple[Day, ...]:
-        """Return the days that the next plan takes, of those that are left: they follow each other without a gap."""
+        """Return the days of the next plan. They are consecutive."""
         size = self.group_size(days[0])
-        until = next((at for at, day in enumerate(days[:size]) if day.date in self._alone), size)
-        return group_days(days[: max(1, until)], size)[0]
+        group_end = next((at for at, day in enumerate(days[:size]) if day.date in self._alone), size)
+        return group_days(days[: max(1, group_end)], size)[0]
 
     def note_sizes(self, reports: Iterable[DayReport]) -> None:
-        """Learn the sizes of days that have ended."""
+        """Learn the sizes of ended days."""
         for report in reports:
-            # The ledger may have forgotten what a day had that is published already.
+            # The ledger may have forgotten the size of a published day.
             is_known = report.status in ("published", "unchanged") or (
                 report.status == "already_published" and report.raw_bytes
             )
             if is_known:
                 self._polled[report.day] = report.raw_bytes
 
-    def _nearest(self, date: dt.date) -> list[int]:
+    def _nearest_sizes(self, date: dt.date) -> list[int]:
         if self._published is None:
-            self._published = self._in_ledger()
-        known = self._published | self._polled
-        return [known[day] for day in sorted(known, key=lambda each: abs(each - date))[:_NEAREST]]
+            self._published = self._sizes_in_ledger()
+        sizes = self._published | self._polled
+        return [sizes[day] for day in sorted(sizes, key=lambda known_date: abs(known_date - date))[:_NEAREST]]
 
-    def _in_ledger(self) -> dict[dt.date, int]:
-        """Return the sizes of days around the first one; nothing if the ledger cannot be read, as they only advise."""
-        first = self._wanted[0].date
+    def _sizes_in_ledger(self) -> dict[dt.date, int]:
+        """Return the sizes of days around the first one, or {} if the ledger cannot be read. Sizes are only advice."""
+        first = self._days_of_job[0].date
         try:
-            found = self._ledger.between(first - _NEAREST * ONE_DAY, first + _NEAREST * ONE_DAY)[-_NEAREST:]
-            rows = [row if "raw_bytes" in row.counts else self._ledger.row(row.day) for row in found]
+            ledger_rows = self._ledger.between(first - _NEAREST * ONE_DAY, first + _NEAREST * ONE_DAY)[-_NEAREST:]
+            rows = [row if "raw_bytes" in row.counts else self._ledger.row(row.day) for row in ledger_rows]
         except Exception as error:  # noqa: BLE001  # whoever publishes meets the same error, and reports it
             log_line(f"the sizes of earlier days are not known: {Failure.from_error(error).message}")
             return {}
@@ -85,22 +82,22 @@ class DayGrouping:
 
 
 class DayQueue:
-    """Hands the days of a job out in groups, to whichever thread asks next, and keeps their reports."""
+    """Hands the days of a job out in groups, and keeps their reports. Thread-safe."""
 
     def __init__(self, days: Sequence[Day], grouping: DayGrouping) -> None:
         self._days = list(days)
-        self._left = list(days)
+        self._days_left = list(days)
         self._grouping = grouping
         self._reports: dict[dt.date, DayReport] = {}
         self._lock = threading.Lock()
 
     def take_group(self) -> tuple[Day, ...]:
-        """Return the next group: days that follow each other without a gap; nothing once all are handed out."""
+        """Return the next group of consecutive days, or an empty tuple once all are taken."""
         with self._lock:
-            if not self._left:
+            if not self._days_left:
                 return ()
-            group = self._grouping.next_group(self._left)
-            del self._left[: len(group)]
+            group = self._grouping.next_group(self._days_left)
+            del self._days_left[: len(group)]
             return group
 
     def add_reports(self, reports: Sequence[DayReport]) -> None:

@@ -1,1 +1,1 @@
-"""The life of a day, a file for each step: look, plan, poll, freeze, check, publish, sweep."""
+"""The steps of a day, one file each: lookup, plan, poll, stage, check, publish, sweep."""

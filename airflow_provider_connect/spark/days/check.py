@@ -1,4 +1,4 @@
-"""The step before a publish: an answer is held against what is published, and against the vendor's own count."""
+"""The step before a publish: compares an answer with the published one and with the vendor's count."""
 
 from __future__ import annotations
 
@@ -19,20 +19,17 @@ from airflow_provider_connect.stage.poll_plans import discard_staged_answer
 
 @dataclass(frozen=True)
 class DayChecker:
-    """Checks frozen days.
-
-    :param counts: the vendor's own, which answers are compared with; None to compare nothing.
-    """
+    """Checks staged days."""
 
     context: JobContext
     counter: DayCounter | None
 
     def check(self, staged: StagedDay) -> CheckedDay:
-        """Compare a day with what is published.
+        """Compare a day with the published one.
 
-        :raises DataError: it looks wrong, with both figures.
+        :raises DataError: it looks wrong. The message has both figures.
         """
-        publish = self._publish(staged)
+        publish = self._make_publish(staged)
         is_confirmed = can_confirm(self.context, publish, staged.newest_row)
         # The published answer has passed the rules, or a person has let it pass. The vendor may count more by now.
         findings = [] if is_confirmed else self._findings(staged.manifest, staged.newest_row)
@@ -48,7 +45,7 @@ class DayChecker:
             raise DataError("; ".join(fatal))
         return CheckedDay(staged, publish, is_confirmed, tuple(finding.text for finding in findings))
 
-    def _publish(self, frozen: StagedDay) -> Publish:
+    def _make_publish(self, frozen: StagedDay) -> Publish:
         job, outlet, manifest = self.context.job, self.context.outlet, frozen.manifest
         return Publish(
             key=outlet.key,
@@ -65,14 +62,14 @@ class DayChecker:
             definition_seen=frozen.admission.definition_in_force,
         )
 
-    def _findings(self, manifest: Manifest, newest: LedgerRow | None) -> list[completeness.Finding]:
+    def _findings(self, manifest: Manifest, newest_row: LedgerRow | None) -> list[completeness.Finding]:
         date, ledger, job = manifest.day.date, self.context.outlet.publisher.ledger, self.context.job
         kind = self.context.intake.source.kind
-        if kind == "increment" and newest is not None and newest.day != date:
-            newest = None  # how much an earlier day's increment brought says nothing of this one
-        if newest is not None and newest.day > date:
+        if kind == "increment" and newest_row is not None and newest_row.day != date:
+            newest_row = None  # how much an earlier day's increment brought says nothing of this one
+        if newest_row is not None and newest_row.day > date:
             return []  # an earlier snapshot does not touch the later one that is published
-        replaced = newest if self.context.outlet.sink.replaces(kind) else None
+        replaced = newest_row if self.context.outlet.sink.replaces(kind) else None
         return completeness.findings(
             date,
             manifest.source_answer,
@@ -80,7 +77,7 @@ class DayChecker:
             on_empty=job.on_empty,
             rules=job.rules,
             replaced=replaced,
-            earlier=replaced if newest is not None else self._snapshot_before(date),
+            earlier=replaced if newest_row is not None else self._snapshot_before(date),
             has_rows=lambda: completeness.has_rows(ledger),
             earlier_rows=ledger.between(*bounds.days_before(date))
             if (bounds := job.rules.row_bounds) is not None
@@ -88,7 +85,7 @@ class DayChecker:
         )
 
     def _snapshot_before(self, date: dt.date) -> LedgerRow | None:
-        """Return the last snapshot before a day; None of a source without snapshots, or if nothing is compared."""
+        """Return the last snapshot before a day, or None if the source has no snapshots or nothing is compared."""
         kind = self.context.intake.source.kind
         replaces = kind == "snapshot" and self.context.outlet.sink.replaces(kind)
         if not replaces or self.context.job.rules.on_shrink == "accept":

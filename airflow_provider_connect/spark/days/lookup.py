@@ -1,4 +1,4 @@
-"""The first step: what the ledger, and then the stage, know of days that are wanted."""
+"""The first step: looks days up in the ledger, then in the stage."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ class DayLookup:
     stager: DayStager
 
     def read_erase_list(self) -> EraseList:
-        """Return the erase list that the days' rows are held against.
+        """Return the erase list for the days' rows.
 
-        :raises ConnectError: the ledger is away, or the list is of other shapes.
+        :raises ConnectError: the ledger is unreachable, or the list was made for other shapes.
         """
         outlet, shaping = self.context.outlet, self.context.intake.shaping
         return outlet.publisher.ledger.erased().require_same_shapes(shaping.column_digest, outlet.sink.target)
 
     def look_up(self, days: Sequence[Day], erased: EraseList) -> dict[Day, DayState]:
-        """Return a report for each day that is published already, else its state."""
-        return {day: self._state(day, erased) for day in days}
+        """Return each day's report if it is published already, else its state."""
+        return {day: self._look_up_day(day, erased) for day in days}
 
-    def _state(self, day: Day, erased: EraseList) -> DayState:
+    def _look_up_day(self, day: Day, erased: EraseList) -> DayState:
         try:
             ledger, job = self.context.outlet.publisher.ledger, self.context.job
             if (row := ledger.published(day.date, job.intent.token)) is not None:
-                self._forget_leftovers(day)
+                self._delete_leftovers(day)
                 return report_of_published(day, row)
             newest = ledger.newest(day.date, self.context.intake.source.kind)
-            kept = self.stager.reusable_manifest(day, seen_publish(newest, erased.version))
-            return UnpolledDay(newest) if kept is None else StagedDay(kept, newest, is_from_earlier_try=True)
+            manifest = self.stager.reusable_manifest(day, seen_publish(newest, erased.version))
+            return UnpolledDay(newest) if manifest is None else StagedDay(manifest, newest, is_from_earlier_try=True)
         except Exception as error:  # noqa: BLE001  # it concerns this day alone
             return Failure.from_error(error)
 
-    def _forget_leftovers(self, day: Day) -> None:
-        """Delete the staged files of drivers that published the day and died before they cleaned up."""
+    def _delete_leftovers(self, day: Day) -> None:
+        """Delete staged files of drivers that published the day and died before their cleanup."""
         if not self.context.outlet.keeps_stage:
             for leftover in self.stager.earlier_attempts.manifests(day):
                 delete_stage(self.context.outlet, leftover)

@@ -1,4 +1,4 @@
-"""The step from days to partitions: split at a deadline, counted where the plan needs it, gone on with or new."""
+"""The step from days to partitions: splits at a deadline, counts if needed, resumes earlier plans."""
 
 from __future__ import annotations
 
@@ -15,19 +15,16 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class DayPlanner:
-    """Plans days.
-
-    :param counts: the vendor's own, which some plans need.
-    """
+    """Plans days."""
 
     splitter: DaySplitter
     resumer: PlanResumer
     counter: DayCounter | None
 
     def plan(self, days: DaysToPoll) -> PlannedDays:
-        """Cut days into partitions.
+        """Split days into partitions.
 
-        :raises ConnectError: they cannot be counted or planned, or the source plans others.
+        :raises ConnectError: they cannot be counted or planned, or the source plans other days.
         """
         for day in days.days:
             self._prepare(day)
@@ -38,13 +35,13 @@ class DayPlanner:
         return PlannedDays(days, parts, self.resumer.reused_outcomes(days.days), cost, ends_late)
 
     def require_matching_counts(self, days: Sequence[Day]) -> None:
-        """Have days compared with the counts that decided their partitions."""
+        """Require that days match the counts which decided their partitions."""
         for day in days:
             if self.counter is not None and self.splitter.is_split(day):
                 self.counter.require_match(day)
 
     def _prepare(self, day: Day) -> None:
-        """Count a day whose plan needs it: one that ran into its deadline, or each, as the source says.
+        """Count a day if its plan needs the count: after a deadline, or always for some sources.
 
         :raises ConnectError: it cannot be counted.
         """

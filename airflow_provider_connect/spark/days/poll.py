@@ -1,6 +1,6 @@
-"""The step from partitions to their outcomes: on the executors, within the requests that the job may send.
+"""The step from partitions to outcomes: polls on the executors, within the job's request budget.
 
-A plan's partitions are polled in waves, or each as soon as another has ended.
+Partitions are polled in waves, or in lanes where each starts as soon as another has ended.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from airflow_provider_connect.spark.progress import PollProgress, ProgressFile
 from airflow_provider_connect.spark.states import PlannedDays, PolledDays
 from airflow_provider_connect.stage.manifest import progress_file
 
-_MOST = 32
-"""Of the partitions that end one by one, if neither the source nor its quota says how many at once."""
+_DEFAULT_LANES = 32
+"""Default number of lanes, if neither the source nor its quota limits them."""
 
 NotePartition = Callable[[InputPartition, PollOutcome], None]
 
 
 def lane_count(poller: Poller, parts: int, quota_limit: int) -> int | None:
-    """Return how many partitions are polled at a time, each in a Spark job of its own; None if one job polls many.
+    """Return how many partitions are polled concurrently, each in its own Spark job, or None if one job polls many.
 
-    :param most: for how many the source's quota has room.
+    :param quota_limit: how many partitions the source's quota allows.
     """
-    asked = poller.partitions_at_once if isinstance(poller, LimitsPartitions) else None
-    if not resumes(poller) and (asked is None or parts <= min(asked, quota_limit)):
+    source_limit = poller.partitions_at_once if isinstance(poller, LimitsPartitions) else None
+    if not resumes(poller) and (source_limit is None or parts <= min(source_limit, quota_limit)):
         return None
-    return max(1, min(asked or _MOST, quota_limit, parts))
+    return max(1, min(source_limit or _DEFAULT_LANES, quota_limit, parts))
 
 
 def poll_in_waves(tasks: Sequence[str], concurrency: int, poll_partitions: PollPartitions) -> list[PollOutcome]:
-    """Poll partitions, as many at once as may be; none begins after one of those before has failed."""
+    """Poll partitions in waves of ``concurrency``. No wave starts after a failure."""
     outcomes: list[PollOutcome] = []
     for start in range(0, len(tasks), concurrency):
         if any(outcome.failure for outcome in outcomes):
             break
-        some = tasks[start : start + concurrency]
-        outcomes += [PollOutcome.model_validate_json(text) for text in poll_partitions(list(some))]
+        wave = tasks[start : start + concurrency]
+        outcomes += [PollOutcome.model_validate_json(text) for text in poll_partitions(list(wave))]
     return outcomes
 
 
@@ -56,27 +56,26 @@ def poll_in_lanes(
     poll_partitions: PollPartitions,
     note_partition: NotePartition,
 ) -> list[PollOutcome]:
-    """Poll partitions; as soon as one has ended the next begins, and none after one that failed.
+    """Poll partitions. As soon as one has ended the next starts, but none after a failure.
 
-    :param tasks: one for each partition.
-    :param ended: is called with each that is whole, by the thread that polled it.
-    :return: what came of each; one that was not begun has neither rows nor a failure.
+    :param note_partition: called with each complete partition, by the thread that polled it.
+    :return: an outcome for each partition. Without rows or failure, the partition was not started.
     """
     outcomes = [PollOutcome()] * len(tasks)
     stop = threading.Event()
 
-    def poll(at: int) -> None:
+    def poll(index: int) -> None:
         if stop.is_set():
             return
         try:
-            (text,) = poll_partitions([tasks[at]])
-            outcomes[at] = PollOutcome.model_validate_json(text)
-            if outcomes[at].failure is None:
-                note_partition(partitions[at], outcomes[at])
+            (text,) = poll_partitions([tasks[index]])
+            outcomes[index] = PollOutcome.model_validate_json(text)
+            if outcomes[index].failure is None:
+                note_partition(partitions[index], outcomes[index])
         except BaseException:
             stop.set()
             raise
-        if outcomes[at].failure is not None:
+        if outcomes[index].failure is not None:
             stop.set()
 
     with ThreadPoolExecutor(concurrency, "lane") as pool:
@@ -88,21 +87,19 @@ def poll_in_lanes(
 def merge_outcomes(
     partitions: Sequence[InputPartition], reused_outcomes: Mapping[int, PollOutcome], outcomes: list[PollOutcome]
 ) -> list[PollOutcome]:
-    """Return what came of partitions, in their order.
+    """Return the outcomes of all partitions, in their order.
 
-    :param taken: what was there already, by the partition's index.
-    :param outcomes: of the others; fewer if not all were begun, and then nothing was there.
+    :param outcomes: outcomes of all other partitions. May be fewer only if none is reused.
     """
-    left = iter(outcomes)
-    return [reused_outcomes.get(part.index) or next(left) for part in partitions] if reused_outcomes else outcomes
+    new_outcomes = iter(outcomes)
+    return (
+        [reused_outcomes.get(part.index) or next(new_outcomes) for part in partitions] if reused_outcomes else outcomes
+    )
 
 
 @dataclass(frozen=True)
 class PlanPoller:
-    """Polls plans.
-
-    :param dealer: deals out the requests that the job may send.
-    """
+    """Polls plans."""
 
     context: JobContext
     executors: Executors
@@ -112,42 +109,50 @@ class PlanPoller:
     def poll(self, planned: PlannedDays) -> PolledDays:
         """Poll all partitions of a plan that no earlier try has polled.
 
-        :raises QuotaError: the job may not send as many requests any more.
+        :raises QuotaError: the job may not send enough requests.
         :raises RetriableError: Spark lost a task.
         """
-        days, taken = planned.days, planned.reused_outcomes
-        left = [part for part in planned.partitions if part.index not in taken]
-        firsts = {part.index: part.days[0] for part in left}
-        signs = {at: ProgressFile(day, progress_file(days.attempt_of(day), at)) for at, day in firsts.items()}
-        poll = PollProgress(days.days, signs, len(taken))
+        days, reused_outcomes = planned.days, planned.reused_outcomes
+        partitions_left = [part for part in planned.partitions if part.index not in reused_outcomes]
+        first_days = {part.index: part.days[0] for part in partitions_left}
+        progress_files = {
+            index: ProgressFile(day, progress_file(days.attempt_of(day), index)) for index, day in first_days.items()
+        }
+        poll = PollProgress(days.days, progress_files, len(reused_outcomes))
         executors, progress = self.executors, self.context.progress
-        with progress.polling(poll), self.budget.reserve(left, planned.reserved_requests) as hand:
-            width = lane_count(self.context.intake.poller, len(left), executors.concurrent_parts)
+        with progress.polling(poll), self.budget.reserve(partitions_left, planned.reserved_requests) as share:
+            width = lane_count(self.context.intake.poller, len(partitions_left), executors.concurrent_parts)
             plans = executors.concurrent_plans
-            at_once = (width or min(len(left), executors.concurrent_parts)) * plans if plans else None
-            tasks = [self._task(planned, part, hand, at_once) for part in left]
+            concurrent_polls = (
+                (width or min(len(partitions_left), executors.concurrent_parts)) * plans if plans else None
+            )
+            tasks = [self._task(planned, part, share, concurrent_polls) for part in partitions_left]
             if width is None:
-                outcomes = hand.outcomes = poll_in_waves(tasks, executors.concurrent_parts, executors.poll_partitions)
+                outcomes = share.outcomes = poll_in_waves(tasks, executors.concurrent_parts, executors.poll_partitions)
             else:
                 ended = poll.count_ended(self.resumer.note_partition)
-                outcomes = hand.outcomes = poll_in_lanes(left, tasks, width, executors.poll_partitions, ended)
-        for part, outcome in zip(left, outcomes, strict=False):
+                outcomes = share.outcomes = poll_in_lanes(
+                    partitions_left, tasks, width, executors.poll_partitions, ended
+                )
+        for part, outcome in zip(partitions_left, outcomes, strict=False):
             progress.log_retries(poll, part.index, outcome.retries)
-        return PolledDays(planned, merge_outcomes(planned.partitions, taken, outcomes))
+        return PolledDays(planned, merge_outcomes(planned.partitions, reused_outcomes, outcomes))
 
-    def _task(self, planned: PlannedDays, part: InputPartition, hand: BudgetShare, polls_at_once: int | None) -> str:
+    def _task(
+        self, planned: PlannedDays, partition: InputPartition, share: BudgetShare, polls_at_once: int | None
+    ) -> str:
         job, days = self.context.job, planned.days
         return PollTask(
             source_name=job.source_name,
             source=job.source,
-            part=part,
+            part=partition,
             root=self.context.polled_root.url,
-            attempts=tuple(map(days.attempt_of, part.days)),
-            polled_before=tuple(map(days.last_polled_at, part.days)),
+            attempts=tuple(map(days.attempt_of, partition.days)),
+            polled_before=tuple(map(days.last_polled_at, partition.days)),
             progress_seconds=job.progress_seconds,
             ends_late=planned.ends_at_deadline,
             polls_at_once=polls_at_once,
             rejects_keep=job.rejects_keep,
             **self.context.staging_options(days.erase_list),
-            **hand.limits(part),
+            **share.limits(partition),
         ).model_dump_json()

@@ -1,7 +1,7 @@
-"""The step from a checked day to its report: sent, committed, or confirmed; then its stage is forgotten.
+"""The step from a checked day to its report: commits or confirms the day, then deletes its stage.
 
-A day of the lookback whose answer is the published one is confirmed. What a reload changes is counted where the sink
-can tell.
+A lookback day whose answer equals the published one is confirmed. For reloads, changed rows are counted if the sink
+supports it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DayPublisher:
     put_shares: PutShares | None
 
     def publish(self, checked: CheckedDay) -> DayReport:
-        """Bring a day into the sink.
+        """Publish a day into the sink.
 
         :raises ConnectError: as a commit.
         """
@@ -44,14 +44,14 @@ class DayPublisher:
         started = time.monotonic()
         try:
             with self.context.progress.publishing(manifest.day, manifest.polled.rows_written):
-                row = self._row(checked)
+                row = self._commit(checked)
         except (OvertakenError, SupersededError):
             delete_stage(self.context.outlet, manifest)
             raise
         delete_stage(self.context.outlet, manifest)
-        return self._report(checked, row, time.monotonic() - started)
+        return self._make_report(checked, row, time.monotonic() - started)
 
-    def _row(self, checked: CheckedDay) -> LedgerRow:
+    def _commit(self, checked: CheckedDay) -> LedgerRow:
         publisher, publish = self.context.outlet.publisher, checked.publish
         if checked.is_confirmation:
             return self._unless_published(publish, lambda: confirm(self.context, publish))
@@ -60,7 +60,7 @@ class DayPublisher:
         return self._unless_published(publish, lambda: put_and_commit(publisher, publish, token, self.put_shares))
 
     def _unless_published(self, publish: Publish, commit: Callable[[], LedgerRow]) -> LedgerRow:
-        """Commit a day; after an error return the row of another try of this intent that has published it meanwhile."""
+        """Commit a day. After an error, return the row of another try of this intent if it has published the day."""
         try:
             return commit()
         except ConnectError:
@@ -71,7 +71,7 @@ class DayPublisher:
                 raise
             return row
 
-    def _report(self, checked: CheckedDay, row: LedgerRow, seconds: float) -> DayReport:
+    def _make_report(self, checked: CheckedDay, row: LedgerRow, seconds: float) -> DayReport:
         frozen, manifest = checked.staged, checked.staged.manifest
         day, polled, newest = manifest.day, manifest.polled, frozen.newest_row
         figures: dict[str, Any] = {
@@ -102,32 +102,32 @@ class DayPublisher:
 
 
 def with_differences(publisher: Publisher, publish: Publish) -> Publish:
-    """Return the publish of a day with the counts ``added``, ``changed`` and ``vanished``; without, if nobody can tell.
+    """Return a publish with the counts ``added``, ``changed`` and ``vanished``, if the sink can count them.
 
-    A day that is published for the first time is not looked at. These counts are for people, so no error fails the day.
+    Days without a published predecessor are not compared. The counts only inform people, so errors do not fail the day.
     """
     manifest = publish.manifest
     if not isinstance(publisher, TellsDifferences) or manifest.seen.day != publish.day.date:
         return publish
     try:
-        found = publisher.differences(publish)
+        differences = publisher.differences(publish)
     except Exception as error:  # noqa: BLE001  # the day is worth more than its counts
         log_line(f"day {publish.day}: its changed rows could not be counted: {Failure.from_error(error).message}")
         return publish
-    if found is None:
+    if differences is None:
         return publish
-    polled = manifest.polled.model_copy(update={"counts": manifest.polled.counts | found.model_dump()})
+    polled = manifest.polled.model_copy(update={"counts": manifest.polled.counts | differences.model_dump()})
     return dataclasses.replace(publish, manifest=manifest.model_copy(update={"polled": polled}))
 
 
 def can_confirm(context: JobContext, publish: Publish, newest: LedgerRow | None) -> bool:
-    """Whether to confirm a day instead of publishing it. A clear and a backfill load it whatever it holds."""
+    """Return whether a day can be confirmed instead of published. A clear or a backfill always publishes."""
     is_free = publish.day in context.job.lookback and isinstance(context.outlet.publisher, Confirms)
     return is_free and context.outlet.sink.reloads and is_unchanged(publish, newest)
 
 
 def confirm(context: JobContext, publish: Publish) -> LedgerRow:
-    """Have the sink note that the published answer was given once more.
+    """Have the sink note that the answer equals the published one.
 
     :raises ConnectError: as a commit.
     """
@@ -136,17 +136,17 @@ def confirm(context: JobContext, publish: Publish) -> LedgerRow:
 
 
 def is_confirmed(row: LedgerRow, manifest: Manifest) -> bool:
-    """Whether a ledger row is the one that this attempt has confirmed."""
+    """Return whether this attempt confirmed the ledger row."""
     return (row.generation, row.checks) == (manifest.seen.generation, manifest.seen.checks + 1)
 
 
-_REPORTED = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_bytes")
-"""Counts that a report has fields for."""
+_REPORT_COUNTS = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_bytes")
+"""Counts with a report field of their own."""
 
 
 def report_of_published(day: Day, row: LedgerRow) -> DayReport:
-    """Return the report of a day that an earlier try published, made from its ledger row."""
-    fields: dict[str, Any] = {name: row.counts.get(name, 0) for name in _REPORTED}
+    """Return the report of a day that an earlier try published, from its ledger row."""
+    fields: dict[str, Any] = {name: row.counts.get(name, 0) for name in _REPORT_COUNTS}
     return DayReport.for_day(
         day,
         "already_published",
@@ -161,5 +161,5 @@ def report_of_published(day: Day, row: LedgerRow) -> DayReport:
 
 
 def extra_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return what has no field of its own in a report, the sink's own counts among it."""
-    return {name: count for name, count in counts.items() if name not in _REPORTED}
+    """Return the counts without a report field of their own, including the sink's."""
+    return {name: count for name, count in counts.items() if name not in _REPORT_COUNTS}

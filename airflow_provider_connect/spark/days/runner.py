@@ -1,4 +1,4 @@
-"""The life of a day: from the first look into the ledger to its row there, step by step."""
+"""Runs days: all steps from the first ledger lookup to the ledger row."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from airflow_provider_connect.window import Day, group_days
 class DayRunner:
     """Moves days from a source into a sink.
 
-    :param task_lives: tells whether the Airflow task that wants these days is known to be alive.
-    :param guard: compares the stream's definition with the ledger's; None to compare nothing.
+    :param is_task_alive: returns whether the Airflow task of these days is known to be alive.
     """
 
     context: JobContext
@@ -36,7 +35,7 @@ class DayRunner:
 
     @property
     def job(self) -> JobConfig:
-        """The job whose days these are."""
+        """The job of these days."""
         return self.context.job
 
     @cached_property
@@ -45,29 +44,29 @@ class DayRunner:
         return DayLookup(self.context, self.stager)
 
     def run(self, days: Sequence[Day]) -> list[DayReport]:
-        """Bring days into the sink: the days of one plan are polled together, and each is published alone.
+        """Move the days of one plan into the sink. They are polled together and published one by one.
 
-        An error fails the days it concerns, and no others.
+        An error fails only the days that it concerns.
         """
         reports = []
-        with KeepAlive(self.context.outlet.root) as waiting:
-            states = self._freeze(days, self.job.attempt, waiting)
+        with KeepAlive(self.context.outlet.root) as keep_alive:
+            states = self._stage(days, self.job.attempt, keep_alive)
             failures = [state for state in states.values() if isinstance(state, Failure)]
             for day, state in states.items():
                 if isinstance(state, StagedDay):
-                    waiting.remove(state.manifest.attempt)
-                # What one day was told holds for all: no other of them asks the source again.
-                report = self._move(day, state, may_poll_again=not any(failure.forbids_more for failure in failures))
+                    keep_alive.remove(state.manifest.attempt)
+                # An error that forbids requests holds for all days of the plan.
+                report = self._run_day(day, state, may_poll_again=not any(failure.forbids_more for failure in failures))
                 reports.append(report := report.model_copy(update={"lookback": self._is_lookback(day)}))
                 failures += [report.failure] if report.failure is not None else []
         return reports
 
-    def _move(self, day: Day, state: DayState, *, may_poll_again: bool) -> DayReport:
+    def _run_day(self, day: Day, state: DayState, *, may_poll_again: bool) -> DayReport:
         progress = self.context.progress
         try:
-            report = self._publish_newest(day, state, may_poll_again=may_poll_again)
+            report = self._publish_or_repoll(day, state, may_poll_again=may_poll_again)
         except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
-            status = _status_of(error, is_lookback=self._is_lookback(day))
+            status = _failed_status(error, is_lookback=self._is_lookback(day))
             retries = 0 if status == "superseded" else progress.retries(day)
             report = DayReport.for_day(day, status, failure=Failure.from_error(error), retries=retries)
         if report.status != "not_started":
@@ -79,15 +78,13 @@ class DayRunner:
 
     @property
     def _shows_reasons(self) -> bool:
-        """Whether the driver says why a day failed: for a single local day the task says it in the next line."""
+        """True if the driver logs why a day failed. For a single local day the task logs it in the next line."""
         return len(self.job.all_days) > 1 or self.job.is_remote
 
-    def _publish_newest(self, day: Day, state: DayState, *, may_poll_again: bool) -> DayReport:
-        """Publish a day; poll it again for each other intent that published it meanwhile, while our task lives.
+    def _publish_or_repoll(self, day: Day, state: DayState, *, may_poll_again: bool) -> DayReport:
+        """Publish a day. Polls it again for each other intent that published it meanwhile, while the task lives.
 
-        A driver without its task does not poll again: nobody wants its answer.
-
-        :param may_poll_again: false once the source has said stop.
+        A driver without its task does not poll again: its answer would be discarded.
         """
         overtaken_by: set[str] = set()
         while True:
@@ -100,19 +97,16 @@ class DayRunner:
                 return self.publisher.publish(self.checker.check(state))
             except OvertakenError as error:
                 may_poll_again &= error.may_poll_again and error.by not in overtaken_by
-                # Who has published a day of the lookback has looked at the source; who has erased has not.
+                # The publisher of a lookback day has read the source. An erase has not.
                 may_poll_again &= error.is_erase or not self._is_lookback(day)
                 if not may_poll_again or not self.is_task_alive():
                     raise
                 overtaken_by.add(error.by)
-                log_line(f"day {day}: {error}; polling it again")
-            state = self._freeze([day], f"{self.job.attempt}{'r' * len(overtaken_by)}")[day]
+                log_line(f"day {day}: {error}. Polling it again")
+            state = self._stage([day], f"{self.job.attempt}{'r' * len(overtaken_by)}")[day]
 
-    def _freeze(self, days: Sequence[Day], attempt: str, waiting: KeepAlive | None = None) -> dict[Day, DayState]:
-        """Return for each day its report if it is already published, else its frozen state or its failure.
-
-        :param waiting: is given the frozen days.
-        """
+    def _stage(self, days: Sequence[Day], attempt: str, keep_alive: KeepAlive | None = None) -> dict[Day, DayState]:
+        """Return for each day its report if it is published already, else its staged state or its failure."""
         try:
             erased = self.lookup.read_erase_list()
         except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
@@ -127,18 +121,18 @@ class DayRunner:
                 day: state if isinstance(state, DayReport) else Failure.from_error(error)
                 for day, state in states.items()
             }
-        _let_wait(states.values(), waiting)
+        _keep_waiting_alive(states.values(), keep_alive)
         newest = {day: state.newest_row for day, state in states.items() if isinstance(state, UnpolledDay)}
-        stops = False
+        is_stopped = False
         for group in group_days(list(newest), len(days)):
-            if stops:
+            if is_stopped:
                 states |= {day: DayReport.for_day(day, "not_started") for day in group}
                 continue
             to_poll = DaysToPoll({day: newest[day] for day in group}, attempt, erased, admission.restart)
             polled = self._poll(to_poll)
             states |= polled
-            stops = any(isinstance(state, Failure) and state.forbids_more for state in polled.values())
-            _let_wait(states.values(), waiting)
+            is_stopped = any(isinstance(state, Failure) and state.forbids_more for state in polled.values())
+            _keep_waiting_alive(states.values(), keep_alive)
         return {
             day: replace(state, admission=admission) if isinstance(state, StagedDay) else state
             for day, state in states.items()
@@ -155,39 +149,36 @@ class DayRunner:
         }
 
     def _failure_of(self, error: Exception, to_poll: DaysToPoll) -> Failure:
-        """Return the failure of days; of lost rows after keeping an alarm in the ledger.
+        """Return the failure of days. For lost rows, keep an alarm in the ledger first.
 
-        If the ledger cannot keep it, that is the failure: the next try raises the alarm again.
+        If the ledger cannot keep the alarm, that error is the failure, and the next try raises the alarm again.
         """
         newest = to_poll.newest_rows[to_poll.days[0]]
         span = None if newest is None else newest.span
         if isinstance(error, RowsLostError) and self.guard is not None and span is not None:
             try:
                 self.guard.raise_alarm(span, error)
-            except Exception as unkept:  # noqa: BLE001  # the report carries it to Airflow, by type
-                return Failure.from_error(unkept)
+            except Exception as alarm_error:  # noqa: BLE001  # the report carries it to Airflow, by type
+                return Failure.from_error(alarm_error)
         return Failure.from_error(error)
 
 
-def _status_of(error: Exception, *, is_lookback: bool) -> DayStatus:
+def _failed_status(error: Exception, *, is_lookback: bool) -> DayStatus:
     if isinstance(error, SupersededError):
         return "superseded"
     if isinstance(error, QuotaError):
         return "not_started"
-    # Who has published it meanwhile has looked at the source, too, as recently as the lookback wanted to.
+    # The other publisher has read the source as recently as the lookback requires.
     return "overtaken" if isinstance(error, OvertakenError) and is_lookback else "failed"
 
 
-def _let_wait(states: Iterable[DayState], waiting: KeepAlive | None) -> None:
-    if waiting is not None:
-        waiting.add(state.manifest.attempt for state in states if isinstance(state, StagedDay))
+def _keep_waiting_alive(states: Iterable[DayState], keep_alive: KeepAlive | None) -> None:
+    if keep_alive is not None:
+        keep_alive.add(state.manifest.attempt for state in states if isinstance(state, StagedDay))
 
 
 def report_line(report: DayReport, *, with_reason: bool) -> str:
-    """Return a day's report as a line for the log.
-
-    :param with_reason: whether a failure's message is part of it.
-    """
+    """Return a day's report as a line for the log."""
     if report.failure is not None:
         return f"{report.status}: {report.failure.message}" if with_reason else report.status
     text = f"{report.status} as generation {report.generation}, {report.rows_written:,} rows"

@@ -1,6 +1,6 @@
-"""The step from days to poll to frozen days: planned, polled, and named by a manifest, which is written last.
+"""The step from days to staged days: plan, poll, and write a manifest last.
 
-Of an increment it is fixed first which rows of its stream a day reads.
+For an increment, the step first fixes the span of its stream that a day reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class PolledStager:
-    """Freezes days as they were polled, each under an attempt of its own."""
+    """Stages days as they were polled, each under its own attempt."""
 
     intake: Intake
     earlier_attempts: EarlierAttempts
@@ -60,19 +60,18 @@ class PolledStager:
     def _poll(self, days: DaysToPoll) -> PolledDays:
         return self.poller.poll(self.planner.plan(days))
 
-    def reusable_manifest(self, day: Day, seen: SeenPublish) -> Manifest | None:
-        """Return what an earlier try has polled. It is compared with the count that decided its partitions."""
-        manifest = self.earlier_attempts.reusable_manifest(day, seen)
+    def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
+        """Return the complete manifest of an earlier try. A split day must then match the vendor's count."""
+        manifest = self.earlier_attempts.reusable_manifest(day, seen_publish)
         if manifest is not None and manifest.polled.parts > 1:
             self.planner.require_matching_counts([day])
         return manifest
 
 
 def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart | None) -> Span | None:
-    """Return the span of a day: what it has read before, else the rows since the stream's newest; None of other kinds.
+    """Return the span of a day: its earlier span, else the rows since the stream's newest, or None if not an increment.
 
-    :param restart: position after an alarm.
-    :raises ConfigError: the ledger has no position to go on from.
+    :raises ConfigError: the ledger has no position to continue from.
     """
     if intake.source.kind != "increment":
         return None
@@ -81,6 +80,6 @@ def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart
         return next_span(newest, day.date, partial(follower.follow, day), restart)
     except ValueError as error:
         raise ConfigError(
-            f"{intake.source.stream_key} {day}: the publish that this one follows was no increment, and {error}: "
-            "load the stream into a target of its own"
+            f"{intake.source.stream_key} {day}: the publish before this one was not an increment, and {error}. "
+            "Load the stream into its own target"
         ) from None

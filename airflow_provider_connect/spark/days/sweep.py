@@ -1,4 +1,4 @@
-"""The last step: deletes the stage of a day that is published, and once a job what dead attempts left."""
+"""The last step: deletes the stage of a published day and, once a job, the files of dead attempts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from airflow_provider_connect.stage.manifest import Manifest
 
 
 def delete_stage(outlet: Outlet, manifest: Manifest) -> None:
-    """Delete a stage that nobody will publish any more, unless the sink keeps it.
+    """Delete staged files that will not be published any more, unless the sink keeps them.
 
-    A failure to delete does not fail the day: a later sweep tries again.
+    A failure does not fail the day. A later sweep tries again.
     """
     if outlet.keeps_stage:
         return
@@ -27,7 +27,7 @@ def delete_stage(outlet: Outlet, manifest: Manifest) -> None:
 
 
 def sweep(outlet: Outlet) -> int:
-    """Delete what attempts left that are long dead, in the sink and in the stage; return how many files."""
+    """Delete files of long-dead attempts in the sink and in the stage. Returns their number."""
     root = outlet.root
     files = sweep_quietly(outlet.sink.target, outlet.publisher.sweep) if isinstance(outlet.publisher, Sweeps) else 0
     files += sweep_quietly(root.url, lambda: transforming.sweep_polled(root))
@@ -39,7 +39,7 @@ def sweep(outlet: Outlet) -> int:
 
 
 def sweep_quietly(location: str, delete: Callable[[], int]) -> int:
-    """Clean up; a failure is only logged, since it must not hide how the days ended."""
+    """Sweep. A failure is only logged, since it must not hide how the days ended."""
     try:
         return delete()
     except Exception as error:  # noqa: BLE001

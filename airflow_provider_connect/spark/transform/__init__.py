@@ -1,1 +1,1 @@
-"""What the driver does with ``transform=``: a polled day is read by Spark SQL, and its result frozen like a poll's."""
+"""The driver's part of ``transform=``: Spark SQL reads a polled day, and its result is staged like a poll's."""

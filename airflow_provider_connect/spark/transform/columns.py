@@ -1,4 +1,4 @@
-"""Columns on their way through a transform: from the stage's types to Spark's, and back with what they have told."""
+"""Columns of a transform: from the stage's types to Spark's, and back with their metadata."""
 
 from __future__ import annotations
 
@@ -20,41 +20,42 @@ _PLAIN = (
 
 
 def spark_struct(schema: pa.Schema) -> Any:
-    """Return the Spark type of staged rows, a ``StructType``. Each column may be NULL, as in whatever Spark reads.
+    """Return the Spark type of staged rows, a ``StructType`` of nullable columns.
 
-    :raises ConfigError: naming every column that Spark cannot read, or cannot tell from another.
+    :raises ConfigError: Spark cannot read some columns, or cannot distinguish them. The message names all.
     """
     from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415  # slow, and only a transform needs it
     from pyspark.sql.types import StructField, StructType  # noqa: PLC0415
 
     ddl.ddl_columns(schema)
-    if twice := _alike(schema.names):
+    if duplicates := _case_duplicates(schema.names):
         raise ConfigError(
-            f"columns {', '.join(twice)}: Spark SQL does not tell upper from lower case, so a transform cannot tell "
-            "them apart: rename one in the source"
+            f"columns {', '.join(duplicates)}: Spark SQL ignores case, so a transform cannot distinguish "
+            "them. Rename one in the source"
         )
     return StructType([StructField(field.name, from_arrow_type(field.type)) for field in schema])
 
 
 def result_schema(result: Any, source: pa.Schema) -> pa.Schema:
-    """Return how a transform's result is staged.
+    """Return the schema in which a transform's result is staged.
 
-    A column with the name and the type of one of the source's is described like that one, and may be NULL only if that
-    one may. Others may be NULL. A column of JSON documents has to be checked again.
+    A column with the name and type of a source column keeps that column's metadata and nullability. Other columns are
+    nullable. A column of JSON documents must be checked again.
 
-    :param result: its Spark type, a ``StructType``.
-    :raises ConfigError: naming every column that cannot be staged.
+    :raises ConfigError: some columns cannot be staged. The message names all.
     """
     from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415
 
-    twice = {name: f"{name!r} comes twice: rename one with AS" for name in _alike(field.name for field in result)}
-    problems = list(twice.values())
+    duplicates = {
+        name: f"{name!r} occurs twice: rename one with AS" for name in _case_duplicates(field.name for field in result)
+    }
+    problems = list(duplicates.values())
     fields = []
     for field in result:
-        if (wrong := _unknown(field.dataType)) is not None:
-            problems.append(f"column {field.name!r} has the type {wrong}: cast it to one that the stage has")
+        if (unsupported := _unsupported_type(field.dataType)) is not None:
+            problems.append(f"column {field.name!r} has the type {unsupported}: cast it to one that the stage supports")
             continue
-        fields.append(_described(pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC")), source))
+        fields.append(_with_metadata(pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC")), source))
     if not fields and not problems:
         problems.append("it has no columns")
     if problems:
@@ -63,39 +64,39 @@ def result_schema(result: Any, source: pa.Schema) -> pa.Schema:
 
 
 def missing_key_hint(result: pa.Schema, source: pa.Schema) -> str:
-    """Say that a result lacks the key of the rows, and what to do; "" if it does not, or rows had none."""
+    """Return a hint if a result lacks the rows' key, or "" if it has the key or the source has none."""
     if RECORD_KEY not in source.names or RECORD_KEY in result.names:
         return ""
     return (
-        f" The transform's result lacks the rows' key: select {RECORD_KEY}, or make one of 32 hex digits for each row, "
-        f"such as md5(concat_ws('|', a, b)) AS {RECORD_KEY}"
+        f" The transform's result lacks the rows' key. Select {RECORD_KEY}, or create one of 32 hex digits for each "
+        f"row, such as md5(concat_ws('|', a, b)) AS {RECORD_KEY}"
     )
 
 
-def _alike(names: Iterable[str]) -> list[str]:
+def _case_duplicates(names: Iterable[str]) -> list[str]:
     counted = Counter(name.lower() for name in names)
     return sorted(name for name, count in counted.items() if count > 1)
 
 
-def _described(field: pa.Field, source: pa.Schema) -> pa.Field:
+def _with_metadata(field: pa.Field, source: pa.Schema) -> pa.Field:
     if source.names.count(field.name) != 1:
         return field
-    known = source.field(field.name)
-    if ddl.spark_type(known.type) != ddl.spark_type(field.type):
+    source_field = source.field(field.name)
+    if ddl.spark_type(source_field.type) != ddl.spark_type(field.type):
         return field
-    metadata = dict(known.metadata or {})
+    metadata = dict(source_field.metadata or {})
     if metadata.get(b"json") == _CHECKED:
         metadata[b"json"] = _UNCHECKED
-    return known.with_metadata(metadata or None)
+    return source_field.with_metadata(metadata or None)
 
 
-def _unknown(kind: Any) -> str | None:
-    """Return the name of a Spark type that the stage does not have, also inside another; None if it has it."""
+def _unsupported_type(kind: Any) -> str | None:
+    """Return the name of a Spark type, or of one inside it, that the stage lacks, or None if it has all."""
     name = type(kind).__name__
     if name == "ArrayType":
-        return _unknown(kind.elementType)
+        return _unsupported_type(kind.elementType)
     if name == "MapType":
-        return _unknown(kind.keyType) or _unknown(kind.valueType)
+        return _unsupported_type(kind.keyType) or _unsupported_type(kind.valueType)
     if name == "StructType":
-        return next((wrong for field in kind if (wrong := _unknown(field.dataType)) is not None), None)
+        return next((wrong for field in kind if (wrong := _unsupported_type(field.dataType)) is not None), None)
     return None if name in _PLAIN else str(kind.simpleString()).upper()

@@ -1,4 +1,4 @@
-"""What the driver's entry calls: nothing of Spark SQL is imported without a transform."""
+"""Entry points for the driver. Without a transform, nothing of Spark SQL is imported."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 def start_transformation(
     job: JobConfig, staged_schema: pa.Schema, wait_for_context: Callable[[], Any]
 ) -> tuple[Transformation | None, float]:
-    """Start Spark's SQL session and try the transform on a day without rows; return it, and how many seconds it took.
+    """Start Spark's SQL session and try the transform on a day without rows. Returns it and the seconds it took.
 
-    Nothing is done without a transform.
+    Returns ``(None, 0.0)`` without a transform.
 
-    :param source: the columns of what is polled.
-    :param context: waits for the Spark context.
-    :raises ConfigError: Spark does not take the transform, or its result cannot be staged.
+    :raises ConfigError: Spark refuses the transform, or its result cannot be staged.
     """
     if job.transform is None:
         return None, 0.0
@@ -37,25 +35,29 @@ def start_transformation(
     from airflow_provider_connect.spark.capabilities.frame_polling import plain_session  # noqa: PLC0415
     from airflow_provider_connect.spark.transform.transformation import Transformation  # noqa: PLC0415
 
-    found = Transformation(job.transform, staged_schema, plain_session(sc), job.all_days[0])
+    transformation = Transformation(job.transform, staged_schema, plain_session(sc), job.all_days[0])
     seconds = time.monotonic() - started
     log_line(
-        f"transform={found.label}: Spark SQL took {seconds:.1f} s to start, and to tell its {len(found.schema)} columns"
+        f"transform={transformation.label}: Spark SQL took {seconds:.1f} s to start and to resolve "
+        f"{len(transformation.schema)} columns"
     )
-    return found, seconds
+    return transformation, seconds
 
 
 def result_hint(result: pa.Schema, staged_schema: pa.Schema) -> str:
-    """Return what a person should know besides of what a sink does not take: "" without a transform."""
+    """Return a hint for the sink's error about the result's columns, or "" without a transform."""
     if result is staged_schema:
         return ""
     from airflow_provider_connect.spark.transform.columns import missing_key_hint  # noqa: PLC0415
 
-    return f". These are the columns of the transform's result, not of the source.{missing_key_hint(result, staged_schema)}"
+    return (
+        ". These are the columns of the transform's result, not of the source."
+        f"{missing_key_hint(result, staged_schema)}"
+    )
 
 
 def stager_for(transformation: Transformation | None, polled_stager: DayStager, context: JobContext) -> DayStager:
-    """Return what freezes that which is published: the results, or what was polled."""
+    """Return the stager of the rows to publish: of the transform's results, or of polled rows."""
     if transformation is None:
         return polled_stager
     from airflow_provider_connect.spark.transform.results import ResultStager  # noqa: PLC0415
@@ -64,21 +66,21 @@ def stager_for(transformation: Transformation | None, polled_stager: DayStager, 
 
 
 def report_fields(manifest: Manifest) -> dict[str, Any]:
-    """Return what the report of a day says of its transform: nothing without one."""
-    made = manifest.transformed
-    if made is None:
+    """Return the report's fields about a day's transform, or {} without one."""
+    transformed = manifest.transformed
+    if transformed is None:
         return {}
     return {
-        "transform_seconds": made.seconds,
-        "polled_contents": made.contents,
+        "transform_seconds": transformed.seconds,
+        "polled_contents": transformed.contents,
         "result_contents": manifest.polled.contents,
     }
 
 
 def sweep_polled(root: Folder) -> int:
-    """Delete polled days whose results nobody froze, once they are long dead; return how many files.
+    """Delete polled days of long-dead attempts that have no result. Returns the number of files.
 
-    Done without a transform, too: one that is given up leaves none behind.
+    Runs without a transform too, in case the task has given its transform up.
     """
     from airflow_provider_connect.spark.transform.results import sweep  # noqa: PLC0415
 

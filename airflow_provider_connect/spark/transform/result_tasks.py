@@ -1,6 +1,6 @@
-"""The executor's half: a piece of a transform's result is frozen as a poll's rows are, batch by batch.
+"""The executor's part of a transform: stages a partition of the result batch by batch, as a poll's rows.
 
-A task returns errors as data: an exception would lose its type on the way through the JVM to the driver.
+Tasks return errors as data. Exceptions would lose their type on the way through the JVM.
 """
 
 from __future__ import annotations
@@ -27,13 +27,7 @@ OUTCOME = "outcome"
 
 
 class StageResultTask(Wire):
-    """What an executor needs to freeze a piece of a result: plain data, no secrets.
-
-    :param root: path or URL of the stage.
-    :param erased: whose rows are left out.
-    :param tables: which table a row belongs to; None where they share one.
-    :param soft_deletes: whether each staged row says that it is not deleted.
-    """
+    """A task to stage a partition of a result: plain data without secrets."""
 
     root: str
     day: Day
@@ -44,7 +38,7 @@ class StageResultTask(Wire):
 
 
 class StageResultOutcome(Wire):
-    """The answer of a task: what it froze, or why it could not."""
+    """Result of a task: the staged files, or the failure."""
 
     polled: PollResult | None = None
     failure: Failure | None = None
@@ -53,11 +47,11 @@ class StageResultOutcome(Wire):
 def make_stage_function(
     task: StageResultTask, schema: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return what ``mapInArrow`` calls with each piece of a result; its only row is an outcome as JSON."""
+    """Return the function for ``mapInArrow``. For each partition it yields one row: the outcome as JSON."""
     text = task.model_dump_json()
 
     def freeze(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pydict({OUTCOME: [_outcome(text, batches, schema)]})
+        yield pa.RecordBatch.from_pydict({OUTCOME: [_stage_outcome(text, batches, schema)]})
 
     return freeze
 
@@ -67,7 +61,7 @@ def empty_result(schema: pa.Schema) -> PollResult:
     return PollResult(digest=KeyDigest(schema).text, contents=AnswerDigest(schema).text)
 
 
-def _outcome(text: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> str:
+def _stage_outcome(text: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> str:
     from pyspark import TaskContext  # noqa: PLC0415
 
     context = TaskContext.get()
@@ -84,45 +78,45 @@ def _outcome(text: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) ->
 def stage_result_partition(
     task: StageResultTask, partition: int, batches: Iterator[pa.RecordBatch], schema: pa.Schema
 ) -> PollResult:
-    """Freeze a piece of a result into immutable files.
+    """Stage a partition of a result into immutable files.
 
-    What it returns holds only if Spark does not fail the task: the batches of a computation that breaks just end.
+    The files are valid only if Spark does not fail the task: the batches of a failing computation simply end.
 
-    :raises DataError: a column is NULL that never was, or a key is none.
+    :raises DataError: a NOT NULL column has NULL, or a row key is invalid.
     """
     eraser, digest, contents = Eraser(task.erased, schema), KeyDigest(schema), AnswerDigest(schema)
     share = StagedPart(task.day, task.attempt, partition, secrets.token_hex(4))
-    gone = 0
+    erased_rows = 0
     with open_row_writer(Folder(task.root), schema, task.tables, share, soft_deletes=task.soft_deletes) as writer:
         for batch in batches:
-            fitted = _fitted(batch, schema)
-            kept = eraser.remove_rows(fitted)
-            gone += fitted.num_rows - kept.num_rows
-            writer.write(kept)
-            _add_key(digest, kept)
-            contents.add(kept)
-    counts = {ERASED_FROM_RESULT: gone} if gone else {}
+            fitted = _cast_to_schema(batch, schema)
+            remaining = eraser.remove_rows(fitted)
+            erased_rows += fitted.num_rows - remaining.num_rows
+            writer.write(remaining)
+            _add_to_digest(digest, remaining)
+            contents.add(remaining)
+    counts = {ERASED_FROM_RESULT: erased_rows} if erased_rows else {}
     rows = sum(file.rows for file in writer.files)
     return PollResult(files=writer.files, rows_written=rows, counts=counts, digest=digest.text, contents=contents.text)
 
 
-def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _cast_to_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns: list[Any] = []
     for array, field in zip(batch.columns, schema, strict=True):
         if not field.nullable and array.null_count:
             raise DataError(
-                f"column {field.name!r} of the transform's result is NULL in some rows, and the source's is never: "
-                "filter these rows, or give the column another name"
+                f"column {field.name!r} of the transform's result is NULL in some rows, but NOT NULL in the source. "
+                "Filter these rows, or rename the column"
             )
         columns.append(array if array.type == field.type else array.cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _add_key(digest: KeyDigest, batch: pa.RecordBatch) -> None:
+def _add_to_digest(digest: KeyDigest, batch: pa.RecordBatch) -> None:
     try:
         digest.add(batch)
     except ConnectError:
         raise DataError(
-            f"column {RECORD_KEY} of the transform's result holds a value that is not a key: make each a string of 32 "
-            f"hex digits, such as md5(…), or give the column another name"
+            f"column {RECORD_KEY} of the transform's result contains a value that is not a key. Make each value a "
+            "string of 32 hex digits, such as md5(…), or rename the column"
         ) from None

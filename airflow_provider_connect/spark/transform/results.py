@@ -1,12 +1,12 @@
-"""Freezes the results of a transform: each day is polled into a stage of its own, transformed, and frozen again.
+"""Stages the results of a transform. Each day is polled into a separate stage, transformed, and staged again.
 
-Under the root of the stage, what was polled lies apart ::
+Layout of the stage::
 
-    _connect/polled/…          a stage like any other: days as the source gave them, until their results are frozen
+    _connect/polled/…          a stage like any other: polled days, until their results are staged
     day=<date>/…, _connect/…   the results, which are published
 
-A try that finds a frozen result publishes it; one that finds a polled day transforms that; so what was polled once is
-not polled again, and what was transformed once is not transformed again.
+A try that finds a staged result publishes it. A try that finds a polled day transforms it. So no rows are polled or
+transformed twice.
 """
 
 from __future__ import annotations
@@ -50,18 +50,14 @@ from airflow_provider_connect.window import Day
 
 
 def sweep(root: Folder) -> int:
-    """Delete polled days of attempts that are long dead; return how many files."""
+    """Delete polled days of long-dead attempts. Returns the number of files."""
     polled = polled_root(root)
     return temporary.sweep_stage(polled, polled.storage_time() - temporary.DEAD_AFTER) if polled.files() else 0
 
 
 @dataclass(frozen=True)
 class ResultStager:
-    """Freezes results.
-
-    :param polled: freezes what they are made of.
-    :param transformation: makes them.
-    """
+    """Stages results."""
 
     context: JobContext
     polled_stager: DayStager
@@ -70,7 +66,7 @@ class ResultStager:
     @cached_property
     def earlier_attempts(self) -> EarlierAttempts:
         """Results of earlier tries."""
-        return EarlierAttempts(self.root, self.context.job.attempt, self._fingerprint)
+        return EarlierAttempts(self.root, self.context.job.attempt, self._make_fingerprint)
 
     @property
     def root(self) -> Folder:
@@ -83,34 +79,33 @@ class ResultStager:
         return self.context.polled_root
 
     def stage(self, days: DaysToPoll) -> dict[Day, Manifest | Failure]:
-        """Poll days, and freeze the result of each; errors are those of the poll."""
+        """Poll days, and stage the result of each. Errors are those of the poll."""
         Eraser(days.erase_list, self.transformation.schema)
-        found = self.polled_stager.stage(days)
+        answers = self.polled_stager.stage(days)
         with KeepAlive(self.polled_root) as waiting:
-            waiting.add(each.attempt for each in found.values() if isinstance(each, Manifest))
-            for day, each in found.items():
-                if isinstance(each, Manifest):
-                    found[day] = self._result_or_failure(each, days.attempt, days.erase_list, waiting)
-        return found
+            waiting.add(answer.attempt for answer in answers.values() if isinstance(answer, Manifest))
+            for day, answer in answers.items():
+                if isinstance(answer, Manifest):
+                    answers[day] = self._result_or_failure(answer, days.attempt, days.erase_list, waiting)
+        return answers
 
-    def reusable_manifest(self, day: Day, seen: SeenPublish) -> Manifest | None:
-        """Return the result that an earlier try left, or make one of what it had polled; None if it left nothing."""
-        result = self.earlier_attempts.reusable_manifest(day, seen)
+    def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
+        """Return the result of an earlier try, or compute it from its polled rows, or None if there are none."""
+        result = self.earlier_attempts.reusable_manifest(day, seen_publish)
         if result is not None:
-            self._forget_polled(day)
+            self._delete_polled_of(day)
             return result
-        polled = self.polled_stager.reusable_manifest(day, seen)
+        polled = self.polled_stager.reusable_manifest(day, seen_publish)
         if polled is None:
             return None
         erased = self.context.outlet.publisher.ledger.erased()
-        if erased.version != seen.erased:
-            return None  # somebody erases right now: the day is polled under the new list
+        if erased.version != seen_publish.erased:
+            return None  # an erase is running: the day is polled under the new list
         with KeepAlive(self.polled_root) as waiting:
             waiting.add_with_sign(polled.attempt)
-            return self._result(polled, self.context.job.attempt, erased, waiting)
+            return self._stage_result(polled, self.context.job.attempt, erased, waiting)
 
-    def _fingerprint(self) -> str:
-        """Digest of all that decides what a result is: how it is polled, and the transform with its columns."""
+    def _make_fingerprint(self) -> str:
         columns = self.transformation.schema.serialize().to_pybytes().hex()
         text = json.dumps([self.polled_stager.earlier_attempts.fingerprint, self.transformation.digest, columns])
         return hashlib.sha256(text.encode()).hexdigest()
@@ -119,41 +114,41 @@ class ResultStager:
         self, polled: Manifest, attempt: str, erased: EraseList, polled_waits: KeepAlive
     ) -> Manifest | Failure:
         try:
-            return self._result(polled, attempt, erased, polled_waits)
+            return self._stage_result(polled, attempt, erased, polled_waits)
         except Exception as error:  # noqa: BLE001  # it concerns this day alone, and the report carries it, by type
             return Failure.from_error(error)
 
-    def _result(self, polled: Manifest, attempt: str, erased: EraseList, polled_waits: KeepAlive) -> Manifest:
+    def _stage_result(self, polled: Manifest, attempt: str, erased: EraseList, polled_waits: KeepAlive) -> Manifest:
         day, name = polled.day, f"{attempt}-{polled.day.date:%Y%m%d}"
         started = time.monotonic()
         log_line(f"day {day}: {polled.polled.rows_written:,} rows polled, now transform={self.transformation.label}")
         with KeepAlive(self.root) as waiting:
-            # A sweep must find a sign of this attempt beside its first file.
+            # A sweep must find a sign of this attempt as soon as it finds a file.
             waiting.add_with_sign(name)
-            made = self._frozen(polled, name, erased)
+            result = self._compute_and_stage(polled, name, erased)
             seconds = time.monotonic() - started
             manifest = polled.model_copy(
                 update={
                     "attempt": name,
                     "fingerprint": self.earlier_attempts.fingerprint,
-                    "polled": made,
+                    "polled": result,
                     "transformed": TransformResult(
                         rows=polled.polled.rows_written, contents=polled.polled.contents, seconds=seconds
                     ),
                 }
             )
             self.root.write(manifest_file(name), manifest.model_dump_json().encode(), durable=True)
-        log_line(f"day {day}: transformed into {made.rows_written:,} rows in {seconds:.1f} s")
+        log_line(f"day {day}: transformed into {result.rows_written:,} rows in {seconds:.1f} s")
         polled_waits.remove(polled.attempt)
-        self._forget(polled)
+        self._delete_polled(polled)
         return manifest
 
-    def _frozen(self, polled: Manifest, attempt: str, erased: EraseList) -> PollResult:
-        """Compute a result, and freeze it on the executors.
+    def _compute_and_stage(self, polled: Manifest, attempt: str, erased: EraseList) -> PollResult:
+        """Compute a result, and stage it on the executors.
 
-        :raises ConnectError: the worst failure of its pieces.
+        :raises ConnectError: the worst failure of its partitions.
         """
-        schema, what = self.transformation.schema, self.transformation.label
+        schema, label = self.transformation.schema, self.transformation.label
         task = StageResultTask(
             root=self.root.url,
             day=polled.day,
@@ -167,33 +162,32 @@ class ResultStager:
         try:
             rows = frame.mapInArrow(make_stage_function(task, schema), f"{OUTCOME} string").collect()
         except Exception as error:  # noqa: BLE001  # the JVM's, whose text may hold anything
-            raise error_mapping.error_of_run(what, error) from None
-        pieces = [StageResultOutcome.model_validate_json(row[0]) for row in rows]
-        if (failure := worst_failure([piece.failure for piece in pieces if piece.failure])) is not None:
+            raise error_mapping.error_of_run(label, error) from None
+        outcomes = [StageResultOutcome.model_validate_json(row[0]) for row in rows]
+        if (failure := worst_failure([piece.failure for piece in outcomes if piece.failure])) is not None:
             raise failure.error()
         total = PollResult.total(
-            [empty_result(schema), *(piece.polled for piece in pieces if piece.polled is not None)]
+            [empty_result(schema), *(piece.polled for piece in outcomes if piece.polled is not None)]
         )
-        same = {name: getattr(polled.polled, name) for name in _OF_THE_POLL}
+        poll_fields = {name: getattr(polled.polled, name) for name in _POLL_FIELDS}
         counts = polled.polled.counts | total.counts | {ROWS_POLLED: polled.polled.rows_written}
-        return total.model_copy(update=same | {"counts": counts, "rejects": self._rejects(polled, attempt)})
+        return total.model_copy(update=poll_fields | {"counts": counts, "rejects": self._copy_rejects(polled, attempt)})
 
-    def _rejects(self, polled: Manifest, attempt: str) -> tuple[Any, ...]:
-        """Give what could not become a row a second name, among the files of the result."""
-        named = []
+    def _copy_rejects(self, polled: Manifest, attempt: str) -> tuple[Any, ...]:
+        copies = []
         for file in polled.polled.rejects:
             path = f"{attempt_folder(attempt)}/{file.path.rpartition('/')[2]}"
             self.root.copy(f"{POLLED_PATH}/{file.path}", path)
-            named.append(file.model_copy(update={"path": path}))
-        self.root.sync([file.path for file in named])
-        return tuple(named)
+            copies.append(file.model_copy(update={"path": path}))
+        self.root.sync([file.path for file in copies])
+        return tuple(copies)
 
-    def _forget_polled(self, day: Day) -> None:
-        for left in self.polled_stager.earlier_attempts.manifests(day):
-            self._forget(left)
+    def _delete_polled_of(self, day: Day) -> None:
+        for manifest in self.polled_stager.earlier_attempts.manifests(day):
+            self._delete_polled(manifest)
 
-    def _forget(self, polled: Manifest) -> None:
-        """Delete what was polled: its result is frozen. A failure does not fail the day: a later sweep tries again."""
+    def _delete_polled(self, polled: Manifest) -> None:
+        """Delete polled files whose result is staged. A failure does not fail the day: a later sweep tries again."""
         try:
             discard_staged_answer(self.polled_root, polled)
             temporary.delete_staged_day(self.polled_root, polled)
@@ -201,9 +195,9 @@ class ResultStager:
             log_line(f"day {polled.day}: polled files could not be deleted: {error}")
 
 
-_OF_THE_POLL = ("rows_read", "wire_bytes", "raw_bytes", "retries", "seconds", "earliest", "latest", "parts")
+_POLL_FIELDS = ("rows_read", "wire_bytes", "raw_bytes", "retries", "seconds", "earliest", "latest", "parts")
 
 
 def spark_url(url: str) -> str:
-    """Return what Spark calls a file of the stage: Hadoop has a name of its own for S3."""
+    """Return the URL that Spark uses for a file of the stage: Hadoop calls S3 ``s3a``."""
     return url.replace("s3://", "s3a://", 1) if url.startswith("s3://") else url

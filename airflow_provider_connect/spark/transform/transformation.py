@@ -1,6 +1,6 @@
-"""A transform over DataFrames: each in a session of its own, since the names of views belong to a session.
+"""A transform over DataFrames. Each day gets its own session, since view names belong to a session.
 
-A function that ``transform=`` names is imported here.
+A function in ``transform=`` is imported here.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from airflow_provider_connect.window import Day
 
 
 class Transformation:
-    """A transform that the driver has loaded, and tried on a day without rows.
+    """A transform that the driver has loaded and tried on a day without rows.
 
-    :ivar schema: how its result is staged.
-    :raises ConfigError: it cannot be loaded, Spark does not take it, or its result cannot be staged.
+    :raises ConfigError: it cannot be loaded, Spark refuses it, or its result cannot be staged.
     """
 
     def __init__(self, transform: Transform, source: pa.Schema, session: Any, day: Day) -> None:
@@ -34,68 +33,71 @@ class Transformation:
         self._session = session
         self._type = columns.spark_struct(source)
         try:
-            result = self._result_of(self._own_session().createDataFrame([], self._type), day)
+            result = self._apply(self._own_session().createDataFrame([], self._type), day)
             self.schema = columns.result_schema(result.schema, source)
         except Exception as error:  # noqa: BLE001  # a function may raise anything
             raise error_mapping.error_of_check(self.label, error) from None
 
     def compute(self, urls: list[str], day: Day) -> Any:
-        """Return the result over staged files as a DataFrame; only a function's own actions read something yet.
+        """Return the result over staged files as a DataFrame. It is lazy, unless a function runs its own actions.
 
         :raises ConnectError: it cannot be computed.
         """
         session = self._own_session()
         try:
             frame = session.read.schema(self._type).parquet(*urls) if urls else session.createDataFrame([], self._type)
-            return self._result_of(frame, day)
+            return self._apply(frame, day)
         except Exception as error:  # noqa: BLE001  # a function may raise anything
             raise error_mapping.error_of_run(self.label, error) from None
 
     def _own_session(self) -> Any:
         return configure_session(self._session.newSession())
 
-    def _result_of(self, frame: Any, day: Day) -> Any:
+    def _apply(self, frame: Any, day: Day) -> Any:
         if self._function is None:
             frame.createOrReplaceTempView(POLLED_VIEW)
             # Inside another query, nothing but a query is taken: a statement that changes something is refused.
             text = "\n".join(("SELECT * FROM (", str(self._sql).strip().rstrip(";"), ")"))
             return frame.sparkSession.sql(text, args={"day": day.date, "start": day.start, "end": day.end})
-        made = self._function(frame, day.date) if takes_day(self._function) else self._function(frame)
-        if not hasattr(made, "mapInArrow"):
-            raise ConfigError(f"transform={self.label} returned a {type(made).__name__}: it is to return a DataFrame")
-        return made
+        result = self._function(frame, day.date) if takes_day(self._function) else self._function(frame)
+        if not hasattr(result, "mapInArrow"):
+            raise ConfigError(f"transform={self.label} returned a {type(result).__name__}. It must return a DataFrame")
+        return result
 
 
 Function = Callable[..., Any]
-"""Takes the day as a DataFrame, and the day's date if it has a second parameter; returns a DataFrame."""
+"""Takes the day as a DataFrame and, if it has a second parameter, the day's date. Returns a DataFrame."""
 
 
 def load_function(transform: Transform) -> Function | None:
-    """Return a transform's function; None for SQL.
+    """Return a transform's function, or None for SQL.
 
-    :raises ConfigError: the driver does not find it.
+    :raises ConfigError: the driver cannot import it.
     """
-    return None if transform.reference is None else _imported(transform.reference.strip())
+    return None if transform.reference is None else _import_function(transform.reference.strip())
 
 
 def takes_day(function: Function) -> bool:
-    """Tell whether a function has a second parameter, for the day's date."""
+    """Return whether a function has a second parameter, for the day's date."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return False
-    return sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters) > 1
+    return (
+        sum(parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) for parameter in parameters)
+        > 1
+    )
 
 
-def _imported(reference: str) -> Function:
+def _import_function(reference: str) -> Function:
     module, _, name = reference.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        function = getattr(importlib.import_module(module), name, None)
     except ImportError as error:
         raise ConfigError(
-            f"transform={reference!r}: the driver cannot import {error.name or module!r}: install it where Spark's "
-            "driver runs, or give the operator py_files="
+            f"transform={reference!r}: the driver cannot import {error.name or module!r}. Install it where Spark's "
+            "driver runs, or set py_files= on the operator"
         ) from None
-    if not callable(found):
+    if not callable(function):
         raise ConfigError(f"transform={reference!r}: module {module} has no function {name!r}")
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]

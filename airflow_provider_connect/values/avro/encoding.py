@@ -42,7 +42,7 @@ _END = zigzag(0)  # of the blocks of an array or a map
 
 
 class AvroConverter(Converter):
-    """Avro records with their logical types, behind the id of their schema."""
+    """Avro records with logical types, after the id of their schema."""
 
     kind: ClassVar[SchemaLanguage | None] = "AVRO"
     format_name = "Avro"
@@ -57,13 +57,13 @@ class AvroConverter(Converter):
         pieces: list[Piece] = [registry_prefix(ref)]
         record = json.loads((ref and ref.document) or self.document)
         writer = _Writer(avro.named_types(record))
-        own = {legal_name(field.name): field for field in self.schema}
+        fields_by_name = {legal_name(field.name): field for field in self.schema}
         for part in record["fields"]:
             name, kind = part["name"], part["type"]
             if name == DAY and self.day is not None:
                 pieces += writer.constant(self.day.toordinal() - times.EPOCH_ORDINAL, kind)
-            elif name in own:
-                array, refuse = refused.read_column(batch, own[name])
+            elif name in fields_by_name:
+                array, refuse = refused.read_column(batch, fields_by_name[name])
                 pieces += writer.pieces(array, kind, refuse)
             else:
                 pieces += writer.nothing(kind)
@@ -71,18 +71,15 @@ class AvroConverter(Converter):
 
 
 class _Writer:
-    """Writes columns by a schema that takes them: :func:`.avro.schema.misfits` has found nothing.
-
-    :param names: the named types of the schema.
-    """
+    """Writes columns by a schema without :func:`.avro.schema.misfits`."""
 
     def __init__(self, names: dict[str, avro.Avro]) -> None:
         self.names = names
 
     def constant(self, number: int, kind: avro.Avro) -> list[Piece]:
-        """Return the same whole number for all rows."""
-        _, null, place = avro.without_null(kind, self.names)
-        return [(b"" if null is None else zigzag(place)) + zigzag(number)]
+        """Return the same integer for all rows."""
+        _, null, type_index = avro.without_null(kind, self.names)
+        return [(b"" if null is None else zigzag(type_index)) + zigzag(number)]
 
     def nothing(self, kind: avro.Avro) -> list[Piece]:
         """Return NULL for all rows."""
@@ -91,13 +88,13 @@ class _Writer:
     def pieces(self, array: pa.Array, kind: avro.Avro, refuse: Refuse) -> list[Piece]:
         """Return the pieces of a column's values."""
         array = without_dictionary(array)
-        plain, null, place = avro.without_null(kind, self.names)
+        plain, null, type_index = avro.without_null(kind, self.names)
         body = self._value(array, plain, refuse)
         if null is not None:
-            return pieces_or_null(array, body, zigzag(place), zigzag(null))
+            return pieces_or_null(array, body, zigzag(type_index), zigzag(null))
         if array.null_count:
             refuse(true_rows(array.is_null()), "NULL, which the registered schema does not take")
-        return [zigzag(place), *body] if isinstance(kind, list) else body
+        return [zigzag(type_index), *body] if isinstance(kind, list) else body
 
     def _value(self, array: pa.Array, kind: Any, refuse: Refuse) -> list[Piece]:
         shape = type_group(array.type)
@@ -112,26 +109,29 @@ class _Writer:
         return _leaf(array, shape, refuse)
 
     def _record(self, array: pa.StructArray, kind: Any, refuse: Refuse) -> list[Piece]:
-        own = children_by_legal_name(array)
+        columns_by_name = children_by_legal_name(array)
         pieces: list[Piece] = []
         for part in kind["fields"]:
-            known = part["name"] in own
-            pieces += self.pieces(own[part["name"]], part["type"], refuse) if known else self.nothing(part["type"])
+            is_known = part["name"] in columns_by_name
+            pieces += (
+                self.pieces(columns_by_name[part["name"]], part["type"], refuse)
+                if is_known
+                else self.nothing(part["type"])
+            )
         return pieces
 
     def _map(self, array: pa.MapArray, kind: Any, refuse: Refuse) -> list[Piece]:
         lengths, keys, items, inner = keys_and_items(array, refuse)
         if is_text(array.type.key_type):
-            found = [*_leaf(without_dictionary(keys), "text", inner), *self.pieces(items, kind["values"], inner)]
+            pieces = [*_leaf(without_dictionary(keys), "text", inner), *self.pieces(items, kind["values"], inner)]
         else:
             entry: Any = avro.without_null(kind["items"], self.names)[0]
             types = {part["name"]: part["type"] for part in entry["fields"]}
-            found = [*self.pieces(keys, types["key"], inner), *self.pieces(items, types["value"], inner)]
-        return _blocks(lengths, join_pieces(found, len(keys)))
+            pieces = [*self.pieces(keys, types["key"], inner), *self.pieces(items, types["value"], inner)]
+        return _blocks(lengths, join_pieces(pieces, len(keys)))
 
 
 def _blocks(lengths: Any, elements: pa.Array) -> list[Piece]:
-    """Return lists as one block each, after the number of its elements; an empty list has no block."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

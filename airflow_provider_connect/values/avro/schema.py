@@ -1,4 +1,4 @@
-"""Avro schemas of Arrow's schemas, and whether a registered one takes the same values.
+"""Avro schemas of Arrow schemas, and comparison with a registered schema.
 
 https://avro.apache.org/docs/1.12.0/specification/ (2026-11)
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Avro: TypeAlias = "str | dict[str, Any] | list[Any]"
-"""A schema, its JSON parsed: a name, an object, or a union."""
+"""A schema as parsed JSON: a name, an object, or a union."""
 
 _TYPES: dict[str | None, Avro] = {
     "null": "string",
@@ -33,7 +33,7 @@ _TYPES: dict[str | None, Avro] = {
 
 
 def document(schema: pa.Schema, record_name: str, day: dt.date | None) -> str:
-    """Return the schema of a record: ``day`` if given, then the columns; one that may be NULL is a union with null."""
+    """Return the schema of a record: ``day`` if given, then the columns. A nullable column is a union with null."""
     namespace, name = split_name(record_name)
     fields: list[dict[str, Any]] = []
     if day is not None:
@@ -44,26 +44,26 @@ def document(schema: pa.Schema, record_name: str, day: dt.date | None) -> str:
 
 
 def misfits(own_schema: str, registered: str) -> list[str]:
-    """Say why records of our own schema cannot be written by a registered one; [] when they can.
+    """Return reasons why a registered schema cannot write our records, or [] if it can.
 
     The order of fields, docs, defaults and record names may differ. A registered field may be nullable or ``long``
-    where ours is not; where ours alone is nullable, NULL is refused row by row. Fields that only the registered schema
+    where ours is not. Where only ours is nullable, NULL is refused row by row. Fields that only the registered schema
     has must be nullable.
     """
-    other = json.loads(registered)
-    return list(_misfits(json.loads(own_schema), other, "", named_types(other)))
+    registered_schema = json.loads(registered)
+    return list(_misfits(json.loads(own_schema), registered_schema, "", named_types(registered_schema)))
 
 
 def named_types(schema: Avro, types: dict[str, Avro] | None = None, namespace: str = "") -> dict[str, Avro]:
-    """Return the named types that a schema defines, by their names with and without namespace."""
+    """Return the named types of a schema, by their names with and without namespace."""
     types = {} if types is None else types
     if isinstance(schema, list):
         for branch in schema:
             named_types(branch, types, namespace)
     elif isinstance(schema, dict):
         if "name" in schema:
-            own, _, simple = f"{schema.get('namespace', namespace)}.{schema['name']}".rpartition(".")
-            namespace = schema["name"].rpartition(".")[0] or own
+            own_namespace, _, simple = f"{schema.get('namespace', namespace)}.{schema['name']}".rpartition(".")
+            namespace = schema["name"].rpartition(".")[0] or own_namespace
             types[simple] = types[f"{namespace}.{simple}".strip(".")] = schema
         fields = [field["type"] for field in schema.get("fields", ())]
         for inner in (schema.get("items"), schema.get("values"), schema["type"], *fields):
@@ -73,26 +73,26 @@ def named_types(schema: Avro, types: dict[str, Avro] | None = None, namespace: s
 
 
 def without_null(schema: Avro, names: dict[str, Avro]) -> tuple[Avro, int | None, int]:
-    """Return the type that a union holds beside null, the place of null in the union, and the place of the type.
+    """Return the type in a union with null, the index of null in the union, and the index of the type.
 
-    A type outside of a union is returned itself; it has no place for null. Of several types the first one counts:
-    whether it fits is for the caller to see.
+    A type outside of a union is returned itself, without an index of null. Of several types the first one is returned:
+    the caller checks whether it fits.
     """
     if not isinstance(schema, list):
         plain = names.get(schema, schema) if isinstance(schema, str) else schema
         wrapped = isinstance(plain, dict) and isinstance(plain.get("type"), dict | list)
         return without_null(plain["type"], names) if wrapped else (plain, None, 0)  # type: ignore[index,call-overload]
-    null = schema.index("null") if "null" in schema else None
-    others = [place for place, branch in enumerate(schema) if branch != "null"]
-    place = others[0] if others else 0
-    return without_null(schema[place], names)[0], null, place
+    null_index = schema.index("null") if "null" in schema else None
+    type_indices = [type_index for type_index, branch in enumerate(schema) if branch != "null"]
+    type_index = type_indices[0] if type_indices else 0
+    return without_null(schema[type_index], names)[0], null_index, type_index
 
 
 def _field(field: pa.Field, record: str, *, nullable: bool) -> dict[str, Any]:
     kind = _type(field.type, inner_name(record, field.name))
     doc = comment_with_name(field)
-    made: dict[str, Any] = {"name": legal_name(field.name), "type": ["null", kind] if nullable else kind}
-    return made | ({"default": None} if nullable else {}) | ({"doc": doc} if doc else {})
+    definition: dict[str, Any] = {"name": legal_name(field.name), "type": ["null", kind] if nullable else kind}
+    return definition | ({"default": None} if nullable else {}) | ({"doc": doc} if doc else {})
 
 
 def _type(kind: pa.DataType, name: str) -> Avro:
@@ -125,37 +125,38 @@ def _leaf(kind: pa.DataType) -> Avro:
     return _TYPES[shape]
 
 
-def _misfits(own: Avro, other: Avro, where: str, names: dict[str, Avro]) -> Iterator[str]:
-    if isinstance(other, list) and len([branch for branch in other if branch != "null"]) > 1:
-        yield f"{where}: a union of several types in the registered schema"
+def _misfits(own_schema: Avro, registered: Avro, field_path: str, names: dict[str, Avro]) -> Iterator[str]:
+    if isinstance(registered, list) and len([branch for branch in registered if branch != "null"]) > 1:
+        yield f"{field_path}: a union of several types in the registered schema"
         return
-    mine: Any = without_null(own, {})[0]
-    theirs: Any = without_null(other, names)[0]
-    a, b = _signature(mine), _signature(theirs)
-    if a != b and (a, b) != (("int",), ("long",)):
-        yield differing_type(where or "the record", "/".join(a), "/".join(b))
-    elif a == ("record",):
-        yield from _record_misfits(mine, theirs, f"{where}." if where else "field ", names)
-    elif a in (("array",), ("map",)):
-        part = "items" if a == ("array",) else "values"
-        yield from _misfits(mine[part], theirs[part], f"{where}, {part}", names)
+    own_type: Any = without_null(own_schema, {})[0]
+    registered_type: Any = without_null(registered, names)[0]
+    own_signature, registered_signature = _signature(own_type), _signature(registered_type)
+    if own_signature != registered_signature and (own_signature, registered_signature) != (("int",), ("long",)):
+        yield differing_type(field_path or "the record", "/".join(own_signature), "/".join(registered_signature))
+    elif own_signature == ("record",):
+        yield from _record_misfits(own_type, registered_type, f"{field_path}." if field_path else "field ", names)
+    elif own_signature in (("array",), ("map",)):
+        part = "items" if own_signature == ("array",) else "values"
+        yield from _misfits(own_type[part], registered_type[part], f"{field_path}, {part}", names)
 
 
-def _record_misfits(own: dict[str, Any], other: dict[str, Any], where: str, names: dict[str, Avro]) -> Iterator[str]:
-    ours = {field["name"]: field["type"] for field in own["fields"]}
-    theirs = {field["name"]: field["type"] for field in other["fields"]}
+def _record_misfits(
+    own_schema: dict[str, Any], registered: dict[str, Any], prefix: str, names: dict[str, Avro]
+) -> Iterator[str]:
+    ours = {field["name"]: field["type"] for field in own_schema["fields"]}
+    theirs = {field["name"]: field["type"] for field in registered["fields"]}
     for name, kind in ours.items():
         if name in theirs:
-            yield from _misfits(kind, theirs[name], f"{where}{name}", names)
+            yield from _misfits(kind, theirs[name], f"{prefix}{name}", names)
         else:
-            yield missing_field(f"{where}{name}")
+            yield missing_field(f"{prefix}{name}")
     for name, kind in theirs.items():
         if name not in ours and without_null(kind, names)[1] is None:
-            yield required_field(f"{where}{name}")
+            yield required_field(f"{prefix}{name}")
 
 
 def _signature(schema: Avro) -> tuple[str, ...]:
-    """Return what decides how a value is written, apart from the values inside it."""
     if isinstance(schema, str):
         return (schema,)
     if isinstance(schema, list):

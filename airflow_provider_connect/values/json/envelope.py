@@ -1,8 +1,8 @@
 """Kafka Connect's own envelope, ``{"schema": …, "payload": …}``: the ``json_schema_envelope`` converter.
 
-What ``org.apache.kafka.connect.json.JsonConverter`` writes with ``schemas.enable=true``, and reads back, including the
-logical types of ``org.apache.kafka.connect.data`` (https://kafka.apache.org/documentation/#connect, 2026-11). These
-have no time finer than a millisecond: rows with such a time are refused.
+``org.apache.kafka.connect.json.JsonConverter`` writes and reads this format with ``schemas.enable=true``, including the
+logical types of ``org.apache.kafka.connect.data`` (https://kafka.apache.org/documentation/#connect, 2026-11). Those
+have no time finer than a millisecond, so rows with finer times are refused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _ConnectWriter(JsonWriter):
 
 
 class EnvelopeConverter(JsonConverter):
-    """JSON objects, each with Kafka Connect's schema of itself."""
+    """JSON objects, each with its Kafka Connect schema."""
 
     writer = _ConnectWriter()
 
@@ -72,15 +72,17 @@ class EnvelopeConverter(JsonConverter):
 
 
 def _milliseconds(array: pa.Array, refuse: Refuse) -> pa.Array:
-    """Return times as milliseconds, and dates as days."""
     import numpy as np
     import pyarrow as pa
 
-    found = times.whole_numbers(array, refuse)
+    numbers = times.whole_numbers(array, refuse)
     if not pa.types.is_date(array.type):
-        found, rest = np.divmod(found, 1000)
-        refuse(true_rows(rest != 0), "a time finer than a millisecond, which Kafka Connect's logical types do not have")
-    return pa.array(found).cast(pa.large_string()).cast(pa.large_binary())
+        numbers, remainders = np.divmod(numbers, 1000)
+        refuse(
+            true_rows(remainders != 0),
+            "a time finer than a millisecond, which Kafka Connect's logical types do not have",
+        )
+    return pa.array(numbers).cast(pa.large_string()).cast(pa.large_binary())
 
 
 def _field(field: pa.Field, *, optional: bool) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Where something stands in a JSON document: the name of a field, or a JSON Pointer. DAG files import this.
+"""Paths in a JSON document: the name of a field, or a JSON Pointer. DAG files import this.
 
-A text that begins with ``/`` is a pointer (RFC 6901): ``/meta/next``. Any other is the name of one field, dots, ``@``
-and all: so ``@odata.nextLink`` is found, and nothing is ever split by a guess. "" is the whole document.
+A text that begins with ``/`` is a pointer (RFC 6901): ``/meta/next``. Any other text is the name of one field, which
+may contain dots and ``@``: ``@odata.nextLink``. "" is the entire document.
 
-Not jmespath, for which a missing field is null, nor jsonpath-ng: both split bare names at dots, neither reads pointers.
+jmespath treats a missing field as null. jmespath and jsonpath-ng split bare names at dots, and neither reads pointers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class _Missing:
 
 
 MISSING: Any = _Missing()
-"""What :func:`value_at` returns where there is nothing, which is not the same as null."""
+"""Returned by :func:`value_at` for a missing value. null is not missing."""
 
 
 def path_steps(path: str) -> tuple[str, ...]:
-    """Return the names on the way to a place.
+    """Return the names along a path.
 
-    :raises ValueError: it is a pointer with a wrong escape.
+    :raises ValueError: the path is a pointer with a wrong escape.
     """
     if not path.startswith("/"):
         return (path,) if path else ()
@@ -38,21 +38,21 @@ def path_steps(path: str) -> tuple[str, ...]:
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
 
 
-def _checked(place: str) -> str:
-    path_steps(place)
-    return place
+def _valid_path(path: str) -> str:
+    path_steps(path)
+    return path
 
 
-FieldPath = Annotated[str, AfterValidator(_checked)]
+FieldPath = Annotated[str, AfterValidator(_valid_path)]
 
 
 def value_at(document: Any, path: str) -> Any:
-    """Return what stands at a place in a decoded document; :data:`MISSING` if nothing does."""
+    """Return the value at a path of a decoded document, or :data:`MISSING` if there is none."""
     return value_at_steps(document, path_steps(path), MISSING)
 
 
 def value_at_steps(document: Any, steps: Sequence[str], default: Any = None) -> Any:
-    """Return what stands in a decoded document at the end of these steps; ``nothing`` if they lead nowhere."""
+    """Return the value at the end of these steps in a decoded document, or ``default`` if there is none."""
     for step in steps:
         if isinstance(document, dict):
             document = document.get(step, default)
@@ -64,7 +64,7 @@ def value_at_steps(document: Any, steps: Sequence[str], default: Any = None) -> 
 
 
 def suggest_pointer(document: Any, path: str) -> str | None:
-    """Return the pointer that was probably meant by a name with dots, if there is something; else None."""
+    """Return the pointer that a name with dots probably means, if it leads to a value, else None."""
     if path.startswith("/") or "." not in path or value_at(document, path) is not MISSING:
         return None
     pointer = "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path.split("."))

@@ -1,7 +1,7 @@
-"""JSON Schema of Arrow's schemas, and plain JSON behind a schema's id: the ``json_schema`` converter.
+"""JSON Schema of Arrow schemas, and plain JSON after a schema's id: the ``json_schema`` converter.
 
 Draft 7, as Confluent's own converter writes (https://docs.confluent.io/platform/current/schema-registry/fundamentals/
-serdes-develop/serdes-json.html, 2026-11). Objects are closed (``additionalProperties: false``): otherwise a new
+serdes-develop/serdes-json.html, 2026-11). Objects are closed (``additionalProperties: false``), otherwise a new
 optional field would not be compatible under BACKWARD.
 """
 
@@ -48,7 +48,7 @@ _TYPES: dict[str | None, Schema] = {
 
 
 class JsonSchemaConverter(JsonConverter):
-    """Plain JSON objects behind the id of their schema."""
+    """Plain JSON objects after the id of their schema."""
 
     kind: ClassVar[SchemaLanguage | None] = "JSON"
 
@@ -67,35 +67,38 @@ class JsonSchemaConverter(JsonConverter):
 
 
 def misfits(own_schema: str, registered: str) -> list[str]:
-    """Say which fields of our own schema a registered one does not take; [] when it takes them all.
+    """Return the fields of our schema that a registered one refuses, or [] if it accepts all.
 
-    Only ``properties``, ``type``, ``required`` and ``additionalProperties`` are compared.
+    Compares only ``properties``, ``type``, ``required`` and ``additionalProperties``.
     """
     return list(_misfits(json.loads(own_schema), json.loads(registered), "field "))
 
 
-def _misfits(own: Schema, other: Schema, where: str) -> Iterator[str]:
-    ours, theirs = own.get("properties", {}), other.get("properties", {})
-    for name, mine in ours.items():
-        if name in theirs:
-            yield from _type_misfits(mine, theirs[name], f"{where}{name}")
-        elif other.get("additionalProperties", True) is False:
-            yield missing_field(f"{where}{name}")
-    for name in other.get("required", ()):
-        if name not in (own.get("required") or ours):
-            yield required_field(f"{where}{name}", "may have none")
+def _misfits(own_schema: Schema, registered: Schema, prefix: str) -> Iterator[str]:
+    own_fields, registered_fields = own_schema.get("properties", {}), registered.get("properties", {})
+    for name, own_field in own_fields.items():
+        if name in registered_fields:
+            yield from _type_misfits(own_field, registered_fields[name], f"{prefix}{name}")
+        elif registered.get("additionalProperties", True) is False:
+            yield missing_field(f"{prefix}{name}")
+    for name in registered.get("required", ()):
+        if name not in (own_schema.get("required") or own_fields):
+            yield required_field(f"{prefix}{name}", "may have none")
 
 
-def _type_misfits(own: Schema, other: Schema, where: str) -> Iterator[str]:
-    mine, theirs = _types(own), _types(other)
-    if theirs and not (mine and all(kind in theirs or (kind == "integer" and "number" in theirs) for kind in mine)):
-        yield differing_type(where, "/".join(mine) or "any", "/".join(theirs))
+def _type_misfits(own_schema: Schema, registered: Schema, field_path: str) -> Iterator[str]:
+    own_types, registered_types = _types(own_schema), _types(registered)
+    if registered_types and not (
+        own_types
+        and all(kind in registered_types or (kind == "integer" and "number" in registered_types) for kind in own_types)
+    ):
+        yield differing_type(field_path, "/".join(own_types) or "any", "/".join(registered_types))
         return
-    if "properties" in own and "properties" in other:
-        yield from _misfits(own, other, f"{where}.")
+    if "properties" in own_schema and "properties" in registered:
+        yield from _misfits(own_schema, registered, f"{field_path}.")
     for part in ("items", "additionalProperties"):
-        if isinstance(own.get(part), dict) and isinstance(other.get(part), dict):
-            yield from _type_misfits(own[part], other[part], f"{where}, {part}")
+        if isinstance(own_schema.get(part), dict) and isinstance(registered.get(part), dict):
+            yield from _type_misfits(own_schema[part], registered[part], f"{field_path}, {part}")
 
 
 def _types(schema: Schema) -> list[str]:
@@ -105,10 +108,10 @@ def _types(schema: Schema) -> list[str]:
 
 
 def _property(field: pa.Field, *, nullable: bool) -> Schema:
-    made: Schema = {} if json_mark(field) and is_text(field.type) else _type(field.type)
-    if nullable and made.get("type") not in (None, "null"):
-        made |= {"type": [made["type"], "null"]}
-    return made | ({"description": comment(field)} if comment(field) else {})
+    definition: Schema = {} if json_mark(field) and is_text(field.type) else _type(field.type)
+    if nullable and definition.get("type") not in (None, "null"):
+        definition |= {"type": [definition["type"], "null"]}
+    return definition | ({"description": comment(field)} if comment(field) else {})
 
 
 def _object(properties: dict[str, Schema]) -> Schema:

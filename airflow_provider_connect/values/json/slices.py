@@ -1,4 +1,4 @@
-"""Takes a JSON document apart into its parts, unchanged: by msgspec, and more slowly for what it refuses."""
+"""Splits a JSON document into its unchanged parts: by msgspec, and more slowly for documents that it refuses."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from airflow_provider_connect.values.json.paths import MISSING
 _TOLERANT = json.JSONDecoder(strict=False)
 _SPACE = re.compile(r"[ \t\r\n]*")
 SURROGATES = re.compile("[\ud800-\udfff]")
-"""Halves of characters, which JSON may hold and no column does."""
+"""Unpaired surrogates, which JSON may contain and no column can hold."""
 
 
 class NotJsonError(ValueError):
-    """A text is not the JSON that it has to be; the message says why, without its values."""
+    """A text is not the required JSON. The message has the reason without values."""
 
 
 def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tuple[str, str]]:
-    """Yield (key, source text of the value) of the one JSON object that ``text`` is.
+    """Yield (key, source text of the value) of the JSON object in ``text``.
 
-    :param decoder: what finds the end of a value; by default one that knows no NaN.
-    :raises NotJsonError: it is none.
+    :param decoder: finds the end of a value. The default one refuses NaN.
+    :raises NotJsonError: the text is not a JSON object.
     """
     decoder = decoder or json.JSONDecoder(parse_constant=refuse_constant)
     at = skip_token(text, 0, "{")
@@ -50,7 +50,7 @@ def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tupl
 
 
 def skip_token(text: str, at: int, token: str) -> int:
-    """Return where the text goes on after ``what``, which has to be next, and white space around it."""
+    """Return the position after ``token``, which must come next, and white space around it."""
     at = skip_space(text, at)
     if text[at : at + 1] != token:
         raise NotJsonError(f"invalid JSON at its character {at}")
@@ -58,7 +58,7 @@ def skip_token(text: str, at: int, token: str) -> int:
 
 
 def skip_space(text: str, at: int) -> int:
-    """Return where the white space at this place ends."""
+    """Return the end of the white space at this position."""
     return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
 
 
@@ -66,7 +66,7 @@ def elements(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[str
     """Yield the source texts of an array's elements.
 
     :param decoder: as for :func:`members`.
-    :raises ValueError: it is no array.
+    :raises ValueError: the text is not an array.
     """
     decoder = decoder or json.JSONDecoder(parse_constant=refuse_constant)
     at = skip_token(text, 0, "[")
@@ -90,7 +90,7 @@ def decode_utf8(data: bytes) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """Return a document decoded.
+    """Return a decoded document.
 
     :raises NotJsonError: it is not JSON.
     """
@@ -106,7 +106,7 @@ def refuse_constant(name: str) -> Any:
 
 
 def as_not_json_error(error: Exception) -> NotJsonError:
-    """Return a decoder's error as ours, without the text that it quotes."""
+    """Convert a decoder's error to ours, without the text that it quotes."""
     if isinstance(error, NotJsonError):
         return error
     if isinstance(error, json.JSONDecodeError):
@@ -115,7 +115,7 @@ def as_not_json_error(error: Exception) -> NotJsonError:
 
 
 class JsonSlicer:
-    """Cuts JSON into its parts, unchanged."""
+    """Splits JSON into its unchanged parts."""
 
     def __init__(self) -> None:
         import msgspec
@@ -125,42 +125,42 @@ class JsonSlicer:
         self.decode_errors = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def members(self, data: Any) -> dict[str, Any]:
-        """Return the values of an object by name; of a name that comes twice, the last.
+        """Return the values of an object by name. Of duplicate names, the last one counts.
 
-        :raises ValueError: it is no object.
+        :raises ValueError: it is not an object.
         """
         try:
-            found: dict[str, Any] = self._object.decode(data)
+            parts: dict[str, Any] = self._object.decode(data)
         except self.decode_errors:
             text = bytes(data).decode("utf-8", "surrogateescape")
-            found = {name: _encoded(value) for name, value in members(text, _TOLERANT)}
-        return found
+            parts = {name: _encoded(value) for name, value in members(text, _TOLERANT)}
+        return parts
 
     def elements(self, data: Any) -> list[Any]:
         """Return the elements of an array.
 
-        :raises ValueError: it is none.
+        :raises ValueError: it is not an array.
         """
         try:
-            found: list[Any] = self._array.decode(data)
+            parts: list[Any] = self._array.decode(data)
         except self.decode_errors:
             text = bytes(data).decode("utf-8", "surrogateescape")
             dict(members('{"":' + text + "}", _TOLERANT))  # to its end: an array that is cut is none
-            found = [_encoded(value) for value in elements(text, _TOLERANT)]
-        return found
+            parts = [_encoded(value) for value in elements(text, _TOLERANT)]
+        return parts
 
     def value_at(self, data: Any, steps: Sequence[str]) -> Any:
-        """Return what stands at a place; :data:`MISSING` if nothing does.
+        """Return the value at the end of these steps, or :data:`MISSING` if there is none.
 
-        :raises ValueError: what has to be taken apart is no JSON.
+        :raises ValueError: a part on the path is not JSON.
         """
         for step in steps:
             first = bytes(data[:1]) if isinstance(data, bytes) else bytes(data)[:1]
             if first == b"{":
                 data = self.members(data).get(step, MISSING)
             elif first == b"[" and step.isascii() and step.isdigit():
-                found = self.elements(data)
-                data = found[int(step)] if int(step) < len(found) else MISSING
+                elements = self.elements(data)
+                data = elements[int(step)] if int(step) < len(elements) else MISSING
             else:
                 return MISSING
             if data is MISSING:

@@ -1,14 +1,14 @@
-"""JSON text of Arrow columns, a whole column at a time: the ``json`` converter.
+"""JSON text of Arrow columns, one column at a time: the ``json`` converter.
 
 ==========================  =====================================================================
-whole and decimal numbers   a JSON number, all digits
-floating point              a JSON number; NaN and the infinities are refused
-timestamp                   ISO 8601 with microseconds, ``Z`` where the column has a zone
+integers and decimals       a JSON number, all digits
+floating point              a JSON number; NaN and infinities are refused
+timestamp                   ISO 8601 with microseconds, ``Z`` if the column has a zone
 date, time of day           ISO 8601
 binary                      base64
-struct                      object, every field named, NULL as ``null``
+struct                      object with every field, NULL as ``null``
 list                        array
-map                         object where keys are strings, else array of ``[key, value]``
+map                         object if keys are strings, else array of ``[key, value]``
 field metadata ``json``     the document as it is; an ``unchecked`` one is parsed first, and refused if it is not JSON
 ==========================  =====================================================================
 """
@@ -53,22 +53,22 @@ NULL = b"null"
 
 
 def json_string(value: str) -> bytes:
-    """Return a text as a JSON string, quotes included."""
+    """Return a text as a JSON string, including quotes."""
     return json.dumps(value, ensure_ascii=False).encode()
 
 
 class JsonWriter:
-    """Writes columns as plain JSON; a subclass may write single values in another way."""
+    """Writes columns as plain JSON. Subclasses may write single values differently."""
 
     def pieces(self, array: pa.Array, field: pa.Field, refuse: Refuse) -> list[Piece]:
-        """Return the pieces of a column's JSON values; NULL is ``null``."""
+        """Return the pieces of a column's JSON values. NULL is ``null``."""
         if array.null_count == len(array):
             return [NULL]
         array = without_dictionary(array)
         return pieces_or_null(array, self._value(array, field, refuse), b"", NULL)
 
     def leaf_pieces(self, array: pa.Array, shape: TypeGroup | None, field: pa.Field, refuse: Refuse) -> list[Piece]:
-        """Return the pieces of values without parts; what is returned for NULL is dropped."""
+        """Return the pieces of values without parts. Pieces of NULL rows are dropped."""
         if shape == "text":
             mark = json_mark(field)
             return [document_texts(array, mark, refuse)] if mark else quote_texts(array, refuse)
@@ -97,7 +97,7 @@ class JsonWriter:
         return [b"{", *pieces, b"}"]
 
     def _map(self, array: pa.MapArray, refuse: Refuse) -> list[Piece]:
-        """Return objects where keys are strings, as Kafka Connect's JsonConverter does, else arrays of pairs."""
+        """Return objects if keys are strings, like Kafka Connect's JsonConverter, else arrays of pairs."""
         lengths, keys, items, inner = keys_and_items(array, refuse)
         key = self.pieces(keys, array.type.key_field, inner)
         item = self.pieces(items, array.type.item_field, inner)
@@ -108,11 +108,11 @@ class JsonWriter:
 
 
 class JsonConverter(Converter):
-    """Plain JSON objects, without a schema: ``day`` if there is one, then the columns."""
+    """Plain JSON objects without a schema: ``day`` if there is one, then the columns."""
 
     format_name = "JSON"
     writer = JsonWriter()
-    """What writes single columns."""
+    """Writes single columns."""
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
         """Return the pieces of each row's object."""
@@ -133,26 +133,26 @@ def quote_texts(array: pa.Array, refuse: Refuse) -> list[Piece]:
 
 
 def document_texts(array: pa.Array, mark: str, refuse: Refuse) -> pa.Array:
-    """Return a column of JSON documents as it is; ``unchecked`` ones are parsed, and refused if they are not JSON."""
+    """Return JSON documents unchanged. ``unchecked`` ones are parsed, and refused if they are not JSON."""
     import msgspec
 
     if mark == "checked":
         return as_binary(array)
     texts = as_utf8(array, refuse)
     decoder = msgspec.json.Decoder(strict=False)
-    bad = []
+    bad_rows = []
     for row, text in enumerate(texts.to_pylist()):
         try:
             if text is not None:
                 decoder.decode(text)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            bad.append(row)
-    refuse(bad, "a text that is not JSON")
+            bad_rows.append(row)
+    refuse(bad_rows, "a text that is not JSON")
     return texts
 
 
 def number_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
-    """Return numbers and booleans as JSON writes them."""
+    """Return numbers and booleans as JSON text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -165,7 +165,7 @@ def number_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
 
 
 def escape_texts(texts: pa.Array) -> pa.Array:
-    """Return UTF-8 texts (``large_binary``) with JSON's escapes; the array itself where there is nothing to escape."""
+    """Return UTF-8 texts (``large_binary``) with JSON escapes, or the same array if there is nothing to escape."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -178,10 +178,10 @@ def escape_texts(texts: pa.Array) -> pa.Array:
     mask[np.searchsorted(ends, control, side="right")] = True
     for special in ('"', "\\"):
         mask[true_rows(pc.match_substring(texts, special))] = True
-    found = texts.filter(pa.array(mask)).to_pylist()
+    to_escape = texts.filter(pa.array(mask)).to_pylist()
     # Row by row after all: two searches by Python in one row's bytes are faster than one by numpy in all of them.
-    one = _escaped if len(control) else _backslashed
-    return pc.replace_with_mask(texts, pa.array(mask), pa.array([one(text) for text in found], texts.type))
+    escape = _escaped if len(control) else _backslashed
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array([escape(text) for text in to_escape], texts.type))
 
 
 def _backslashed(text: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Makes Arrow's columns of decoded JSON values: exact, or null where a value does not fit."""
+"""Creates Arrow columns from decoded JSON values: exact, or NULL if a value does not fit."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_DIGITS = 38
-"""Of a decimal, in Spark, Delta and Arrow's decimal128 alike."""
+"""Most digits of a decimal in Spark, Delta and Arrow's decimal128."""
 _DECIMAL = re.compile(r"decimal\( *([0-9]{1,2}) *, *([0-9]{1,2}) *\)")
 
 _USUAL_TIME = r"^([1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
-"""No sink has a year 0."""
+"""The year 0 is excluded, because no sink has it."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EXACT = Context(prec=MAX_DIGITS, traps=[Inexact, InvalidOperation])
 _BEYOND = 10**MAX_DIGITS
 
 _NONE = type(None)
 _PLAIN: dict[str, type] = {"string": str, "double": float, "bigint": int, "boolean": bool}
-"""If a column has only these types and None, all its values fit; otherwise each is checked."""
+"""If a column has only these types and None, all its values fit. Otherwise each value is checked."""
 
 
 def decimal_digits(kind: str) -> tuple[int, int] | None:
-    """Return precision and scale of a type that is a decimal; None for any other."""
+    """Return precision and scale of a decimal type, or None for any other."""
     match = _DECIMAL.fullmatch(kind)
     if match is None:
         return None
@@ -38,19 +38,19 @@ def decimal_digits(kind: str) -> tuple[int, int] | None:
 
 
 def read_plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int]:
-    """Return a column of a type that JSON has, and how many values do not fit it; missing and null ones do.
+    """Return a column of a JSON type, and the number of values that do not fit. Missing and null values fit.
 
-    :param types: of the values.
+    :param types: the types that occur in ``values``.
     """
     import pyarrow as pa
 
-    known: dict[str, tuple[Callable[[Any], bool], pa.DataType]] = {
+    checks: dict[str, tuple[Callable[[Any], bool], pa.DataType]] = {
         "string": (lambda value: isinstance(value, str), pa.string()),
         "double": (_fits_double, pa.float64()),
         "bigint": (fits_bigint, pa.int64()),
         "boolean": (lambda value: isinstance(value, bool), pa.bool_()),
     }
-    fits, type_ = known[kind]
+    fits, type_ = checks[kind]
     if types <= {_PLAIN[kind], _NONE}:
         with suppress(pa.ArrowException, OverflowError):  # an integer out of range
             return pa.array(values, type_), 0
@@ -59,10 +59,10 @@ def read_plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array
 
 
 def read_instants(values: list[Any]) -> tuple[pa.Array, int]:
-    """Read times such as ``2026-03-01T12:00:00``; return them, and how many values are none. Missing and null ones are.
+    """Read times such as ``2026-03-01T12:00:00``. Returns them and the number of misfits. Missing and null values fit.
 
-    A time without an offset is one in UTC, and a date is its midnight in UTC: so Mixpanel defines its dates. A number
-    is none: Mixpanel does not say whether it counts seconds or milliseconds
+    A time without an offset is in UTC, and a date is its midnight in UTC, as Mixpanel defines dates. A number does not
+    fit: Mixpanel does not document whether it counts seconds or milliseconds
     (https://docs.mixpanel.com/docs/data-structure/property-reference/data-type, 2026-11).
     """
     import pyarrow as pa
@@ -79,39 +79,39 @@ def read_instants(values: list[Any]) -> tuple[pa.Array, int]:
             return pc.ascii_rtrim(texts, characters="Z").cast(pa.timestamp("us")).cast(kind), 0
         usual = pc.fill_null(usual, fill_value=False)
         plain_times = pc.ascii_rtrim(pc.if_else(usual, texts, None), characters="Z")
-        found = plain_times.cast(pa.timestamp("us")).cast(kind)
-        odd = pc.indices_nonzero(pc.invert(usual)).to_pylist()
-        others = [_instant(values[at]) for at in odd]
-        if any(others):
-            found = pc.replace_with_mask(found, pc.invert(usual), pa.array(others, kind))
-        return found, others.count(None) - values.count(None)
+        result = plain_times.cast(pa.timestamp("us")).cast(kind)
+        odd_rows = pc.indices_nonzero(pc.invert(usual)).to_pylist()
+        odd_values = [_instant(values[at]) for at in odd_rows]
+        if any(odd_values):
+            result = pc.replace_with_mask(result, pc.invert(usual), pa.array(odd_values, kind))
+        return result, odd_values.count(None) - values.count(None)
     times = [_instant(value) for value in values]
     return pa.array(times, kind), times.count(None) - values.count(None)
 
 
 def read_dates(values: list[Any]) -> tuple[pa.Array, int]:
-    """Read dates such as ``2026-03-01``; return them, and how many values are none. Missing and null ones are.
+    """Read dates such as ``2026-03-01``. Returns them and the number of misfits. Missing and null values fit.
 
-    A time is none: which day it is on would depend on a zone.
+    A time does not fit, because its date depends on a zone.
     """
     import pyarrow as pa
 
-    read = [_date(value) for value in values]
-    return pa.array(read, pa.date32()), read.count(None) - values.count(None)
+    result = [_date(value) for value in values]
+    return pa.array(result, pa.date32()), result.count(None) - values.count(None)
 
 
 def read_decimals(values: list[Any], sources: Mapping[int, str], precision: int, scale: int) -> tuple[pa.Array, int]:
-    """Read numbers digit for digit; return them, and how many values do not fit. Missing and null ones do.
+    """Read numbers digit by digit. Returns them and the number of misfits. Missing and null values fit.
 
-    Nothing is rounded: a number with more digits than the type does not fit, except for zeros at its end.
+    Nothing is rounded: a number with more digits than the type does not fit, except for trailing zeros.
 
-    :param sources: JSON text of those rows whose number is a float, which may have lost digits.
+    :param sources: JSON text of the rows whose number is a float, which may have lost digits.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = pa.decimal128(precision, scale)
-    texts = [sources.get(row) if type(one) is float else _whole_text(one) for row, one in enumerate(values)]
+    texts = [sources.get(row) if type(value) is float else _whole_text(value) for row, value in enumerate(values)]
     written = pa.array(texts, pa.string())
     longest = pc.max(pc.binary_length(written)).as_py() or 0
     has_exponents = pc.any(pc.match_substring(written, "e", ignore_case=True)).as_py()
@@ -119,17 +119,17 @@ def read_decimals(values: list[Any], sources: Mapping[int, str], precision: int,
     if longest + scale <= MAX_DIGITS and not has_exponents:
         with suppress(pa.ArrowException):
             return written.cast(kind), texts.count(None) - values.count(None)
-    read = [None if text is None else _decimal(text, precision, scale) for text in texts]
-    return pa.array(read, kind), read.count(None) - values.count(None)
+    result = [None if text is None else _decimal(text, precision, scale) for text in texts]
+    return pa.array(result, kind), result.count(None) - values.count(None)
 
 
 def fits_bigint(value: Any) -> bool:
-    """Tell whether a value is a whole number that a BIGINT holds."""
+    """Return whether a value is an integer in the range of BIGINT."""
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
 def _fits_double(value: Any) -> bool:
-    """Tell whether a value is a number that a double holds, a whole number even exactly."""
+    """Return whether a value is a number that a double holds. An integer must be held exactly."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) <= 2**53 if isinstance(value, int) else math.isfinite(value)
@@ -158,7 +158,7 @@ def _whole_text(value: Any) -> str | None:
 
 
 def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
-    """Return a JSON number if it fits; its exponent may be of any size."""
+    """Return a JSON number if it fits. Its exponent may have any size."""
     with suppress(Inexact, InvalidOperation):
         number = Decimal(text)
         if not number:

@@ -38,13 +38,13 @@ _VARINT, _EIGHT_BYTES, _PREFIXED, _FOUR_BYTES = 0, 1, 2, 5
 
 
 class ProtobufConverter(Converter):
-    """Protobuf messages behind the id of their schema and the place of the message in it."""
+    """Protobuf messages after the id of their schema and the index of the message in it."""
 
     kind: ClassVar[SchemaLanguage | None] = "PROTOBUF"
     format_name = "Protobuf"
 
     def problems(self) -> list[str]:
-        """Name every column that Protobuf cannot hold; or say that Google's library is missing."""
+        """Return a problem for each column that Protobuf cannot hold, or a missing library."""
         try:
             import google.protobuf  # noqa: F401
         except ModuleNotFoundError as error:
@@ -55,7 +55,7 @@ class ProtobufConverter(Converter):
 
     @cached_property
     def document(self) -> str:
-        """The source text of the one file."""
+        """The source text of the schema's file."""
         return source_text(self._descriptor)
 
     @cached_property
@@ -63,13 +63,13 @@ class ProtobufConverter(Converter):
         return protobuf.descriptor(self.schema, self.record_name, self.day)
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
-        """Return the schema's id and each row as one message, by the numbers of the registered schema."""
+        """Return the schema's id and each row as one message, with the field numbers of the registered schema."""
         start = registry_prefix(ref)
         file = _registered(ref.document) if ref and ref.document else self._descriptor
-        place, message = protobuf.find_message(file, self.record_name)
+        index, message = protobuf.find_message(file, self.record_name)
         writer = _Writer(protobuf.messages_by_name(file))
         fields = {field.name: field for field in message.field}
-        pieces: list[Piece] = [start + _index(place)]
+        pieces: list[Piece] = [start + _message_path(index)]
         if self.day is not None:
             day = self.day.isoformat().encode()
             pieces.append(_tag(fields[DAY], _PREFIXED) + varint(len(day)) + day)
@@ -81,13 +81,13 @@ class ProtobufConverter(Converter):
 
 @lru_cache(maxsize=8)
 def _registered(text: str) -> Any:
-    """Return a registered schema's descriptor; every batch asks for it."""
+    """Return a registered schema's descriptor. Cached, because every batch needs it."""
     return protobuf.parse_registered(text)
 
 
-def _index(place: int) -> bytes:
-    """Return the path to a message: its length, then each place. The path to a file's first message is a mere 0."""
-    return zigzag(1) + zigzag(place) if place else b"\0"
+def _message_path(index: int) -> bytes:
+    """Return the path to a message: its length, then each index. The path to a file's first message is a single 0."""
+    return zigzag(1) + zigzag(index) if index else b"\0"
 
 
 def _tag(field: Any, wire: int) -> bytes:
@@ -95,16 +95,13 @@ def _tag(field: Any, wire: int) -> bytes:
 
 
 class _Writer:
-    """Writes columns by a descriptor that takes them: :func:`.protobuf.schema.misfits` has found nothing.
-
-    :param messages: all messages of the file, by full name.
-    """
+    """Writes columns by a descriptor without :func:`.protobuf.schema.misfits`."""
 
     def __init__(self, messages: dict[str, Any]) -> None:
         self.messages = messages
 
     def pieces(self, array: pa.Array, field: Any, refuse: Refuse) -> list[Piece]:
-        """Return the pieces of a column's fields, tags included; NULL has none, and a NULL list is an empty one."""
+        """Return the pieces of a column's fields, with tags. NULL has none, and a NULL list equals an empty one."""
         array = without_dictionary(array)
         if protobuf.is_repeated(field):
             return self._repeated(array, field, refuse)
@@ -142,16 +139,14 @@ class _Writer:
 
 
 def _packed(numbers: pa.Array, field: Any) -> list[Piece]:
-    """Return all numbers of a row behind one tag; nothing for a row without numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    whole = join_pieces([_tag(field, _PREFIXED), *length_prefixed(numbers, signed=False)], len(numbers))
-    return [pc.if_else(pc.equal(pc.binary_length(numbers), 0), pa.scalar(b"", whole.type), whole)]
+    packed = join_pieces([_tag(field, _PREFIXED), *length_prefixed(numbers, signed=False)], len(numbers))
+    return [pc.if_else(pc.equal(pc.binary_length(numbers), 0), pa.scalar(b"", packed.type), packed)]
 
 
 def _leaf(array: pa.Array, refuse: Refuse) -> tuple[int, list[Piece]]:
-    """Return how values are delimited, and their pieces."""
     import numpy as np
 
     shape = type_group(array.type)
@@ -180,7 +175,7 @@ def _text(array: pa.Array, refuse: Refuse) -> pa.Array:
 
 
 def _timestamp(array: pa.Array, refuse: Refuse) -> list[Piece]:
-    """Return messages of seconds and nanoseconds; these count upwards, also before 1970."""
+    """Return messages of seconds and nanoseconds. Nanoseconds count upwards, also before 1970."""
     import numpy as np
 
     seconds, micros = np.divmod(times.whole_numbers(array, refuse), 1_000_000)

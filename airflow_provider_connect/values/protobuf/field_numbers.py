@@ -1,7 +1,7 @@
-"""Numbers of a message's fields: a registered field keeps its number, a new one gets the next.
+"""Numbers of a message's fields: a registered field keeps its number, a new field gets the next.
 
-A reader knows a field by its number alone. So a name must have the same number in all versions of a subject, even if
-its column was missing from some of them (https://protobuf.dev/programming-guides/proto3/, 2026-11).
+A reader identifies a field by its number alone. So a name must have the same number in all versions of a subject, even
+if its column was missing in some (https://protobuf.dev/programming-guides/proto3/, 2026-11).
 """
 
 from __future__ import annotations
@@ -13,35 +13,34 @@ from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.values.protobuf import schema as protobuf
 from airflow_provider_connect.values.protobuf import text as source
 
-_KEPT_BY_PROTOBUF = range(19_000, 20_000)
-_SMALL = _KEPT_BY_PROTOBUF.start
+_RESERVED_BY_PROTOBUF = range(19_000, 20_000)
+_SMALL = _RESERVED_BY_PROTOBUF.start
 
 
 def renumber(own_source: str, versions: Iterable[str]) -> str:
-    """Return our own schema's text with the numbers of a subject's versions.
+    """Return our own schema's source text with the numbers of a subject's versions.
 
-    :param own: the text, numbered as if it were the subject's first.
-    :param versions: the registered texts, the newest first; read as far as needed. One that cannot be read is left out:
-        the registry decides whether versions fit together.
+    :param own_source: the text, numbered as if it were the subject's first.
+    :param versions: the registered texts, newest first, read as far as needed. An unreadable one is skipped: the
+        registry decides whether versions are compatible.
     """
-    seen: list[Any] = []
+    readable_versions: list[Any] = []
     for text in versions:
         try:
             version = protobuf.parse_registered(text)
         except DataError:
             continue
-        seen.append(version)
-        file = _own(own_source)
+        readable_versions.append(version)
+        file = _parse_own(own_source)
         _renumber(_Message.first(file), [_Message.named(version, file)])
         if _layout(_Message.first(file)) == _layout(_Message.named(version, file)):
             return source.source_text(file)  # registered already, though perhaps not the newest
-    file = _own(own_source)
-    _renumber(_Message.first(file), [_Message.named(version, file) for version in seen])
+    file = _parse_own(own_source)
+    _renumber(_Message.first(file), [_Message.named(version, file) for version in readable_versions])
     return source.source_text(file)
 
 
-def _own(text: str) -> Any:
-    """Return the descriptor of our own source text."""
+def _parse_own(text: str) -> Any:
     file = source.parse_source(text)
     file.dependency.append(protobuf.IMPORTED)
     return file
@@ -61,43 +60,46 @@ class _Message:
 
     @classmethod
     def named(cls, file: Any, like: Any) -> _Message:
-        """Return the message with the name of another file's first one."""
+        """Return the message with the name of another file's first message."""
         _, message = protobuf.find_namesake(file, like)
         return cls(message, protobuf.messages_by_name(file))
 
     def inside(self, name: str) -> _Message | None:
-        """Return the message of a field, if it stands in the same file."""
+        """Return the message type of a field if it is defined in the same file, else None."""
         field = self.fields.get(name)
         inner = self.messages.get(field.type_name) if field is not None else None
         return None if inner is None else _Message(inner, self.messages)
 
     @property
     def used(self) -> set[int]:
-        """Numbers that no new field may have."""
-        reserved = (range(taken.start, taken.end) for taken in self.message.reserved_range)
+        """Numbers that a new field must not have."""
+        reserved = (range(reserved_range.start, reserved_range.end) for reserved_range in self.message.reserved_range)
         return {field.number for field in self.message.field}.union(*reserved)
 
 
-def _renumber(own: _Message, earlier: list[_Message]) -> None:
+def _renumber(own_message: _Message, earlier: list[_Message]) -> None:
     used = set().union(*(message.used for message in earlier))
-    for field in own.message.field:
-        same = next((message.fields[field.name] for message in earlier if field.name in message.fields), None)
-        field.number = _next(used) if same is None else same.number
+    for field in own_message.message.field:
+        registered_field = next(
+            (message.fields[field.name] for message in earlier if field.name in message.fields), None
+        )
+        field.number = _next_number(used) if registered_field is None else registered_field.number
         used.add(field.number)
-        if (inner := own.inside(field.name)) is not None:
-            _renumber(inner, [found for message in earlier if (found := message.inside(field.name)) is not None])
+        if (inner := own_message.inside(field.name)) is not None:
+            _renumber(
+                inner,
+                [inner_message for message in earlier if (inner_message := message.inside(field.name)) is not None],
+            )
 
 
-def _next(used: set[int]) -> int:
-    """Return the number after the last small one."""
+def _next_number(used: set[int]) -> int:
     number = max((number for number in used if number < _SMALL), default=0) + 1
-    while number in used or number in _KEPT_BY_PROTOBUF:
+    while number in used or number in _RESERVED_BY_PROTOBUF:
         number += 1
     return number
 
 
 def _layout(message: _Message) -> dict[str, Any]:
-    """Return what decides how values of a message are written and read."""
     return {
         name: (
             field.number,

@@ -1,7 +1,7 @@
-"""Protobuf descriptors of Arrow's schemas, and whether a registered one takes the same values.
+"""Protobuf descriptors of Arrow schemas, and comparison with a registered descriptor.
 
 One proto3 file with one message, and others nested in it (https://protobuf.dev/programming-guides/proto3/, 2026-11).
-Fields are numbered in their order; :mod:`.protobuf.numbers` gives them the numbers of what is registered.
+Fields are numbered in order. :mod:`.protobuf.field_numbers` replaces the numbers by registered ones.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 IMPORTED = "google/protobuf/timestamp.proto"
 TIMESTAMP = ".google.protobuf.Timestamp"
 LIST_FIELD = "items"
-"""Field that holds an inner list: Protobuf has no list of lists."""
+"""Field of a message around an inner list: Protobuf has no list of lists."""
 
 
 def descriptor(schema: pa.Schema, record_name: str, day: dt.date | None) -> Any:
-    """Return the descriptor of a file with a message of a record: ``day`` if given, then the columns."""
+    """Return the descriptor of a file with a record's message: ``day`` if given, then the columns."""
     from google.protobuf import descriptor_pb2
 
     namespace, name = split_name(record_name)
@@ -43,7 +43,7 @@ def descriptor(schema: pa.Schema, record_name: str, day: dt.date | None) -> Any:
 
 
 def problems(schema: pa.Schema, record_name: str, day: dt.date | None) -> list[str]:
-    """Say why there is no valid descriptor of a schema, such as two names that are one in Protobuf's JSON."""
+    """Return reasons why a schema has no valid descriptor, such as two names that collide in Protobuf's JSON."""
     from google.protobuf import descriptor_pool, timestamp_pb2
 
     pool = descriptor_pool.DescriptorPool()
@@ -51,12 +51,12 @@ def problems(schema: pa.Schema, record_name: str, day: dt.date | None) -> list[s
     try:
         pool.AddSerializedFile(descriptor(schema, record_name, day).SerializeToString())
     except TypeError as error:
-        return [f"Protobuf refuses the descriptor of these columns: {error}; rename them in the source"]
+        return [f"Protobuf refuses the descriptor of these columns: {error}. Rename them in the source"]
     return []
 
 
 def parse_registered(text: str) -> Any:
-    """Return the descriptor of a schema as registries give it: source text, or the descriptor itself in base64.
+    """Return the descriptor of a registered schema: source text, or a descriptor in base64.
 
     :raises DataError: it is neither.
     """
@@ -70,81 +70,82 @@ def parse_registered(text: str) -> Any:
 
 
 def find_message(file: Any, record_name: str) -> tuple[int, Any]:
-    """Return the place in the file of the message with that name, and the message; of the first one if none has it."""
+    """Return index and descriptor of the message with this name, or of the first message if none has it."""
     _, name = split_name(record_name)
-    found = [(place, message) for place, message in enumerate(file.message_type) if message.name == name]
-    return found[0] if found else (0, file.message_type[0])
+    matches = [(index, message) for index, message in enumerate(file.message_type) if message.name == name]
+    return matches[0] if matches else (0, file.message_type[0])
 
 
 def messages_by_name(file: Any) -> dict[str, Any]:
-    """Return all messages of a file by their full names, with a dot in front."""
-    found: dict[str, Any] = {}
+    """Return all messages of a file by their full names, with a leading dot."""
+    messages_by_path: dict[str, Any] = {}
 
     def collect(messages: Any, prefix: str) -> None:
         for message in messages:
-            found[f"{prefix}.{message.name}"] = message
+            messages_by_path[f"{prefix}.{message.name}"] = message
             collect(message.nested_type, f"{prefix}.{message.name}")
 
     collect(file.message_type, f".{file.package}" if file.package else "")
-    return found
+    return messages_by_path
 
 
 def misfits(own: str, registered: str) -> list[str]:
-    """Say which fields of our own schema a registered one does not take; [] when it takes them all."""
+    """Return the fields of our schema that a registered one refuses, or [] if it accepts all."""
     mine = parse_registered(own)
     theirs = parse_registered(registered)
-    _, other = find_namesake(theirs, mine)
-    return list(_misfits(mine.message_type[0], other, (messages_by_name(mine), messages_by_name(theirs)), "field "))
+    _, registered_message = find_namesake(theirs, mine)
+    return list(
+        _misfits(mine.message_type[0], registered_message, (messages_by_name(mine), messages_by_name(theirs)), "field ")
+    )
 
 
-def find_namesake(file: Any, other: Any) -> tuple[int, Any]:
-    """Return what :func:`find_message` does for the name of another file's first message."""
-    package = f"{other.package}." if other.package else ""
-    return find_message(file, f"{package}{other.message_type[0].name}")
+def find_namesake(file: Any, own_file: Any) -> tuple[int, Any]:
+    """Call :func:`find_message` with the name of another file's first message."""
+    package = f"{own_file.package}." if own_file.package else ""
+    return find_message(file, f"{package}{own_file.message_type[0].name}")
 
 
 def is_repeated(field: Any) -> bool:
-    """Tell whether a field's descriptor is of a list or a map."""
+    """Return whether a field's descriptor is of a list or a map."""
     return bool(field.label == field.LABEL_REPEATED)
 
 
 def needs_message(kind: pa.DataType) -> bool:
-    """Tell whether a type needs a message around it to be repeated: lists and maps do."""
+    """Return whether a type can be repeated only inside a message: lists and maps."""
     return type_group(kind) in ("list", "map")
 
 
-def _misfits(own: Any, other: Any, messages: tuple[dict[str, Any], dict[str, Any]], where: str) -> Iterator[str]:
-    theirs = {field.name: field for field in other.field}
-    for field in own.field:
-        name, same = f"{where}{field.name}", theirs.pop(field.name, None)
-        if same is None:
+def _misfits(
+    own_message: Any, registered: Any, messages: tuple[dict[str, Any], dict[str, Any]], prefix: str
+) -> Iterator[str]:
+    registered_fields = {field.name: field for field in registered.field}
+    for field in own_message.field:
+        name, registered_field = f"{prefix}{field.name}", registered_fields.pop(field.name, None)
+        if registered_field is None:
             yield missing_field(name)
-        elif (field.type, is_repeated(field)) != (same.type, is_repeated(same)):
-            yield differing_type(name, _shown(field), _shown(same))
-        elif field.type == field.TYPE_MESSAGE and TIMESTAMP in (field.type_name, same.type_name):
-            if field.type_name != same.type_name:
-                yield differing_type(name, field.type_name, same.type_name)
+        elif (field.type, is_repeated(field)) != (registered_field.type, is_repeated(registered_field)):
+            yield differing_type(name, _type_name(field), _type_name(registered_field))
+        elif field.type == field.TYPE_MESSAGE and TIMESTAMP in (field.type_name, registered_field.type_name):
+            if field.type_name != registered_field.type_name:
+                yield differing_type(name, field.type_name, registered_field.type_name)
         elif field.type == field.TYPE_MESSAGE:
-            inner = messages[0][field.type_name], messages[1].get(same.type_name)
+            inner = messages[0][field.type_name], messages[1].get(registered_field.type_name)
             if inner[1] is None:
-                yield f"{name}: its type {same.type_name} is not in the registered file"
+                yield f"{name}: its type {registered_field.type_name} is not in the registered file"
             else:
                 yield from _misfits(*inner, messages, f"{name}.")
-    for name, field in theirs.items():
+    for name, field in registered_fields.items():
         if field.label == field.LABEL_REQUIRED:
-            yield required_field(f"{where}{name}")
+            yield required_field(f"{prefix}{name}")
 
 
-def _shown(field: Any) -> str:
+def _type_name(field: Any) -> str:
     name = field.Type.Name(field.type).removeprefix("TYPE_").lower()
     return f"repeated {name}" if is_repeated(field) else name
 
 
 def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
-    """Add a field to a message.
-
-    :param path: full name of the message, with a dot in front.
-    """
+    """Add a field to a message."""
     kind = plain_type(kind)
     field = message.field.add(name=legal_name(name), number=len(message.field) + 1)
     if needs_message(kind):
@@ -154,12 +155,12 @@ def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
         field.label = field.LABEL_OPTIONAL
         _set_type(field, message, path, kind)
         if field.type != field.TYPE_MESSAGE:
-            _let_be_absent(field, message)
+            _make_optional(field, message)
     return field
 
 
-def _let_be_absent(field: Any, message: Any) -> None:
-    """Make a field ``optional``, so that a reader can tell its absence from 0."""
+def _make_optional(field: Any, message: Any) -> None:
+    """Make a field ``optional``, so that a reader can distinguish its absence from 0."""
     field.proto3_optional = True
     field.oneof_index = len(message.oneof_decl)
     message.oneof_decl.add(name=f"_{field.name}")

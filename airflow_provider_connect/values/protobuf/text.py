@@ -1,6 +1,6 @@
-"""Protobuf's source text: made of a descriptor, and read as far as it decides how values are written.
+"""Protobuf source text: written from a descriptor, and parsed as far as it decides how values are written.
 
-Registries keep source text; not every registry returns descriptors, or compares them with one another.
+Registries keep source text. Not every registry returns descriptors, or compares them with one another.
 https://protobuf.dev/reference/protobuf/proto3-spec/ (2026-11)
 """
 
@@ -22,12 +22,12 @@ _SCALARS = frozenset({
 })  # fmt: skip
 _LABELS = {"optional": 1, "required": 2, "repeated": 3}
 _SKIPPED = ("option", "extensions")
-_MOST = 1 << 29
+_MAX_FIELD_NUMBER = 1 << 29
 """One more than the largest number of a field."""
 
 
 def source_text(file: Any) -> str:
-    """Return a file's descriptor as source text; options, enums and services are not written."""
+    """Return a file's descriptor as source text, without options, enums and services."""
     lines = [f'syntax = "{file.syntax}";']
     lines += [f"package {file.package};"] if file.package else []
     lines += ["", *(f"import {json.dumps(name)};" for name in file.dependency)]
@@ -37,7 +37,7 @@ def source_text(file: Any) -> str:
 
 
 def parse_source(text: str) -> Any:
-    """Return the descriptor of a source text; enums, options and services are left out.
+    """Return the descriptor of a source text, without enums, options and services.
 
     :raises DataError: it cannot be read.
     """
@@ -71,7 +71,7 @@ def _field_line(field: Any) -> str:
 
 class _Parser:
     def __init__(self, text: str, file: Any) -> None:
-        self.tokens = [found["token"] for found in _TOKEN.finditer(text) if found["token"]]
+        self.tokens = [match["token"] for match in _TOKEN.finditer(text) if match["token"]]
         self.place = 0
         self.file = file
         self.enums: set[str] = set()
@@ -110,21 +110,21 @@ class _Parser:
             raise ValueError(word)
 
     def _skip(self, last: str) -> None:
-        """Skip to the end of a statement (``;``) or of a block (``}``), past the blocks inside."""
+        """Skip to the end of a statement (``;``) or of a block (``}``), past nested blocks."""
         depth, word = 0, ""
         while depth > 0 or word != last:
             word = self._next()
             depth += (word == "{") - (word == "}")
 
     def _reserved(self, message: Any) -> None:
-        """Read numbers and ranges of numbers; reserved names do not matter here."""
+        """Read reserved numbers and ranges. Reserved names do not matter here."""
         words = []
         while (word := self._next()) != ";":
             words.append(word)
         for item in " ".join(words).split(","):
             first, _, last = (part.strip() for part in item.partition(" to "))
             if first[:1].isdigit():
-                end = _MOST if last == "max" else int(last or first, 0) + 1
+                end = _MAX_FIELD_NUMBER if last == "max" else int(last or first, 0) + 1
                 message.reserved_range.add(start=int(first, 0), end=end)
 
     def _message(self, into: Any, scope: str) -> None:
@@ -162,18 +162,18 @@ class _Parser:
     def _field(self, message: Any, path: str, word: str) -> None:
         label = _LABELS.get(word)
         kind = self._next() if label else word
-        field = self._named(message, label or 1)
+        field = self._add_field(message, label or 1)
         field.proto3_optional = word == "optional" and self.file.syntax == "proto3"
-        self._typed(field, kind, path)
+        self._set_type(field, kind, path)
 
-    def _named(self, message: Any, label: int) -> Any:
+    def _add_field(self, message: Any, label: int) -> Any:
         name = self._next()
         self._expect("=")
         field = message.field.add(name=name, number=int(self._next(), 0), label=label)
         self._skip(";")
         return field
 
-    def _typed(self, field: Any, kind: str, path: str) -> None:
+    def _set_type(self, field: Any, kind: str, path: str) -> None:
         if kind in _SCALARS:
             field.type = field.Type.Value(f"TYPE_{kind.upper()}")
         else:
@@ -186,16 +186,16 @@ class _Parser:
         self._expect(",")
         value = self._next()
         self._expect(">")
-        field = self._named(message, 3)
+        field = self._add_field(message, 3)
         entry = message.nested_type.add(name=f"{field.name}Entry")
         entry.options.map_entry = True
         self.messages.add(f"{path}.{entry.name}")
         field.type, field.type_name = field.TYPE_MESSAGE, f"{path}.{entry.name}"
-        self._typed(entry.field.add(name="key", number=1, label=1), key, path)
-        self._typed(entry.field.add(name="value", number=2, label=1), value, path)
+        self._set_type(entry.field.add(name="key", number=1, label=1), key, path)
+        self._set_type(entry.field.add(name="value", number=2, label=1), value, path)
 
     def _resolve(self, field: Any, scope: str) -> None:
-        """Find a type by its name, from the innermost scope outwards; an imported one has its full name."""
+        """Find a type by its name, from the innermost scope outwards. An imported type has its full name."""
         name = field.type_name
         while not name.startswith("."):
             if f"{scope}.{name}" in self.messages | self.enums or not scope:

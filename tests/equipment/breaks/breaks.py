@@ -5,7 +5,7 @@ The TOML files beside this module hold a table for each break, by its name::
     [name-of-the-break]
     says = "One sentence: which promise is broken."
     at = "spark/days.py"            # a file of the package, or a room of it
-    within = "_publish_newest"      # optional: the function or class that holds the text
+    within = "_publish_or_repoll"      # optional: the function or class that holds the text
     text = '''the text'''           # as the code has it, apart from white space
     into = '''its replacement'''
     tests = ["unit/spark/days"]     # below tests/: the fewest files that should find it

@@ -1,4 +1,4 @@
-"""Draws cases from a seed: two tasks, one target, and all that people change between its days."""
+"""Draws cases from a seed: two tasks, one target, and all changes that people make between its days."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WEIGHTS = dict(zip(CHANGES, (6, 4, 2, 1, 2, 2, 2, 2, 1, 1, 1), strict=True))
 
 
 SEEDS = (*range(1, 30), 53)
-"""In 53 the task changes what it leaves out after the other one has loaded the same."""
+"""In 53 the task changes its narrowing after the other task has loaded the same rows."""
 
 FAST = (1, 2, 4, 6, 17, 18, 27, 53)
 """Seeds whose cases have every kind of step and answer; `make integration` plays the others."""
@@ -43,7 +43,7 @@ FAST = (1, 2, 4, 6, 17, 18, 27, 53)
 
 @dataclass(frozen=True)
 class Case:
-    """What a seed stands for."""
+    """The case of a seed."""
 
     seed: int
     events: tuple[Event, ...]
@@ -51,7 +51,7 @@ class Case:
 
 
 class _Drawer:
-    """Draws the steps of one case. Knows by the model what they do, and so what may follow."""
+    """Draws the steps of one case. The model tells it the effect of each step, and so which steps may follow."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -85,10 +85,10 @@ class _Drawer:
             self._take(self._load(self._options[task], task))
 
     def _change(self) -> None:
-        """Let a task have other options, and maybe somebody accept them; keep them if they are not refused."""
+        """Give a task other options, and sometimes accept them. Keep them unless they are refused."""
         task = self._random.choice(tuple(self._options))
         names = [name for name in WEIGHTS if self._may_change(name)]
-        name = self._random.choices(names, [WEIGHTS[each] for each in names])[0]
+        name = self._random.choices(names, [WEIGHTS[weighted_name] for weighted_name in names])[0]
         options = self._changed(self._options[task], name)
         refused = self.model.judge(task, options).status == "refused"
         may_be_accepted = not options.is_snapshot and options.table == "events"
@@ -120,15 +120,15 @@ class _Drawer:
         return Load(task, days, options, self._token, kill=kill if len(days) == 1 else None)
 
     def _beside(self, task: str) -> Load | Erase:
-        """Draw what happens while a load of a task is under way: a run of the other one, or an erase."""
+        """Draw a step that runs during a load: a run of the other task, or an erase."""
         if self._random.random() < 0.2 and (erase := self._erase(1)) is not None:
             return erase
         self._token += 1
-        other = "other" if task == "one" else "one"
-        return Load(other, (self._random.choice(DAYS),), self._options[other], self._token)
+        other_task = "other" if task == "one" else "one"
+        return Load(other_task, (self._random.choice(DAYS),), self._options[other_task], self._token)
 
     def _erase(self, persons: int) -> Erase | None:
-        """Draw an erase; None of a target that has people in several forms, of which an erase would find one."""
+        """Draw an erase. Returns None if the target has people in several forms, since an erase would find only one."""
         masks = {published.options.mask for published in self.model.days.values()}
         if len(masks) != 1 or not masks.issuperset(self.model.erased.values()):
             return None

@@ -1,7 +1,7 @@
-"""What a table must hold after each step of a case, and what each step must say. Pure; knows nothing of the package.
+"""The expected table and the expected answer after each step of a case. Pure. Knows nothing of the package.
 
-The rules are those of the ledger's definitions: a publish goes on if its definition is the one in force; it is told of
-changes that the same task has made to what it leaves out; it is refused if a person must decide.
+The rules are those of the ledger's definitions. A publish continues if its definition is in force. A task is warned of
+its own changes of narrowing. It is refused if a person must decide.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 Kill = Literal["polled", "sent", "committed"]
-"""Where a driver dies: the day is staged; all but the commit is done; the commit is done, and nobody heard of it."""
+"""Where a driver dies: after staging, before the commit, or after the commit without a report."""
 Status = Literal["green", "told", "refused", "killed"]
 
 
@@ -32,7 +32,7 @@ class Event(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of the target, as far as a case looks at it."""
+    """A row of the target: the columns that a case checks."""
 
     id: int
     kind: str
@@ -45,12 +45,12 @@ class Row(NamedTuple):
 class Options:
     """How a task reads the source.
 
-    :param kind: the only kind of events that ``where`` lets through; None for all.
-    :param is_snapshot: whether the table is read whole, without days.
-    :param has_note: whether ``columns`` names the note.
-    :param least_amount: below which a shape leaves rows out.
+    :param kind: the only kind of events that ``where`` selects; None for all.
+    :param is_snapshot: true if the entire table is read, without days.
+    :param has_note: true if ``columns`` includes the note.
+    :param least_amount: lower limit of a shape's filter.
     :param label: a column that a shape adds.
-    :param mask: the key under which persons are hashed; None if they are not.
+    :param mask: key under which persons are hashed; None for no mask.
     """
 
     table: Literal["events", "others"] = "events"
@@ -67,12 +67,12 @@ class Options:
 
     @property
     def reading(self) -> tuple[object, ...]:
-        """The parts that a person must accept."""
+        """The options that a person must accept."""
         return self.day_column, self.zone, self.key, self.is_snapshot
 
     @property
     def narrowing(self) -> tuple[object, ...]:
-        """The parts that leave rows out."""
+        """The options that leave rows out."""
         return (self.kind,)
 
     @property
@@ -82,16 +82,16 @@ class Options:
 
     @property
     def definition(self) -> Options:
-        """All parts that are compared: columns are none."""
+        """The options that are compared, which excludes columns."""
         return replace(self, has_note=True)
 
     def has_other_rows(self, other: Options) -> bool:
-        """Tell whether a day may have other rows under other options."""
+        """Return whether a day may have other rows under other options."""
         mine, others = (self.reading, self.narrowing, self.shapes), (other.reading, other.narrowing, other.shapes)
         return mine != others
 
     def rows(self, events: Iterable[Event], day: dt.date, erased: Iterable[str]) -> list[Row]:
-        """Return the rows that a day has."""
+        """Return the rows of a day."""
         out, zone = set(erased), ZoneInfo(self.zone)
         days = (
             (event, (event.at if self.day_column == "at" else event.seen).astimezone(zone).date()) for event in events
@@ -109,7 +109,7 @@ class Options:
 
 
 def masked(person: str, key: str | None) -> str:
-    """Return a person as the target has them."""
+    """Return a person as stored in the target."""
     return person if key is None else hmac.new(key.encode(), person.encode(), hashlib.sha256).hexdigest()
 
 
@@ -117,9 +117,9 @@ def masked(person: str, key: str | None) -> str:
 class Load:
     """A run of a task.
 
-    :param token: the same for all tries of one intent.
-    :param kill: of a load of one day.
-    :param beside: a step that others take while this load has polled and sent its first day, and has not committed it.
+    :param token: equal for all tries of one intent.
+    :param kill: only for loads of one day.
+    :param beside: a step that runs after this load has sent its first day and before its commit.
     """
 
     task: str
@@ -133,16 +133,16 @@ class Load:
 
 @dataclass(frozen=True)
 class Accept:
-    """A person's word that a task's options are meant."""
+    """A person accepts a task's options."""
 
     options: Options
 
 
 @dataclass(frozen=True)
 class Erase:
-    """Takes people out, and keeps them out.
+    """Erases people, and keeps them out.
 
-    :param mask: the key under which the target has them.
+    :param mask: key under which the target has hashed them.
     """
 
     persons: tuple[str, ...]
@@ -153,10 +153,10 @@ Step = Load | Accept | Erase
 
 
 class Expected(NamedTuple):
-    """What a step must say.
+    """The expected answer of a step.
 
-    :param loaded_otherwise: how many days it tells of; None if it tells of none.
-    :param beside: what the step beside it must say; None if it was not taken.
+    :param loaded_otherwise: number of days in the warning; None without one.
+    :param beside: answer of the step beside it; None if it did not run.
     """
 
     status: Status
@@ -186,11 +186,11 @@ class Model:
 
     @property
     def table(self) -> dict[dt.date, list[Row]]:
-        """The rows by day, sorted; without days that have none."""
+        """The rows by day, sorted, without empty days."""
         return {day: sorted(published.rows) for day, published in sorted(self.days.items()) if published.rows}
 
     def apply(self, step: Step) -> Expected:
-        """Take a step."""
+        """Apply a step."""
         if isinstance(step, Load):
             return self._load(step)
         if isinstance(step, Accept):
@@ -198,17 +198,17 @@ class Model:
                 self.accepted.add((self.in_force[0].definition, step.options.definition))
             return Expected("green")
         self.erased |= {person: step.mask for person in step.persons if person not in self.erased}
-        gone = {masked(person, step.mask) for person in step.persons}
+        erased_persons = {masked(person, step.mask) for person in step.persons}
         for published in self.days.values():
-            published.rows = [row for row in published.rows if row.person not in gone]
+            published.rows = [row for row in published.rows if row.person not in erased_persons]
         return Expected("green")
 
     def brings_back(self, options: Options) -> bool:
-        """Tell whether erased persons would come back: a list of hashes knows those of its own key alone."""
+        """Return whether erased persons would come back: a list of hashes only matches its own key."""
         return any(key not in (None, options.mask) for key in self.erased.values())
 
     def judge(self, task: str, options: Options) -> Expected:
-        """Return what a load of an unpublished day must say."""
+        """Return the expected answer of a load of an unpublished day."""
         if self.brings_back(options):
             return Expected("refused")
         if self.in_force is None:
@@ -245,20 +245,22 @@ class Model:
         return Expected("killed") if step.kill else expected
 
     def _load_beside(self, step: Load, expected: Expected) -> Expected:
-        """Take the step beside a load; return what the load must say, which looks again if the definition changed.
+        """Apply the step beside a load. Returns the load's answer, which changes if the definition changed.
 
-        :param expected: what it must say of the definition in force when it began.
+        :param expected: the answer under the definition in force when the load began.
         """
         assert step.beside is not None
-        seen = self.in_force
+        definition_before = self.in_force
         beside = self.apply(step.beside)
         if self.brings_back(step.options):
             return Expected("refused", beside=beside)
-        known = {step.options.definition} | ({seen[0].definition} if seen is not None else set())
-        if self.in_force is None or self.in_force[0].definition in known:
+        known_definitions = {step.options.definition} | (
+            {definition_before[0].definition} if definition_before is not None else set()
+        )
+        if self.in_force is None or self.in_force[0].definition in known_definitions:
             return expected._replace(beside=beside)
         again = self.judge(step.task, step.options)
         if "refused" in again:
             return Expected("refused", beside=beside)
-        told = [each.loaded_otherwise for each in (expected, again) if each.loaded_otherwise is not None]
-        return Expected("told" if "told" in expected + again else "green", told[0] if told else None, beside)
+        counts = [answer.loaded_otherwise for answer in (expected, again) if answer.loaded_otherwise is not None]
+        return Expected("told" if "told" in expected + again else "green", counts[0] if counts else None, beside)

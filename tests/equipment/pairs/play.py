@@ -1,4 +1,4 @@
-"""Plays a case: a real table of SQLite, the whole driver without Spark, a real Delta table."""
+"""Plays a case with a SQLite table, the complete driver without Spark, and a Delta table."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ LOADED_OTHERWISE = re.compile(r"Loaded otherwise: (\d+) of")
 
 
 class KilledError(BaseException):
-    """Ends a driver where a kill ends it; nothing of the package catches it."""
+    """Ends a driver as a kill does. The package catches it nowhere."""
 
 
 class Player:
-    """A source, a target, and those who work on them."""
+    """A source, a target, and their tasks."""
 
     def __init__(self, root: Path, events: tuple[Event, ...]) -> None:
         self.root, self.sink = root, DeltaSink(path=str(root / "table"))
@@ -56,7 +56,7 @@ class Player:
                 database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def take(self, step: Step) -> Expected:
-        """Take a step; return what it said."""
+        """Take a step, and return its answer."""
         if isinstance(step, Load):
             return self._load(step)
         if isinstance(step, Accept):
@@ -67,24 +67,27 @@ class Player:
 
     @property
     def table(self) -> dict[dt.date, list[Row]]:
-        """The rows that a reader finds, by day."""
+        """The rows in the target, by day."""
         if not DeltaTable.is_deltatable(str(self.root / "table")):
             return {}
         days: dict[dt.date, list[Row]] = {}
-        for found in DeltaTable(str(self.root / "table")).to_pyarrow_table().to_pylist():
-            row = Row(found["id"], found["kind"], found["person"], found.get("note"), found.get("label"))
-            days.setdefault(found["day"], []).append(row)
+        for record in DeltaTable(str(self.root / "table")).to_pyarrow_table().to_pylist():
+            row = Row(record["id"], record["kind"], record["person"], record.get("note"), record.get("label"))
+            days.setdefault(record["day"], []).append(row)
         return {day: sorted(rows) for day, rows in sorted(days.items())}
 
     def _load(self, step: Load) -> Expected:
-        said: list[Expected] = []
-        with _killed(step.kill), _beside(step.beside and (lambda beside=step.beside: said.append(self.take(beside)))):
+        answers_beside: list[Expected] = []
+        with (
+            _killed(step.kill),
+            _beside(step.beside and (lambda beside=step.beside: answers_beside.append(self.take(beside)))),
+        ):
             try:
                 report = drive(self._job(step), self._connections(step.options))
             except KilledError:
                 return Expected("killed")
         self.reason = report.failure.message if report.failure else ""
-        return _said(report)._replace(beside=said[0] if said else None)
+        return _answer_of(report)._replace(beside=answers_beside[0] if answers_beside else None)
 
     def _job(self, step: Load) -> JobConfig:
         source, shapes = _source(step.options), _shapes(step.options)
@@ -111,8 +114,8 @@ class Player:
         login = {"login": options.login} if options.login else {}
         shop = {"conn_id": "shop", "conn_type": "sqlite", "host": str(self._file)} | login
         mask = {"conn_id": "mask", "conn_type": "generic", "password": options.mask}
-        made = (shop, mask) if options.mask else (shop,)
-        return {str(each["conn_id"]): Connection.model_validate(each) for each in made}
+        connections = (shop, mask) if options.mask else (shop,)
+        return {str(fields["conn_id"]): Connection.model_validate(fields) for fields in connections}
 
     def _accept(self, options: Options) -> None:
         source = _source(options)
@@ -121,8 +124,8 @@ class Player:
             in_force = publisher.ledger.definition_in_force()
             if in_force is None:
                 return
-            own = self._job(Load("one", (), options, 0)).definition
-            accepted = Acceptance(published=in_force.digest, accepted=own.options_digest)
+            definition = self._job(Load("one", (), options, 0)).definition
+            accepted = Acceptance(published=in_force.digest, accepted=definition.options_digest)
             publisher.note(acceptance_note(accepted, "airflow connect accept"))
 
     def _erase(self, step: Erase) -> None:
@@ -135,15 +138,15 @@ class Player:
 
 
 def play(case: Case, root: Path) -> None:
-    """Fail unless every step of a case says, and leaves behind, what the model expects."""
+    """Check each step's answer and table against the model."""
     model, player = Model(case.events), Player(root, case.events)
     for number, step in enumerate(case.steps):
-        where = f"case {case.seed}, step {number}: {step}"
+        subject = f"case {case.seed}, step {number}: {step}"
         expected = model.apply(step)
-        said = player.take(step)
-        assert said == expected, f"{where}: says {said}, expected {expected}; {player.reason}"
+        answer = player.take(step)
+        assert answer == expected, f"{subject}: says {answer}, expected {expected}; {player.reason}"
         table = player.table
-        assert table == model.table, f"{where}: has {table}, expected {model.table}"
+        assert table == model.table, f"{subject}: has {table}, expected {model.table}"
 
 
 def _source(options: Options) -> SqlSource:
@@ -172,10 +175,10 @@ def _shapes(options: Options) -> list[dict[str, Any]]:
     return shapes
 
 
-def _said(report: JobReport) -> Expected:
-    """Return what a job has said.
+def _answer_of(report: JobReport) -> Expected:
+    """Return the answer of a job.
 
-    :raises AssertionError: it failed, and not because a person must decide.
+    :raises AssertionError: the job failed for another reason than a decision by a person.
     """
     if report.failure is not None:
         assert report.failure.type == "ConfigError", report.failure
@@ -187,15 +190,15 @@ def _said(report: JobReport) -> Expected:
 
 @contextmanager
 def _killed(kill: str | None) -> Iterator[None]:
-    """End the driver at a step of its publish. What it does afterwards, a dead one does not."""
+    """End the driver at a step of its publish. Its later steps do not happen."""
     if kill is None:
         yield
         return
-    whole = DeltaPublisher.commit
+    original_commit = DeltaPublisher.commit
 
     def dies(publisher: DeltaPublisher, *args: Any) -> Any:
         if kill == "committed":
-            whole(publisher, *args)
+            original_commit(publisher, *args)
         raise KilledError
 
     with pytest.MonkeyPatch.context() as patch:
@@ -205,17 +208,17 @@ def _killed(kill: str | None) -> Iterator[None]:
 
 @contextmanager
 def _beside(take: Callable[[], object] | None) -> Iterator[None]:
-    """Let others take a step when the driver is about to commit its first day."""
+    """Run a step when the driver is about to commit its first day."""
     if take is None:
         yield
         return
-    whole = DeltaPublisher.commit
+    original_commit = DeltaPublisher.commit
     with pytest.MonkeyPatch.context() as patch:
 
         def commit(publisher: DeltaPublisher, *args: Any) -> Any:
-            patch.setattr(DeltaPublisher, "commit", whole)
+            patch.setattr(DeltaPublisher, "commit", original_commit)
             take()
-            return whole(publisher, *args)
+            return original_commit(publisher, *args)
 
         patch.setattr(DeltaPublisher, "commit", commit)
         yield

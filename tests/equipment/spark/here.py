@@ -1,4 +1,4 @@
-"""The driver in this process. All of it is real, but for Spark: each task is done at once, where the driver runs."""
+"""The driver in this process. Everything is real except Spark: each task runs immediately in the driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_connect.spark import job as driver
 
 
 class SparkHere:
-    """Stands where the Spark context stands."""
+    """Replaces the Spark context."""
 
     defaultParallelism = 1  # noqa: N815  # its own name
 
@@ -32,7 +32,7 @@ class SparkHere:
 
 
 def drive(job: JobConfig, connections: Connections) -> JobReport:
-    """Run the driver as spark-submit does, for a task that lives; the job's files lie beside its report."""
+    """Run the driver as spark-submit does, for a living task. The job's files are in the folder of its report."""
     report = Path(job.report)
     report.parent.mkdir(exist_ok=True)
     job_file = report.with_name(driver.JOB_FILE)

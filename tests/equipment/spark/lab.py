@@ -1,4 +1,4 @@
-"""A table of the tiny sink, and jobs that write to it: direct calls replace Spark, all else is real."""
+"""A table of the tiny sink, and jobs that write to it. Direct calls replace Spark, everything else is real."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ class Lab:
         keys: Mapping[str, str] | None = None,
         **options: Any,
     ) -> DayRunner:
-        """Return the days of a job, for tests that change a part of them before they move.
+        """Return the runner of a job's days, for tests that replace a part before they run it.
 
-        :param keys: of masks, by the id of their connection.
+        :param keys: keys of masks, by connection id.
         """
         job, root = self.job(**options), Folder(str(self.stage))
         source, sink = (
@@ -139,7 +139,7 @@ class Lab:
 
 
 def moved(days: DayRunner) -> DayReport:
-    """Move the one day that most tests are about."""
+    """Run the one day that most tests use."""
     (report,) = days.run([DAY])
     return report
 
@@ -152,7 +152,7 @@ def wired(
     *,
     task_lives: bool = True,
 ) -> DayRunner:
-    """Put the steps of a job's days together."""
+    """Assemble the runner of a job's days."""
     freezer = make_stager(context, executors, dealer or RequestBudget(), counts)
     publisher = DayPublisher(context, executors.put_shares)
     return DayRunner(context, freezer, DayChecker(context, counts), publisher, lambda: task_lives)
@@ -166,40 +166,40 @@ def rewired(
     counts: DayCounter | None = None,
     **executors: Any,
 ) -> DayRunner:
-    """Return days with another context, another budget, other counts, or others on the executors."""
-    old = freezer_in(days)
+    """Return a runner with another context, budget, counter, or executors."""
+    stager = freezer_in(days)
     new = wired(
         context or days.context,
-        dataclasses.replace(old.poller.executors, **executors),
-        dealer or old.poller.budget,
-        counts or old.planner.counter,
+        dataclasses.replace(stager.poller.executors, **executors),
+        dealer or stager.poller.budget,
+        counts or stager.planner.counter,
     )
     return dataclasses.replace(new, is_task_alive=days.is_task_alive)
 
 
 def poll_parts_of(days: DayRunner) -> PollPartitions:
-    """Return what polls partitions of days."""
+    """Return the function that polls partitions."""
     return freezer_in(days).poller.executors.poll_partitions
 
 
 def freezer_in(days: DayRunner) -> PolledStager:
-    """Return what freezes days, where no transform stands."""
+    """Return the stager of polled days, for runners without a transform."""
     return cast("PolledStager", days.stager)
 
 
 def polling(days: DayRunner, poll_parts: PollPartitions) -> DayRunner:
-    """Return days with another way to poll."""
+    """Return a runner with another function to poll partitions."""
     return rewired(days, poll_partitions=poll_parts)
 
 
 class Fixed:
-    """Takes up to so many days that follow each other into each plan, whatever their size."""
+    """A grouping with a fixed size: up to ``most`` consecutive days in each plan."""
 
     def __init__(self, most: int) -> None:
         self._most = most
 
-    def first(self, days: list[Day]) -> tuple[Day, ...]:
+    def next_group(self, days: list[Day]) -> tuple[Day, ...]:
         return group_days(days[: self._most], self._most)[0]
 
-    def note(self, reports: list[DayReport]) -> None:
+    def note_sizes(self, reports: list[DayReport]) -> None:
         pass

@@ -1,4 +1,4 @@
-"""A file of SQLite with orders, and jobs that load them into a Delta table: whole jobs in this process."""
+"""A SQLite file with orders, and jobs that load them into a Delta table: complete jobs in this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIGNUPS, VIEWS = {"where": "event LIKE 'signup%'"}, {"where": "event LIKE 'view%
 
 
 class Shop:
-    """A file of SQLite with orders, and the table that tasks load them into."""
+    """A SQLite file with orders, and the table that tasks load them into."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.file, self.path = root, root / "shop.db", root / "table"
@@ -47,9 +47,9 @@ class Shop:
     def run(
         self, *dates: dt.date, task: str = "load", written: dict[str, Any] | None = None, **options: Any
     ) -> JobReport:
-        """Run a job of a new intent of a task.
+        """Run a job with a new intent.
 
-        :param written: the options as a DAG file has them, where they are templates there.
+        :param written: the options as written in a DAG file, if they are templates there.
         """
         self._runs += 1
         source = SqlSource(conn_id="shop", table="orders", **options)

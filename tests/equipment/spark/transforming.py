@@ -1,4 +1,4 @@
-"""A transform without Spark SQL: a function over an Arrow table stands where Spark's plan stands."""
+"""A transform without Spark SQL: a function over an Arrow table replaces Spark's plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Make = Callable[[pa.Table], pa.Table]
 
 
 class FrameHere:
-    """Stands where a DataFrame stands: its rows come in two pieces, each a task of its own."""
+    """Replaces a DataFrame. Its rows come in two partitions, each in its own task."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -33,16 +33,16 @@ class FrameHere:
 
 
 class TransformationHere:
-    """Stands where a transform that Spark has tried stands."""
+    """Replaces a transform that Spark has tried."""
 
-    what = "here()"
+    label = "here()"
 
     def __init__(self, source: pa.Schema, make: Make, schema: pa.Schema | None = None, digest: str = "d") -> None:
         self.source, self.make, self.digest = source, make, digest
         self.schema = source if schema is None else schema
         self.calls = 0
 
-    def over(self, urls: list[str], day: Any) -> FrameHere:
+    def compute(self, urls: list[str], day: Any) -> FrameHere:
         self.calls += 1
         tables = [pq.read_table(url, partitioning=None).cast(self.source) for url in urls]
         return FrameHere(self.make(pa.concat_tables(tables) if tables else self.source.empty_table()))
@@ -51,7 +51,7 @@ class TransformationHere:
 def transforming(
     days: DayRunner, make: Make, *, schema: pa.Schema | None = None, digest: str = "d"
 ) -> tuple[DayRunner, TransformationHere]:
-    """Return days with a transform, and that transform."""
+    """Return a runner with a transform, and the transform."""
     here: Any = TransformationHere(days.context.intake.staged_schema, make, schema, digest)
     outlet = dataclasses.replace(days.context.outlet, published_schema=here.schema)
     context = dataclasses.replace(days.context, outlet=outlet, is_transformed=True)

@@ -152,7 +152,7 @@ def test_a_file_that_others_can_read_is_refused(notebook, tmp_path):
         ({"connection": "NO_SUCH_VARIABLE"}, "ConfigError: environment variable NO_SUCH_VARIABLE is not set"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_class(notebook, options, text):
+def test_errors_in_a_notebook_name_their_class(notebook, options, text):
     assert text in refusal(lambda: read(notebook, **options).count())
 
 

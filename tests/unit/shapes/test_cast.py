@@ -199,7 +199,7 @@ def test_parts_become_a_json_document() -> None:
 def test_a_value_that_does_not_fit_fails_the_day_and_is_not_told() -> None:
     batch = column(["secret-1", "2", None, "secret-3"])
     with pytest.raises(
-        DataError, match=r"^shape\[0\] \(\w+\): of 4 rows, 2 values of column 'a' are no BIGINT: .*on_error='null'"
+        DataError, match=r"^shape\[0\] \(\w+\): of 4 rows, 2 values of column 'a' do not fit BIGINT\. .*on_error='null'"
     ) as error:
         shaped([{"cast": {"columns": {"a": "BIGINT"}}}], batch)
     assert "secret" not in str(error.value)
@@ -214,8 +214,8 @@ def test_a_column_without_null_may_have_it_where_misfits_become_null() -> None:
 @pytest.mark.parametrize(
     ("kind", "wanted", "told"),
     [
-        (pa.int64(), "TIMESTAMP", "say with format what the numbers count"),
-        (pa.timestamp("us"), "BIGINT", "say with format what the numbers count"),
+        (pa.int64(), "TIMESTAMP", "set format to the unit of the numbers"),
+        (pa.timestamp("us"), "BIGINT", "set format to the unit of the numbers"),
         (pa.list_(pa.int64()), "BIGINT", "nothing makes BIGINT of list"),
         (pa.duration("s"), "STRING", "nothing makes STRING of duration"),
         (pa.binary(), "BIGINT", "nothing makes BIGINT of binary"),

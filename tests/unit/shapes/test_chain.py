@@ -30,12 +30,12 @@ def shaped(chain: Chain, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Counter
 @pytest.mark.parametrize(
     ("shape", "told"),
     [
-        ({"mask": {"columns": ["record_key"], "mode": "redact"}}, "column 'record_key' tells rows apart"),
-        ({"cast": {"columns": {"record_key": "BINARY"}}}, "column 'record_key' tells rows apart"),
-        ({"rename": {"columns": {"a": "record_key"}}}, "'record_key' is a column of ours"),
-        ({"constant": {"column": "Day", "value": "x"}}, "'Day' is a column of ours"),
-        ({"route": {"column": "day", "default": "x"}}, "'day' is a column of ours"),
-        ({"extract": {"column": "a", "into": {"record_key": "STRING"}}}, "'record_key' is a column of ours"),
+        ({"mask": {"columns": ["record_key"], "mode": "redact"}}, "column 'record_key' identifies rows"),
+        ({"cast": {"columns": {"record_key": "BINARY"}}}, "column 'record_key' identifies rows"),
+        ({"rename": {"columns": {"a": "record_key"}}}, "'record_key' is reserved"),
+        ({"constant": {"column": "Day", "value": "x"}}, "'Day' is reserved"),
+        ({"route": {"column": "day", "default": "x"}}, "'day' is reserved"),
+        ({"extract": {"column": "a", "into": {"record_key": "STRING"}}}, "'record_key' is reserved"),
     ],
 )
 def test_the_key_of_a_row_is_left_as_it_is_and_no_column_takes_the_name_of_ours(shape: Any, told: str) -> None:
@@ -86,9 +86,9 @@ def test_everything_wrong_in_a_list_is_told_at_once() -> None:
     assert str(error.value).split("; shape") == [
         "shape[0]: no shape is called 'dorp'; did you mean 'drop'?",
         "[1]: Drop: columns: required; colums: unknown option; did you mean 'columns'?",
-        "[2]: Select: columns: stands twice: 'a'",
-        "[3]: is to be a shape, or one mapping with its name alone, such as {'drop': {'columns': […]}}",
-        "[4]: drop: is to be a mapping of options",
+        "[2]: Select: columns: occurs twice: 'a'",
+        "[3]: must be a shape, or a mapping with one name, such as {'drop': {'columns': […]}}",
+        "[4]: drop: must be a mapping of options",
     ]
 
 
@@ -99,5 +99,5 @@ def test_a_shape_that_does_not_fit_is_told_with_its_place_and_all_that_is_wrong(
         chain.result_schema(SCHEMA)
     with pytest.raises(ConfigError, match=told):
         chain.bind(SCHEMA, {})
-    with pytest.raises(ConfigError, match=r"^shape\[0\] \(drop\): no column would be left$"):
+    with pytest.raises(ConfigError, match=r"^shape\[0\] \(drop\): no column would remain$"):
         Chain.of([Drop(columns=["a", "b", "c"])]).result_schema(SCHEMA)

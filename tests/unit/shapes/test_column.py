@@ -83,7 +83,7 @@ def test_an_id_inside_a_document_is_named_as_it_stands_there() -> None:
         (Constant(column="id", value="x"), "is made of a constant"),
     ],
 )
-def test_where_nobody_can_be_told_from_others_it_says_so(shape: Shape, message: str) -> None:
+def test_a_column_that_identifies_nobody_is_refused(shape: Shape, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         texts((shape,), "id", "17")
 

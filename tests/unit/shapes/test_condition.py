@@ -121,15 +121,15 @@ def test_values_are_of_the_column_s_type(values: Any, kind: Any, operator: Any, 
 @pytest.mark.parametrize(
     ("kind", "operator", "value", "told"),
     [
-        (pa.int64(), "equals", "1", "equals needs a value of its type, which is int64"),
-        (pa.int64(), "equals", True, "equals needs a value of its type, which is int64"),
-        (pa.int8(), "in", [1, 300], "in needs a value of its type, which is int8"),
-        (pa.date32(), "equals", "yesterday", "equals needs a value of its type"),
-        (pa.timestamp("us"), "equals", "2026-01-01T00:00:00Z", "equals needs a value of its type"),
-        (pa.decimal128(5, 2), "equals", "1.234", "equals needs a value of its type"),
-        (pa.list_(pa.int64()), "equals", 1, "equals needs a value of its type"),
-        (pa.int64(), "matches", "1", "matches compares texts, and it is int64"),
-        (pa.string(), "matches", "(?=a)", "RE2 does not take this regular expression"),
+        (pa.int64(), "equals", "1", "equals needs a value of the column's type, int64"),
+        (pa.int64(), "equals", True, "equals needs a value of the column's type, int64"),
+        (pa.int8(), "in", [1, 300], "in needs a value of the column's type, int8"),
+        (pa.date32(), "equals", "yesterday", "equals needs a value of the column's type"),
+        (pa.timestamp("us"), "equals", "2026-01-01T00:00:00Z", "equals needs a value of the column's type"),
+        (pa.decimal128(5, 2), "equals", "1.234", "equals needs a value of the column's type"),
+        (pa.list_(pa.int64()), "equals", 1, "equals needs a value of the column's type"),
+        (pa.int64(), "matches", "1", "matches compares texts, but the column is int64"),
+        (pa.string(), "matches", "(?=a)", "RE2 refuses this regular expression"),
     ],
 )
 def test_what_does_not_fit_is_told_before_the_run(kind: Any, operator: Any, value: Any, told: str) -> None:
@@ -149,8 +149,8 @@ def test_all_problems_of_a_condition_are_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("condition", "told"),
     [
-        ({}, "give one of column, all and any"),
-        ({"column": "a", "all": [{"column": "a", "operator": "is_null"}]}, "give one of column, all and any"),
+        ({}, "set exactly one of column, all and any"),
+        ({"column": "a", "all": [{"column": "a", "operator": "is_null"}]}, "set exactly one of column, all and any"),
         ({"column": "a"}, "operator: required with column"),
         (
             {"all": [{"column": "a", "operator": "is_null"}], "operator": "equals"},
@@ -158,7 +158,7 @@ def test_all_problems_of_a_condition_are_told_at_once() -> None:
         ),
         ({"column": "a", "operator": "is_null", "value": 1}, "is_null takes none"),
         ({"column": "a", "operator": "in", "value": 1}, "in takes a list"),
-        ({"column": "a", "operator": "equals"}, "equals takes one value; for NULL there is is_null"),
+        ({"column": "a", "operator": "equals"}, "equals takes one value, for NULL use is_null"),
         ({"column": "a", "operator": "equals", "value": [1]}, "equals takes one value"),
         ({"column": "a", "operator": "matches", "value": 1}, "takes a regular expression"),
         ({"column": "a", "operator": "equal", "value": 1}, "'equals', 'in', 'is_null'"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.shapes import Chain, Extract, Flatten
-from airflow_provider_connect.shapes.documents import _AT_ONCE
+from airflow_provider_connect.shapes.documents import _BATCH_DOCUMENTS
 
 from .rows import TYPES, column, shaped
 
@@ -83,11 +83,11 @@ def test_values_are_found_or_null(kind: str, is_checked: bool, documents: list[A
 
 
 def test_a_batch_of_many_documents_is_read_in_pieces() -> None:
-    count = 2 * _AT_ONCE + 5
-    texts = [None if n % 7 == 0 else "[]" if n == _AT_ONCE else json.dumps({"x": n}) for n in range(count)]
+    count = 2 * _BATCH_DOCUMENTS + 5
+    texts = [None if n % 7 == 0 else "[]" if n == _BATCH_DOCUMENTS else json.dumps({"x": n}) for n in range(count)]
     batch = pa.record_batch([pa.array(texts)], schema=CHECKED).slice(3)
     made, counts = shaped([{"extract": {"column": "a", "into": {"x": "BIGINT"}}}], batch)
-    expected = [None if n % 7 == 0 or n == _AT_ONCE else n for n in range(count)][3:]
+    expected = [None if n % 7 == 0 or n == _BATCH_DOCUMENTS else n for n in range(count)][3:]
     assert made.column("x").to_pylist() == expected
     assert counts == {"shape_0_extract": len(expected) - expected.count(None)}
 
@@ -118,7 +118,7 @@ def test_a_text_that_is_no_json_is_null_and_counted(odd: str) -> None:
     made, counts = shaped([one], column(['{"x":1}', odd, None]))
     assert made.column("x").to_pylist() == [1, None, None]
     assert counts == {"shape_0_extract": 1, "shape_0_extract_null": 1}
-    with pytest.raises(DataError, match=r"^shape\[0\] \(\w+\): of 3 rows, 1 texts of column 'a' are no JSON: "):
+    with pytest.raises(DataError, match=r"^shape\[0\] \(\w+\): of 3 rows, 1 texts of column 'a' are not JSON\. "):
         shaped([{"extract": one["extract"] | {"on_error": "fail"}}], column(['{"x":1}', odd, None]))
 
 
@@ -129,7 +129,7 @@ def test_half_a_character_is_replaced_and_its_neighbours_are_read() -> None:
     assert counts["shape_0_extract_null"] == 0
 
 
-def test_a_misfit_fails_the_day_if_it_shall_and_is_not_told() -> None:
+def test_with_on_error_fail_a_misfit_fails_the_day_without_its_value() -> None:
     one = {"extract": {"column": "a", "into": {"x": "BIGINT"}, "on_error": "fail"}}
     with pytest.raises(DataError, match=r"1 values do not fit column 'x'") as error:
         shaped([one], column(['{"x":"secret"}']))
@@ -148,7 +148,7 @@ def test_documents_of_other_rows_are_not_read() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"column": "a", "into": {"x": "BINARY"}}, "JSON has no bytes: take STRING"),
+        ({"column": "a", "into": {"x": "BINARY"}}, "JSON has no bytes: use STRING"),
         ({"column": "a", "into": {"x": {"type": "STRING", "at": "/~2"}}}, "in a JSON Pointer '~' is written as '~0'"),
         ({"column": "a", "into": {}}, "into: Dictionary should have at least 1 item"),
     ],
@@ -160,7 +160,7 @@ def test_wrong_places_and_types_are_refused(options: Any, told: str) -> None:
 
 def test_what_extract_does_not_fit_is_told_at_once() -> None:
     schema = pa.schema([("a", pa.struct([("x", pa.int64())])), ("B", pa.string())])
-    told = r"^another column is called 'b', or so but for its case; column 'a' is struct<x: int64>, no text: flatten"
+    told = r"^another column is called 'b', ignoring case; column 'a' is struct<x: int64>, not text: use flatten"
     with pytest.raises(ConfigError, match=told):
         Extract(column="a", into={"b": "STRING"}).result_schema(schema)
 
@@ -209,14 +209,14 @@ def test_fields_stand_where_their_struct_stood_and_lists_stay() -> None:
 @pytest.mark.parametrize(
     ("schema", "columns", "told"),
     [
-        (CHECKED, ["a"], "column 'a' is no struct: it holds JSON documents, whose fields extract takes out"),
-        (pa.schema([("a", pa.int64())]), ["a"], "column 'a' is no struct$"),
+        (CHECKED, ["a"], "column 'a' is not a struct: it contains JSON documents, use extract"),
+        (pa.schema([("a", pa.int64())]), ["a"], "column 'a' is not a struct$"),
         (
             pa.schema([("a", pa.struct([("b", pa.int64())])), ("A_b", pa.int64())]),
             [],
-            "another column is called 'a_b', or so",
+            "another column is called 'a_b', ignoring case",
         ),
-        (pa.schema([("a", pa.struct([]))]), [], "no column would be left"),
+        (pa.schema([("a", pa.struct([]))]), [], "no column would remain"),
     ],
 )
 def test_what_flatten_does_not_fit_is_told(schema: pa.Schema, columns: list[str], told: str) -> None:

@@ -69,7 +69,7 @@ NAMES = sorted(options_for(pa.schema([("a", pa.string())])))
 
 
 @given(data=st.data(), batch=batches(), wanted=st.lists(st.sampled_from(NAMES), min_size=1, max_size=8))
-def test_what_comes_out_has_the_schema_that_was_said(
+def test_a_chain_that_fits_returns_batches_of_its_schema(
     data: st.DataObject, batch: pa.RecordBatch, wanted: list[str]
 ) -> None:
     fitting: list[dict[str, Any]] = []
@@ -88,7 +88,7 @@ def test_what_comes_out_has_the_schema_that_was_said(
 
 
 @given(data=st.data(), name=st.sampled_from(NAMES))
-def test_each_shape_keeps_its_word_by_itself(data: st.DataObject, name: str) -> None:
+def test_each_shape_alone_refuses_a_schema_or_changes_the_batch(data: st.DataObject, name: str) -> None:
     batch = data.draw(batches())
     one = {name: data.draw(options_for(batch.schema)[name])}
     try:

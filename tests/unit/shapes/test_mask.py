@@ -152,14 +152,14 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], to
 @pytest.mark.parametrize(
     ("kind", "options", "told"),
     [
-        (pa.int64(), {"mode": "truncate", "keep_characters": 1}, "truncate is for texts, and it is int64"),
-        (pa.float64(), {"conn_id": "key"}, "double has no one text to hash"),
-        (pa.list_(pa.int64()), {"conn_id": "key"}, "has no one text to hash"),
-        (pa.duration("s"), {"conn_id": "key"}, "has no one text to hash"),
+        (pa.int64(), {"mode": "truncate", "keep_characters": 1}, "truncate is for texts, but the column is int64"),
+        (pa.float64(), {"conn_id": "key"}, "double has no single text to hash"),
+        (pa.list_(pa.int64()), {"conn_id": "key"}, "has no single text to hash"),
+        (pa.duration("s"), {"conn_id": "key"}, "has no single text to hash"),
         (
             pa.binary(),
             {"mode": "redact", "when": {"column": "a", "operator": "is_null"}},
-            "binary has no text that could stay",
+            "binary has no text to keep",
         ),
     ],
 )

@@ -42,8 +42,8 @@ def test_two_columns_may_change_names_with_each_other() -> None:
     ("columns", "told"),
     [
         ({"a": "b"}, "another column is called 'b'"),
-        ({"a": "B"}, "another column is called 'B', or so but for its case"),
-        ({"a": "c", "b": "C"}, "another column is called 'c', or so but for its case; another column is called 'C'"),
+        ({"a": "B"}, "another column is called 'B', ignoring case"),
+        ({"a": "c", "b": "C"}, "another column is called 'c', ignoring case; another column is called 'C'"),
         ({"a": ""}, "column 'a': the new name is empty"),
         ({"x": "y", "a": "b"}, "no column 'x'; known: a, b; another column is called 'b'"),
     ],
@@ -80,10 +80,10 @@ def test_a_constant_is_of_its_type(kind: str, value: Any, expected: Any) -> None
     ("options", "told"),
     [
         ({"column": "A", "value": "x"}, "another column is called 'A'"),
-        ({"column": "c", "value": 5}, "value: it is no STRING"),
-        ({"column": "c", "type": "TINYINT", "value": 300}, "value: it is no TINYINT"),
-        ({"column": "c", "type": "BIGINT", "value": True}, "value: it is no BIGINT"),
-        ({"column": "c", "type": "DATE", "value": "soon"}, "value: it is no DATE"),
+        ({"column": "c", "value": 5}, "value: it is not a STRING"),
+        ({"column": "c", "type": "TINYINT", "value": 300}, "value: it is not a TINYINT"),
+        ({"column": "c", "type": "BIGINT", "value": True}, "value: it is not a BIGINT"),
+        ({"column": "c", "type": "DATE", "value": "soon"}, "value: it is not a DATE"),
         ({"column": "c", "value": "x", "when": {"column": "b", "operator": "is_null"}}, "no column 'b'"),
     ],
 )
@@ -154,9 +154,9 @@ def test_columns_in_braces_stand_for_their_values(values: Any, kind: Any, templa
     ("template", "told"),
     [
         ("{b}", "no column 'b'"),
-        ("{a}", r"column 'a': timestamp\[us\] names no table or topic; say how, such as {a:%Y_%m}"),
-        ("{f}", "column 'f': double names no table or topic"),
-        ("{f:%Y}", "column 'f': '%Y' is for times and dates, and it is double"),
+        ("{a}", r"column 'a': timestamp\[us\] cannot name a table or topic. Add a format, such as {a:%Y_%m}"),
+        ("{f}", "column 'f': double cannot name a table or topic"),
+        ("{f:%Y}", "column 'f': '%Y' is for times and dates, but the column is double"),
     ],
 )
 def test_templates_that_do_not_fit_are_told_before_the_run(template: str, told: str) -> None:

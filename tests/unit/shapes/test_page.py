@@ -38,7 +38,7 @@ def test_python_and_yaml_say_the_same() -> None:
     assert Chain.of(space["shape"]) == Chain.of(YAML[0]["shape"])
 
 
-def test_the_message_that_is_shown_is_said() -> None:
+def test_the_message_on_the_page_is_raised() -> None:
     chain = Chain.of([*YAML[0]["shape"][:2], {"drop": {"columns": ["propertis"]}}])
     schema = pa.schema([(name, pa.string()) for name in ("event", "distinct_id", "properties")])
     with pytest.raises(ConfigError) as error:

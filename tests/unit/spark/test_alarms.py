@@ -26,7 +26,7 @@ class TestAlarm:
         shop.run(MONDAY, **FOLLOWED)
         shop.execute("DELETE FROM orders", "DELETE FROM sqlite_sequence")
 
-    def test_it_stands_while_the_table_grows_past_the_old_position(self, shop: Shop) -> None:
+    def test_an_alarm_stands_while_the_table_grows_past_the_old_position(self, shop: Shop) -> None:
         self.begin_anew(shop)
         assert "cannot be followed any more" in refusal(shop.run(TUESDAY, **FOLLOWED))
         shop.order(TUESDAY, *(f"new-{number}" for number in range(15)))
@@ -38,7 +38,7 @@ class TestAlarm:
         assert alarm is not None
         assert alarm.number == 1
 
-    def test_it_is_raised_by_the_next_try_if_the_ledger_could_not_keep_it(
+    def test_an_alarm_that_the_ledger_could_not_keep_is_raised_by_the_next_try(
         self, shop: Shop, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.begin_anew(shop)
@@ -53,7 +53,7 @@ class TestAlarm:
         assert "cannot be followed any more" in refusal(shop.run(TUESDAY, **FOLLOWED))
         assert newest_alarm(shop.ledger.notes()) is not None
 
-    def test_when_needed_answers_it_and_loads_all_rows_again(self, shop: Shop) -> None:
+    def test_when_needed_answers_an_alarm_and_loads_all_rows_again(self, shop: Shop) -> None:
         self.begin_anew(shop)
         refusal(shop.run(TUESDAY, **FOLLOWED))
         shop.order(TUESDAY, *(f"new-{number}" for number in range(15)))
@@ -64,7 +64,7 @@ class TestAlarm:
         assert sum(row.startswith("new") for row in shop.rows()) == 16
 
     @pytest.mark.parametrize(("position_of", "loaded"), [("the end", 1), ("the third row", 13)])
-    def test_a_person_answers_it_with_a_position(self, shop: Shop, position_of: str, loaded: int) -> None:
+    def test_a_person_answers_an_alarm_with_a_position(self, shop: Shop, position_of: str, loaded: int) -> None:
         self.begin_anew(shop)
         refusal(shop.run(TUESDAY, **FOLLOWED))
         shop.order(TUESDAY, *(f"new-{number}" for number in range(15)))

@@ -82,9 +82,9 @@ def test_no_further_day_begins_once_the_allowance_is_spent() -> None:
         deal(dealer, DAYS[2])
 
 
-def test_none_begins_after_the_reservation_has_lapsed() -> None:
+def test_no_day_begins_after_the_reservation_has_expired() -> None:
     dealer = RequestBudget(allowance(9, until=time.time() - 1))
-    with pytest.raises(QuotaError, match="lapsed"):
+    with pytest.raises(QuotaError, match="expired"):
         deal(dealer, DAYS[0])
 
 

@@ -35,7 +35,7 @@ def test_a_poller_that_cannot_be_closed_loses_no_poll(lab: Lab, capsys: pytest.C
 
 
 @pytest.mark.usefixtures("_poller_cannot_close")
-def test_neither_does_it_hide_why_the_poll_failed(lab: Lab) -> None:
+def test_a_poller_that_cannot_be_closed_does_not_hide_why_the_poll_failed(lab: Lab) -> None:
     report = lab.move(source={"faults": {0: ["DataError"]}})
     assert report.failure is not None
     assert report.failure.type == "DataError"
@@ -47,7 +47,7 @@ def test_a_publisher_that_cannot_be_closed_loses_no_share(lab: Lab, capsys: pyte
     assert "TinyPublisher could not be closed" in capsys.readouterr().err
 
 
-def test_neither_does_it_hide_why_the_share_failed(lab: Lab) -> None:
+def test_a_publisher_that_cannot_be_closed_does_not_hide_why_the_share_failed(lab: Lab) -> None:
     report = lab.move(sink=["put:DataError", "close:KeyError"])
     assert report.failure is not None
     assert report.failure.type == "DataError"
@@ -61,7 +61,7 @@ def test_the_driver_reports_its_days_whatever_cannot_be_closed(lab: Lab) -> None
 
 
 @pytest.mark.usefixtures("_poller_cannot_close")
-def test_and_tells_why_a_day_failed(lab: Lab) -> None:
+def test_the_driver_reports_why_a_day_failed_though_closing_fails(lab: Lab) -> None:
     report = drive(lab.job(sink=["close:KeyError"], source={"faults": {0: ["DataError"]}}), TINY)
     assert report.failure is not None
     assert report.failure.type == "DataError"

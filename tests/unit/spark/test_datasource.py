@@ -58,11 +58,11 @@ def test_an_error_while_closing_fails_no_read(
 def test_a_day_that_a_plan_of_several_forgets_is_no_empty_day(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     made, poller = reader(lab, DAY, NEXT)
     monkeypatch.setattr(poller, "plan", planning(InputPartition(days=(DAY,))))
-    with pytest.raises(ConnectError, match=f"planned nothing for {NEXT}, but was asked for"):
+    with pytest.raises(ConnectError, match=f"planned no partition for {NEXT}, but the job requested"):
         made.partitions()
 
 
-def test_rows_of_a_day_that_nobody_asked_for_are_the_sources_error(lab: Lab) -> None:
+def test_rows_of_a_day_that_was_not_requested_are_the_sources_error(lab: Lab) -> None:
     made, _ = reader(lab, DAY, stray=NEXT)
     with pytest.raises(ConnectError, match=f"sent rows of day {NEXT}, which its partition does not name"):
         rows(made)

@@ -37,7 +37,7 @@ class Mover:
         self.lock = threading.Lock()
         self.order: list[str] = []
 
-    def move(self, days: Sequence[Day]) -> list[DayReport]:
+    def run(self, days: Sequence[Day]) -> list[DayReport]:
         (day,) = days
         with self.lock:
             self.now += 1
@@ -106,7 +106,7 @@ def stage_of(staging: str | None, own: str | None = None) -> str:
 def test_a_stage_inside_a_delta_table_is_refused_at_any_depth(tmp_path: Path, depth: str) -> None:
     table = tmp_path / "lake" / "table"
     (table / "_delta_log").mkdir(parents=True)
-    with pytest.raises(ConfigError, match=f"lies in the Delta table {table}, "):
+    with pytest.raises(ConfigError, match=f"lies in the Delta table {table}. "):
         stage_of(f"{table}/{depth}")
     assert [path.name for path in table.iterdir()] == ["_delta_log"]
 
@@ -136,7 +136,7 @@ def test_a_stage_beside_a_delta_table_or_above_one_is_fine(tmp_path: Path) -> No
         assert stage_of(str(staging)) == str(staging)
     own = str(tmp_path / "lake" / "table")
     assert stage_of(None, own) == own, "the sink's own table is where Delta wants it"
-    with pytest.raises(ConfigError, match="needs a place for the stage"):
+    with pytest.raises(ConfigError, match="needs a URL for the stage"):
         stage_of(None)
 
 

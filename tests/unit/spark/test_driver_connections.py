@@ -76,7 +76,7 @@ def test_no_half_lies_in_the_stage_when_the_work_begins(driver: Driver) -> None:
 
 def test_connections_that_are_gone_are_named_in_the_report(driver: Driver) -> None:
     assert driver.run() == 75
-    assert "connections.json is gone" in driver.failure.message
+    assert "connections.json is missing" in driver.failure.message
     sealed = seal(str(driver.stage), "t-1", CONNECTIONS)
     (driver.stage / "sealed" / "t-1").unlink()
     assert driver.run(sealed) == 75
@@ -106,7 +106,7 @@ def test_an_error_is_said_where_the_report_cannot_be_written(
     (driver.folder / "report.json").mkdir()
     with pytest.raises(ConnectError):
         driver.run()
-    assert "connections.json is gone" in capsys.readouterr().err
+    assert "connections.json is missing" in capsys.readouterr().err
 
 
 def test_a_changed_half_stops_the_driver_before_it_speaks_to_anybody(driver: Driver) -> None:

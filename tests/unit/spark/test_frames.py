@@ -127,13 +127,15 @@ def test_what_a_person_must_mend_is_not_read_again(poll: Any, state: str, kind: 
     assert poll(state).failure.type == kind
 
 
-def test_a_budget_ends(poll: Any) -> None:
+def test_retries_end_with_the_budget(poll: Any) -> None:
     assert poll("08006", seconds=0.0).failure.type == "RetriableError"
 
 
 def test_a_task_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Connection] = []
-    monkeypatch.setattr(frame_polling, "_polled", lambda *_, connection, **__: seen.append(connection) or PollOutcome())
+    monkeypatch.setattr(
+        frame_polling, "_poll_with_retries", lambda *_, connection, **__: seen.append(connection) or PollOutcome()
+    )
     frame_polling.make_frame_poller(Reads(), SCHEMA, ERP)(["{}"])
     (given,) = seen
     assert (given.login, given.password, given.extra, given.conn_type) == (None, None, {}, "jdbc")

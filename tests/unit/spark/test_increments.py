@@ -131,7 +131,7 @@ def test_a_stream_that_was_one_of_days_has_no_position_to_go_on_from(stream: Str
     (report,) = stream.run(MONDAY)
     assert report.failure is not None
     assert report.failure.type == "ConfigError"
-    assert "was no increment" in report.failure.message
+    assert "was not an increment" in report.failure.message
 
 
 def test_an_increment_s_position_is_that_of_the_poll_whatever_a_transform_leaves_of_it(

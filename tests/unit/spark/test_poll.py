@@ -126,7 +126,7 @@ def test_what_only_a_new_plan_mends_is_not_polled_again(bed: Bed) -> None:
     assert (failure.type, bed.polls) == ("RetriableError", 1)
 
 
-def test_it_waits_as_long_as_it_is_asked(bed: Bed) -> None:
+def test_a_retry_waits_as_long_as_the_source_asks(bed: Bed) -> None:
     bed.freeze("wait:30", "wait:0")
     assert 30 <= bed.slept[0] <= 45
     assert 1 <= bed.slept[1] <= 2, "a source that asks for no time at all is still asked less often"

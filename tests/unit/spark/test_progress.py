@@ -61,7 +61,7 @@ def unknown(day: Day) -> VendorCount | None:
 GROWS: Any = ({"rows": 6000, "raw_bytes": 6_000_000}, {"rows": 9000, "raw_bytes": 9_000_000})
 
 
-def test_what_the_day_before_had_tells_the_time_left(ledger: LineLedger, root: Folder) -> None:
+def test_rows_of_the_day_before_tell_the_time_left(ledger: LineLedger, root: Folder) -> None:
     ledger.add(LedgerRow(day=DAYS[0].date, generation=1, token="t", rows=90_000))
     told = lines(root, RowEstimate(ledger, "day", unknown), poll_of(), *GROWS)
     assert told == [
@@ -71,11 +71,11 @@ def test_what_the_day_before_had_tells_the_time_left(ledger: LineLedger, root: F
 
 
 def test_before_the_first_byte_no_rate_is_told(root: Folder) -> None:
-    assert lines(root, None, poll_of(), {}) == ["nothing has come yet, for 60 s"]
+    assert lines(root, None, poll_of(), {}) == ["no rows yet after 60 s"]
     assert lines(root, None, poll_of(), {"raw_bytes": 3_000_000}) == ["0 rows, 3.0 MB, 0.1 MB/s, 0 rows/s"]
 
 
-def test_what_is_known_best_counts(ledger: LineLedger, root: Folder) -> None:
+def test_the_best_known_figure_tells_the_time_left(ledger: LineLedger, root: Folder) -> None:
     for day, rows in ((DAYS[0], 5), (DAY, 15_000)):
         ledger.add(LedgerRow(day=day.date, generation=1, token="t", rows=rows))
     known = RowEstimate(ledger, "day", unknown)
@@ -98,7 +98,7 @@ def test_partitions_that_have_ended_tell_the_time_left(ledger: LineLedger, root:
     assert line.endswith("about 2 min left, as 4 of 12 partitions have ended")
 
 
-def test_nothing_is_guessed_where_nobody_knows(ledger: LineLedger, root: Folder) -> None:
+def test_no_time_left_is_logged_without_an_estimate(ledger: LineLedger, root: Folder) -> None:
     assert "left" not in lines(root, RowEstimate(ledger, "day", unknown), poll_of(), *GROWS)[1]
     ledger.add(LedgerRow(day=DAYS[0].date, generation=1, token="t", rows=90_000))
     assert "left" not in lines(root, RowEstimate(ledger, "increment", unknown), poll_of(), *GROWS)[1]

@@ -96,7 +96,7 @@ def test_a_lasting_500_leaves_most_of_the_hour(standin: StandIn, tmp_path: Path)
     assert sum(asked) <= HOURLY_LIMIT / 3
 
 
-def test_what_was_spent_is_told(standin: StandIn, tmp_path: Path) -> None:
+def test_the_message_has_the_requests_that_were_spent(standin: StandIn, tmp_path: Path) -> None:
     standin.faults.replace([Fault("status", status=500, times=None)])
     error, asked = poll(standin, tmp_path, retry_budget_requests=2)
     assert asked == 2
@@ -118,7 +118,7 @@ def test_trouble_that_ends_within_the_budget_is_no_failure(
     assert asked == 5
 
 
-def test_one_request_is_the_least(standin: StandIn, tmp_path: Path) -> None:
+def test_a_budget_of_one_request_is_the_smallest(standin: StandIn, tmp_path: Path) -> None:
     standin.faults.replace([Fault("status", status=500, times=None)])
     assert poll(standin, tmp_path, retry_budget_requests=1)[1] == 1
 
@@ -168,7 +168,7 @@ class Window:
             all_days=days_between(DAY.date, DAY.date + dt.timedelta(days=days - 1), "UTC"), lookback=()
         )
 
-    def move(self, days: Sequence[Day]) -> list[DayReport]:
+    def run(self, days: Sequence[Day]) -> list[DayReport]:
         (day,) = days
         task = task_of(self.stage, self.connection, day).model_dump_json()
         (answer,) = run_poll_tasks([task], schema=schema_of(self.connection), connection=self.connection)

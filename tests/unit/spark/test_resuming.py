@@ -80,7 +80,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("keeps_stage", [True, False])
-def test_the_next_try_polls_only_what_is_left(
+def test_the_next_try_polls_only_missing_partitions(
     lab: Lab, undisturbed: tuple[Any, ...], keeps_stage: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = dt.datetime.now(dt.UTC)
@@ -100,7 +100,7 @@ def test_the_next_try_polls_only_what_is_left(
         assert sorted(events.to_pylist()) == sorted(f"{DAY}/{part}" for part in range(PARTS) for _ in range(3))
 
 
-def test_a_try_that_fails_is_gone_on_with_too(lab: Lab, undisturbed: tuple[Any, ...]) -> None:
+def test_a_failed_try_is_resumed_too(lab: Lab, undisturbed: tuple[Any, ...]) -> None:
     source = SOURCE | {"faults": {3: ["RetriableError"]}, "at_once": 1}
     assert lab.move(source=source).status == "failed"
     assert polled(lab) == [0, 1, 2, 3], "none begins after the one that failed"
@@ -108,7 +108,9 @@ def test_a_try_that_fails_is_gone_on_with_too(lab: Lab, undisturbed: tuple[Any, 
     assert polled(lab) == sorted([*range(PARTS), 3])
 
 
-def test_all_partitions_are_there_and_only_the_manifest_is_missing(lab: Lab, undisturbed: tuple[Any, ...]) -> None:
+def test_a_plan_with_all_partitions_but_no_manifest_is_resumed_without_a_poll(
+    lab: Lab, undisturbed: tuple[Any, ...]
+) -> None:
     lab.move(source=SOURCE, sink=["commit:RetriableError"])
     lab.manifest().unlink()
     assert figures(lab.move(source=SOURCE, attempt="2")) == undisturbed
@@ -223,7 +225,7 @@ def erase_meanwhile(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("change", [age, plan_otherwise, plan_another_day, publish_meanwhile, erase_meanwhile])
-def test_what_is_no_longer_the_same_poll_begins_anew(
+def test_a_changed_poll_is_not_resumed(
     lab: Lab, change: Callable[[Lab], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     die(lab, 4)
@@ -236,13 +238,13 @@ def test_what_is_no_longer_the_same_poll_begins_anew(
 
 
 @pytest.mark.parametrize("other", [{"token": "bbbb"}, {"source": SOURCE | {"rows": 4}}])
-def test_a_clear_and_another_source_begin_anew(lab: Lab, other: dict[str, Any]) -> None:
+def test_a_clear_and_another_source_do_not_resume(lab: Lab, other: dict[str, Any]) -> None:
     die(lab, 4)
     assert lab.move(**{"source": SOURCE, "attempt": "2"} | other).status == "published"
     assert len(polled(lab)) == 4 + PARTS
 
 
-def test_another_schema_begins_anew(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_schema_does_not_resume(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     die(lab, 4)
     days = lab.days(source=SOURCE, attempt="2")
     wider = days.context.outlet.published_schema.set(1, pa.field("n", pa.int64(), metadata={"comment": "was narrower"}))
@@ -252,7 +254,7 @@ def test_another_schema_begins_anew(lab: Lab, monkeypatch: pytest.MonkeyPatch) -
     assert len(polled(lab)) == 4 + PARTS
 
 
-def test_what_cannot_be_gone_on_with_says_so(
+def test_a_plan_that_cannot_be_resumed_is_logged_with_the_reason(
     lab: Lab, undisturbed: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = SOURCE | {"resumes": False, "begins_anew": "they shared a snapshot; mode='loose' goes on"}
@@ -265,7 +267,7 @@ def test_what_cannot_be_gone_on_with_says_so(
     assert said in capsys.readouterr().err
 
 
-def test_an_answer_that_was_refused_is_not_gone_on_with(lab: Lab) -> None:
+def test_a_refused_answer_is_not_resumed(lab: Lab) -> None:
     lab.move(token="bbbb", source=SOURCE | {"rows": 10})
     die(lab, 4)
     for attempt in ("2", "3"):
@@ -353,7 +355,7 @@ def test_one_spark_job_polls_all_where_nothing_bounds_them(
     assert lane_count(poller, parts, most) == found
 
 
-def test_none_begins_after_one_that_failed() -> None:
+def test_no_partition_begins_after_one_that_failed() -> None:
     parts = [InputPartition(days=(DAY,), index=index) for index in range(12)]
     failure, begun = Failure(type="DataError", message="bad"), []
 

@@ -30,13 +30,13 @@ def test_every_retry_of_a_poll_leaves_a_line_in_the_log(lab: Lab, capsys: pytest
     assert (report.status, report.retries) == ("published", 2)
 
 
-def test_a_day_that_fails_after_retries_tells_them_too(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_day_that_fails_after_retries_reports_them(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     report = lab.move(source=FAULTS | {"faults": {0: ["RetriableError", "DataError"]}})
     assert lines(capsys) == ["retry 1 of partition 0"]
     assert (report.status, report.retries) == ("failed", 1)
 
 
-def test_what_was_told_while_the_day_was_polled_is_not_told_again(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_retry_logged_during_the_poll_is_not_logged_again(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     progress, poll = (
         lab.days().context.progress,
         PollProgress([DAY], {0: ProgressFile(DAY, "_connect/attempts/t-1/progress-00000.json")}),

@@ -88,7 +88,7 @@ def job(lock: IO[bytes]) -> Iterator[Job]:
     made.end()
 
 
-def test_it_leaves_with_the_jvm_when_the_task_lets_go_of_its_lock(job: Job, lock: IO[bytes]) -> None:
+def test_the_job_ends_with_the_jvm_when_the_task_releases_its_lock(job: Job, lock: IO[bytes]) -> None:
     started = time.monotonic()
     lock.close()
     _, said = job.process.communicate(timeout=SECONDS)
@@ -98,21 +98,23 @@ def test_it_leaves_with_the_jvm_when_the_task_lets_go_of_its_lock(job: Job, lock
     assert "the Airflow task that started this job is gone; ending without publishing" in said
 
 
-def test_it_leaves_when_the_jvm_is_gone(job: Job) -> None:
+def test_the_job_ends_when_the_jvm_is_gone(job: Job) -> None:
     os.kill(job.process.pid, signal.SIGKILL)
     assert job.is_gone()
     assert "the JVM is gone" in job.process.communicate(timeout=SECONDS)[1]
 
 
-def test_it_ends_with_the_code_of_what_may_be_tried_again(lock: IO[bytes]) -> None:
+def test_the_watchdog_ends_the_job_with_the_retriable_exit_code(lock: IO[bytes]) -> None:
     """The driver's own code, seen by a parent that cannot be killed in its place."""
-    code = "import os; from airflow_provider_connect.spark import watchdog; watchdog._leave('the JVM is gone', None)"
+    code = (
+        "import os; from airflow_provider_connect.spark import watchdog; watchdog._end_process('the JVM is gone', None)"
+    )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ended.returncode == 75
     assert "ending without publishing" in ended.stderr
 
 
-def test_it_stays_while_the_task_lives_and_watches_nothing_without_a_lock(job: Job, tmp_path: Path) -> None:
+def test_the_job_runs_while_the_task_lives_and_nothing_is_watched_without_a_lock(job: Job, tmp_path: Path) -> None:
     """In cluster mode the driver runs elsewhere, and the cluster takes care of it."""
     elsewhere = Job(tmp_path / "missing.lock")
     try:

@@ -162,7 +162,7 @@ def test_a_named_type_may_be_used_again() -> None:
         ),
         (
             [("s", "string"), ("n", "int"), ("l", LISTS), ("z", "string")],
-            ["field z: the registered schema wants a value, and the source has no such column"],
+            ["field z: the registered schema requires a value, but the source has no such column"],
         ),
         (
             [("s", "string"), ("n", "int"), ("l", {"type": "array", "items": {**INNER, "fields": []}})],

@@ -83,7 +83,7 @@ OPEN = {"type": "object", "properties": {"s": {"type": "string"}}}
 NUMBER = {"type": ["number", "null"]}
 EITHER = {"oneOf": [{"type": "null"}, {"type": "integer"}]}
 OBJECT = {"type": ["object", "null"], "properties": {"a": {"type": "string"}}}
-ABSENT = "the registered schema wants a value, and the source may have none"
+ABSENT = "the registered schema requires a value, but the source may have none"
 
 
 @pytest.mark.parametrize(

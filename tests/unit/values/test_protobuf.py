@@ -152,7 +152,7 @@ def test_names_that_are_one_in_protobuf_are_a_problem_and_not_a_broken_schema() 
     for names in (("a", "_a"), ("userName", "user_name")):
         schema = pa.schema({name: pa.int8() for name in names})
         (problem,) = make_converter("protobuf", schema, None, record_name=NAME).problems()
-        assert "rename" in problem
+        assert "Rename" in problem
         assert names[1] in problem
 
 
@@ -244,7 +244,7 @@ def test_source_text_says_the_same_as_its_descriptor() -> None:
     assert found == "field size: int64 here, enum in the registered schema"
 
 
-def test_what_is_written_as_text_looks_so() -> None:
+def test_source_text_of_a_descriptor_is_this() -> None:
     schema = pa.schema(
         {"at": pa.timestamp("us", "UTC"), "tags": pa.list_(pa.string()), "p": pa.struct([("$x", pa.int8())])}
     )

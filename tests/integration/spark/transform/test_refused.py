@@ -128,8 +128,8 @@ def misses(frame: Any) -> Any:
         ("INSERT INTO t SELECT * FROM polled", "PARSE_SYNTAX_ERROR"),
         ("SELECT parse_json(text) AS v FROM polled", "column 'v' has the type VARIANT: cast it"),
         (selects_nothing, "UNRESOLVED_COLUMN"),
-        (counts, "returned a int: it is to return a DataFrame"),
-        (misses, "failed on a day without rows: KeyError at .*it is tried so before"),
+        (counts, "returned a int: It must return a DataFrame"),
+        (misses, "failed on a day without rows: KeyError at .*It runs without rows first"),
     ],
 )
 def test_what_is_wrong_with_a_transform_is_told_before_the_source_is_asked(
@@ -162,7 +162,7 @@ def looks(frame: Any) -> Any:
         ("SELECT 10 / n AS q FROM polled", "DIVIDE_BY_ZERO, SQLSTATE 22012"),
         ("SELECT cast(text AS int) AS q FROM polled", "CAST_INVALID_INPUT, SQLSTATE 22018"),
         ("SELECT if(n > 1, NULL, record_key) AS record_key FROM polled", "'record_key'.*is NULL in some rows"),
-        ("SELECT text AS record_key FROM polled", "not a key: make each a string of 32 hex digits"),
+        ("SELECT text AS record_key FROM polled", "not a key. Make each value a string of 32 hex digits"),
         (fails, r"a Python function in it failed on some row \(ValueError\)"),
         (looks, "the function failed: KeyError at"),
     ],

@@ -90,7 +90,7 @@ def test_a_day_that_disagrees_is_not_published(lab: Lab, count: int, said: str |
     assert lab.ledger.row(DAY.date) is None
 
 
-def test_with_warn_it_is_published_and_the_report_says_so(lab: Lab) -> None:
+def test_with_warn_a_day_that_disagrees_is_published_and_the_report_warns(lab: Lab) -> None:
     report = moved(lab, counts(Vendor(200), "warn"))
     assert report.status == "published"
     (warning,) = report.warnings
@@ -150,7 +150,7 @@ def test_the_tolerance_is_the_operators(lab: Lab) -> None:
     assert moved(lab, counts(Vendor(201), percent=50), "bbbb").status == "failed"
 
 
-def test_nothing_is_asked_where_nothing_is_compared_or_already_published(lab: Lab) -> None:
+def test_no_count_is_requested_for_days_that_are_published_or_not_compared(lab: Lab) -> None:
     vendor = Vendor(1)
     assert moved(lab, counts(vendor, "off")).status == "published"
     assert moved(lab, counts(vendor), attempt="2").status == "already_published"
@@ -233,12 +233,12 @@ def test_a_count_is_never_begun_without_the_requests_it_may_take(lab: Lab, mode:
 
 def test_a_reservation_that_lapsed_sends_nothing() -> None:
     vendor = Vendor(100)
-    with pytest.raises(QuotaError, match="lapsed"):
+    with pytest.raises(QuotaError, match="expired"):
         counts(vendor, budget=CountBudget(allowance(9, until=time.time() - 1))).compare(DAY, 100)
     assert vendor.asked == []
 
 
-def test_what_the_vendor_says_of_its_hour_is_not_taken_for_that_of_polls() -> None:
+def test_the_vendors_quota_of_counts_is_kept_apart_from_that_of_polls() -> None:
     budget = CountBudget(allowance(9))
     with pytest.raises(QuotaError) as caught:
         counts(Vendor(QuotaError("full", said=(61, 60, 5.0))), "warn", budget=budget).compare(DAY, 100)

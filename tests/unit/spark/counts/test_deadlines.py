@@ -50,7 +50,7 @@ def test_the_next_try_fetches_the_day_in_several_exports(standin: StandIn, tmp_p
     assert late.failure is not None
     assert (late.days[0].status, late.failure.type, once) == ("failed", "DeadlineError", 1)
     assert "request_deadline_seconds=0.2" in late.failure.message
-    assert "the next try asks for the day in more requests" in late.failure.message
+    assert "The next try splits the day into more requests" in late.failure.message
     assert rows(tmp_path) == 0
     report, twice = asked(standin, tmp_path)
     (day,) = report.days
@@ -73,7 +73,7 @@ def test_an_export_that_is_silent_before_its_first_byte_comes_in_several(
         once = exports(standin) - before
     assert late.failure is not None
     assert (late.days[0].status, late.failure.type, once) == ("failed", "DeadlineError", 1)
-    assert "the next try asks for the day in more requests" in late.failure.message
+    assert "The next try splits the day into more requests" in late.failure.message
     report, twice = asked(standin, tmp_path)
     assert (report.days[0].status, report.days[0].rows_written, twice) == ("published", EVENTS, 2)
 
@@ -92,7 +92,7 @@ def test_where_the_budget_allows_it_the_same_job_goes_on(standin: StandIn, tmp_p
     assert (report.days[0].status, sent) == ("failed", 1)
 
 
-def test_what_smaller_parts_would_meet_as_well_ends_the_job(standin: StandIn, tmp_path: Path) -> None:
+def test_another_failure_beside_the_deadline_ends_the_job(standin: StandIn, tmp_path: Path) -> None:
     refused = Fault("status", status=401)
     report, sent = asked(standin, tmp_path, LATE, LATE, refused, deadline=1.0, retry_budget_seconds=60.0)
     assert report.failure is not None
@@ -118,7 +118,7 @@ def test_a_part_that_lies_is_found_though_nobody_asked_for_counts(standin: Stand
     assert rows(tmp_path) == 0
 
 
-def test_it_is_found_also_by_who_comes_after_a_kill(
+def test_a_part_that_lies_is_found_by_the_next_try_after_a_kill(
     standin: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job(standin, tmp_path, LATE)
@@ -142,7 +142,7 @@ def test_a_plan_without_counts_asks_once_more_for_the_whole_day(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("options", [{"days_per_request": 2}, {"where": 'properties["$os"] == "iOS"'}])
-def test_what_cannot_be_split_is_tried_again_as_it_was(
+def test_a_day_that_cannot_be_split_is_requested_as_before(
     standin: StandIn, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     report, sent = asked(standin, tmp_path, LATE, deadline=1.0, retry_budget_seconds=60.0, **options)

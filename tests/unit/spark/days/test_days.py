@@ -71,7 +71,7 @@ def test_what_a_driver_left_that_died_after_its_commit_is_deleted(lab: Lab) -> N
     assert [path for path in lab.stage.rglob("*") if path.is_file()] == []
 
 
-def test_what_the_ledger_has_is_not_touched_again(lab: Lab) -> None:
+def test_a_published_day_is_not_touched_again(lab: Lab) -> None:
     lab.move()
     steps = lab.steps
     report = lab.move(attempt="2")
@@ -187,7 +187,7 @@ def test_a_frozen_day_is_published_as_it_is(frozen: Lab) -> None:
     assert frozen.ledger.row(DAY.date).attempt == "aaaa-1-20261005"
 
 
-def test_other_options_poll_again(frozen: Lab) -> None:
+def test_a_stage_of_other_options_is_polled_again(frozen: Lab) -> None:
     assert again(frozen, source={"rows": 5}).rows_written == 5
     assert frozen.polls == 2
 

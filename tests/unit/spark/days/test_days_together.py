@@ -100,7 +100,7 @@ def test_after_a_config_error_no_further_request_is_sent(lab: Lab) -> None:
     assert polled(lab) == ["2026-10-05", "2026-10-07"]
 
 
-def test_neither_is_one_between_days_that_are_published_already(lab: Lab) -> None:
+def test_after_a_fatal_error_no_request_is_sent_across_published_days(lab: Lab) -> None:
     move(lab, TUESDAY)
     reports = move(lab, MONDAY, TUESDAY, WEDNESDAY, together=3, attempt="2", source={"bad": {"2026-10-05": "wait:9"}})
     assert statuses(reports) == ["failed", "already_published", "not_started"]
@@ -113,7 +113,7 @@ def test_a_day_that_is_published_already_is_not_polled(lab: Lab) -> None:
     assert polled(lab) == ["2026-10-05", "2026-10-06"]
 
 
-def test_neither_is_a_day_that_an_earlier_try_has_frozen(lab: Lab) -> None:
+def test_a_day_that_an_earlier_try_has_staged_is_not_polled(lab: Lab) -> None:
     move(lab, MONDAY, sink=["begin:RetriableError"])
     reports = move(lab, MONDAY, TUESDAY, attempt="2")
     assert statuses(reports) == ["published", "published"]
@@ -149,7 +149,7 @@ def test_a_day_that_is_overtaken_is_polled_again_alone(lab: Lab) -> None:
     ("error", "asked_again"),
     [(RetriableError("429", retry_after_seconds=900), 1), (ConfigError("rights"), 1), (RetriableError("cut"), 2)],
 )
-def test_of_days_that_are_overtaken_together_none_asks_a_source_again_that_has_said_stop(
+def test_days_overtaken_together_are_not_polled_again_after_a_fatal_error(
     lab: Lab, error: ConnectError, asked_again: int
 ) -> None:
     days, asked = lab.days(source={"together": 2}, window=(MONDAY, TUESDAY)), []
@@ -168,7 +168,7 @@ def test_of_days_that_are_overtaken_together_none_asks_a_source_again_that_has_s
     assert len(asked) == 1 + asked_again
 
 
-def test_neither_does_one_whose_neighbour_in_the_plan_was_told_to_stop(
+def test_an_overtaken_day_is_not_polled_again_after_its_neighbour_met_a_fatal_error(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     days = lab.days(source={"together": 2, "bad": {"2026-10-06": "wait:900"}}, window=(MONDAY, TUESDAY))
@@ -183,7 +183,7 @@ def test_neither_does_one_whose_neighbour_in_the_plan_was_told_to_stop(
     assert polled(lab) == ["2026-10-05", "2026-10-06"]
 
 
-def test_rows_of_a_day_that_nobody_asked_for_are_the_sources_error(lab: Lab) -> None:
+def test_rows_of_a_day_that_was_not_requested_are_the_sources_error(lab: Lab) -> None:
     reports = move(lab, MONDAY, TUESDAY, source={"stray": THURSDAY.model_dump(mode="json")})
     assert kinds(reports) == ["ConnectError", "ConnectError"]
     for report in reports:
@@ -192,13 +192,13 @@ def test_rows_of_a_day_that_nobody_asked_for_are_the_sources_error(lab: Lab) -> 
     assert not list(lab.stage.glob("day=*/*"))
 
 
-def test_so_is_a_plan_of_another_day(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_of_another_day_is_the_sources_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     days = lab.days(source={"together": 2}, window=(MONDAY, TUESDAY))
     parts = [InputPartition(days=(MONDAY, WEDNESDAY))]
     monkeypatch.setattr(type(days.context.intake.poller), "plan", lambda poller, days: parts)
     (report, _) = run_all_days(days, Fixed(2), 1)
     assert report.failure is not None
-    assert "planned day 2026-10-07, but was asked for days 2026-10-05..2026-10-06" in report.failure.message
+    assert "planned day 2026-10-07, but the job requested days 2026-10-05..2026-10-06" in report.failure.message
     assert polled(lab) == []
 
 
@@ -212,7 +212,7 @@ def test_a_day_that_a_plan_of_several_forgets_is_no_empty_day(
     reports = run_all_days(days, Fixed(2), 1)
     assert kinds(reports) == ["ConnectError", "ConnectError"]
     assert reports[1].failure is not None
-    assert "2026-10-06, but was asked for days 2026-10-05..2026-10-06" in reports[1].failure.message
+    assert "2026-10-06, but the job requested days 2026-10-05..2026-10-06" in reports[1].failure.message
     assert polled(lab) == []
 
 
@@ -251,7 +251,7 @@ def test_a_day_ends_with_the_worst_failure_among_its_own_partitions(lab: Lab, mo
     assert kinds(run_all_days(days, Fixed(3), 1)) == ["DataError", "RetriableError", "RetriableError"]
 
 
-def test_after_a_config_error_of_one_partition_its_neighbours_are_published_and_no_further_request_is_sent(
+def test_after_a_config_error_of_one_partition_its_neighbours_are_published_and_no_request_is_sent(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     days = lab.days(source={"together": 2, "bad": {"2026-10-05": "ConfigError"}}, window=WEEK[:4])
@@ -259,7 +259,7 @@ def test_after_a_config_error_of_one_partition_its_neighbours_are_published_and_
     assert statuses(run_all_days(days, Fixed(2), 1)) == ["failed", "published", "not_started", "not_started"]
 
 
-def test_a_partition_that_nobody_answers_for_fails_its_days_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_without_an_outcome_fails_only_its_days(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     days = lab.days(source={"together": 2}, window=(MONDAY, TUESDAY))
     plan_each_day_apart(days, monkeypatch)
     first, second = run_all_days(polling(days, lambda tasks: poll_parts_of(days)(tasks[:1])), Fixed(2), 1)
@@ -333,6 +333,6 @@ def test_the_next_try_asks_for_each_day_alone_at_once(lab: Lab) -> None:
     source = LATE | {"retry_budget_seconds": 0.0}
     failed = move(lab, MONDAY, TUESDAY, source=source)
     assert kinds(failed) == ["DeadlineError"] * 2
-    assert all("the next try asks for the day in more requests" in str(report.failure) for report in failed)
+    assert all("The next try splits the day into more requests" in str(report.failure) for report in failed)
     assert statuses(move(lab, MONDAY, TUESDAY, source=source)) == ["published"] * 2
     assert polled(lab) == ["2026-10-05", "2026-10-05", "2026-10-06"]

@@ -32,7 +32,7 @@ def erase_masked(lab: Lab, *ids: str, shape: Any = MASK) -> None:
     path.write_text(listed.with_values("n", values, shaping.column_digest).model_dump_json())
 
 
-def test_under_the_same_shapes_and_key_they_are_left_out(lab: Lab) -> None:
+def test_erased_people_are_left_out_under_the_same_shapes_and_key(lab: Lab) -> None:
     erase_masked(lab, "1")
     report = lab.move(shape=MASK, keys=KEYS)
     assert (report.status, report.rows_written, report.counts["erased"]) == ("published", 2, 1)
@@ -49,7 +49,7 @@ def test_under_the_same_shapes_and_key_they_are_left_out(lab: Lab) -> None:
     ],
     ids=["a changed key", "another connection", "another mode", "without the mask", "a cast before it"],
 )
-def test_under_others_nothing_is_polled(lab: Lab, shape: Any, keys: dict[str, str]) -> None:
+def test_under_other_shapes_or_keys_an_erase_list_stops_the_poll(lab: Lab, shape: Any, keys: dict[str, str]) -> None:
     """A changed key, mode, or a mask taken out brought all rows of a person back."""
     erase_masked(lab, "1")
     report = lab.move(shape=shape, keys=keys)

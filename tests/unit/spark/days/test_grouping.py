@@ -63,7 +63,7 @@ def move(poller: Choosy, ledger: Any, size_of: Any = lambda day: 40, days: Seque
         groups.append(len(group))
         return [DayReport.for_day(day, "published", raw_bytes=size_of(day)) for day in group]
 
-    mover: Any = SimpleNamespace(job=SimpleNamespace(all_days=tuple(days), lookback=()), move=moved)
+    mover: Any = SimpleNamespace(job=SimpleNamespace(all_days=tuple(days), lookback=()), run=moved)
     made: Any = poller
     reports = run_all_days(mover, DayGrouping(made, days, ledger), 1)
     assert [report.day for report in reports] == [day.date for day in days]
@@ -157,7 +157,7 @@ def test_an_error_in_one_thread_ends_the_others_and_is_raised() -> None:
         began.extend(group)
         raise ConfigError("a defect")
 
-    mover: Any = SimpleNamespace(job=SimpleNamespace(all_days=tuple(DAYS), lookback=()), move=moved)
+    mover: Any = SimpleNamespace(job=SimpleNamespace(all_days=tuple(DAYS), lookback=()), run=moved)
     with pytest.raises(ConfigError, match="a defect"):
         run_all_days(mover, Fixed(2), 2)
     assert len(began) <= 4

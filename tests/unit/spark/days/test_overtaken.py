@@ -53,7 +53,7 @@ def test_a_run_that_waited_polls_later_and_so_its_answer_is_the_newer_one(lab: L
     assert (report.status, report.generation, lab.polls) == ("published", 2, 1)
 
 
-def test_who_is_overtaken_while_polling_polls_once_more_and_publishes(
+def test_a_day_overtaken_while_polling_is_polled_again_and_published(
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = overtaken(lab, "bbbb")
@@ -79,12 +79,12 @@ def test_a_driver_whose_task_is_gone_does_not_poll_again(lab: Lab) -> None:
     assert lab.ledger.row(DAY.date).token == "bbbb"
 
 
-def test_who_lost_to_a_later_clear_of_the_same_run_does_not_poll_again_and_is_not_green(lab: Lab) -> None:
+def test_a_driver_overtaken_by_a_later_clear_of_its_run_does_not_poll_again_and_fails(lab: Lab) -> None:
     report = overtaken(lab, "bbbb", run=RUN, clear_number=1)
     assert (report.status, report.failure and report.failure.type, lab.polls) == ("failed", "OvertakenError", 1)
 
 
-def test_who_lost_to_an_earlier_clear_of_the_same_run_polls_again(lab: Lab) -> None:
+def test_a_driver_overtaken_by_an_earlier_clear_of_its_run_polls_again(lab: Lab) -> None:
     report = overtaken(lab, "bbbb", run=RUN, clear_number=1, own_clear_number=2)
     assert (report.status, report.generation, lab.polls) == ("published", 2, 2)
 
@@ -123,6 +123,6 @@ def test_a_retry_after_a_reload_by_hand_publishes_nothing(lab: Lab) -> None:
     assert lab.ledger.row(DAY.date).token == "bbbb"
 
 
-def test_what_was_overtaken_leaves_nothing_in_a_stage_that_is_not_kept(lab: Lab) -> None:
+def test_an_overtaken_attempt_leaves_nothing_in_a_stage_that_is_not_kept(lab: Lab) -> None:
     assert overtaken(lab, "bbbb", keeps_stage=False).status == "published"
     assert [path for path in lab.stage.rglob("*") if path.is_file()] == []

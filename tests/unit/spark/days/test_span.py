@@ -235,7 +235,7 @@ class Year:
         self.dealer = RequestBudget(Allowance(requests=requests, until=time.time() + 60))
         self.dealer.expect(requests_for(self.source, days), max_requests_each=1)
 
-    def move(self, group: Sequence[Day]) -> list[DayReport]:
+    def run(self, group: Sequence[Day]) -> list[DayReport]:
         parts = self.poller.plan(group)
         with self.dealer.reserve(parts, requests_for(self.source, group[:1])) as hand:
             tallies = [Tally(part.days) for part in parts]

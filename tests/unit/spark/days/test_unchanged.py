@@ -124,7 +124,7 @@ def test_the_rules_of_completeness_are_not_asked_again(lab: Lab) -> None:
     assert look_back(lab, source={"rows": 0}).status == "unchanged"
 
 
-def test_who_is_overtaken_while_it_confirms_is_done(published: Lab) -> None:
+def test_a_day_overtaken_while_it_confirms_is_done(published: Lab) -> None:
     days = published.days(token="bbbb", lookback=(BEFORE,))
     poll = poll_parts_of(days)
 

@@ -42,7 +42,7 @@ def test_a_column_of_the_same_name_and_type_is_described_as_before() -> None:
 def test_a_column_of_another_type_is_a_new_one() -> None:
     made = result_schema(t.StructType([t.StructField("n", t.LongType())]), SOURCE)
     assert made.field("n").equals(pa.field("n", pa.int64()), check_metadata=True)
-    assert "select record_key, or make one of 32 hex digits" in missing_key_hint(made, SOURCE)
+    assert "Select record_key, or create one of 32 hex digits" in missing_key_hint(made, SOURCE)
     assert missing_key_hint(SOURCE, SOURCE) == missing_key_hint(made, made) == ""
 
 
@@ -59,10 +59,10 @@ def test_all_that_cannot_be_staged_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as refused:
         result_schema(struct, SOURCE)
     assert str(refused.value) == (
-        "the transform's result: 'n' comes twice: rename one with AS; "
-        "column 'a' has the type VOID: cast it to one that the stage has; "
-        "column 'b' has the type VARIANT: cast it to one that the stage has; "
-        "column 'i' has the type INTERVAL DAY TO SECOND: cast it to one that the stage has"
+        "the transform's result: 'n' occurs twice: rename one with AS; "
+        "column 'a' has the type VOID: cast it to one that the stage supports; "
+        "column 'b' has the type VARIANT: cast it to one that the stage supports; "
+        "column 'i' has the type INTERVAL DAY TO SECOND: cast it to one that the stage supports"
     )
     with pytest.raises(ConfigError, match="it has no columns"):
         result_schema(t.StructType([]), SOURCE)
@@ -72,7 +72,7 @@ def test_all_that_cannot_be_staged_is_named_at_once() -> None:
     ("field", "message"),
     [
         (pa.field("x", pa.uint64()), "column 'x': Spark has no type for Arrow's uint64"),
-        (pa.field("TIME", pa.int64()), "columns time: Spark SQL does not tell upper from lower case"),
+        (pa.field("TIME", pa.int64()), "columns time: Spark SQL ignores case"),
     ],
 )
 def test_what_spark_cannot_read_is_told_before_the_source_is_asked(field: pa.Field, message: str) -> None:

@@ -144,7 +144,7 @@ def test_the_erase_list_counts_for_a_result_too(lab: Lab, monkeypatch: pytest.Mo
     assert (refused.failure.type, lab.polls) == ("ConfigError", polls)
 
 
-def test_what_could_not_become_a_row_stays_with_the_result(lab: Lab) -> None:
+def test_rejects_of_the_poll_stay_with_the_result(lab: Lab) -> None:
     report = moved(transforming(lab.days(source={"rejects": 2}), doubled)[0])
     assert report.rejected == 2
     (path,) = report.rejects
@@ -156,10 +156,14 @@ def test_what_could_not_become_a_row_stays_with_the_result(lab: Lab) -> None:
     ("column", "make", "message"),
     [
         ("record_key", lambda keys: pa.nulls(len(keys), pa.string()), "is NULL in some rows"),
-        ("record_key", lambda keys: pa.array(["x"] * len(keys)), "not a key: make each a string of 32 hex digits"),
+        (
+            "record_key",
+            lambda keys: pa.array(["x"] * len(keys)),
+            "not a key. Make each value a string of 32 hex digits",
+        ),
     ],
 )
-def test_a_key_that_is_none_is_refused(lab: Lab, column: str, make: Any, message: str) -> None:
+def test_an_invalid_row_key_in_a_result_is_refused(lab: Lab, column: str, make: Any, message: str) -> None:
     def wrong(table: pa.Table) -> pa.Table:
         at = table.schema.get_field_index(column)
         return table.set_column(at, pa.field(column, pa.string()), make(table[column]))
@@ -187,7 +191,7 @@ def test_of_days_that_were_polled_together_a_bad_one_fails_alone(lab: Lab) -> No
     assert (here.calls, lab.polls) == (1, 1)
 
 
-def test_who_was_overtaken_polls_and_transforms_once_more(lab: Lab) -> None:
+def test_an_overtaken_day_is_polled_and_transformed_again(lab: Lab) -> None:
     def overtaken(table: pa.Table) -> pa.Table:
         if not lab.ledger.row(DAY.date):
             moved(lab.days(token="bbbb"))
