@@ -12,8 +12,8 @@ on the dataset and BigQuery Job User on the project. ``rest_endpoint`` (``https:
 
 **Delivery.** ``write_mode="replace"`` (default): each day once. A reload replaces the day, deletions included.
 ``"merge"``: each key once. The newest source position wins, and the reload of an older day keeps newer rows.
-``"append"``: refuses a day that the ledger has, unless ``on_published_day="append"``. Two publishers of one stream
-cannot commit at the same time: BigQuery aborts one of them, which then decides again.
+``"append"``: refuses a day that the ledger has, unless ``on_published_day="append"``. Of two publishers of one stream
+BigQuery aborts one, which then decides again.
 
 **Snapshots.** A snapshot of all rows replaces the whole table in that transaction. ``"merge"`` deletes and counts the
 rows whose key vanished. A snapshot of an earlier day than the table shows is superseded. ``deletes="soft"`` marks
@@ -21,31 +21,31 @@ vanished rows with ``__deleted`` and ``__deleted_at`` instead. ``snapshot="daily
 its day. Rows that no snapshot brought are refused, not deleted.
 
 **A table for each event.** ``table="analytics.{event}"`` creates a table for each value of a column, up to
-``max_tables``. One transaction changes the day in all tables and writes the ledger row. The ledger belongs to an empty
-table next to them, ``_connect_head_…``. Only with ``write_mode="replace"``.
+``max_tables``, all changed by one transaction. Their ledger belongs to an empty table, ``_connect_head_…``. Only with
+``write_mode="replace"``.
 
 **Load methods.** ``load_method="storage_write"``: executors append Arrow to pending streams of the Storage Write API,
 and the driver compares the row counts and commits all streams together. ``"load_job"``: one job for all Parquet files,
 by URI from ``gs://``, else as one upload through the driver. Free of charge, slower. ``"auto"`` uses load jobs for a
 stage on ``gs://``.
 
-**Ledger.** Table ``<table>__ledger`` in the same dataset, one row for each publish: stream, day, generation, intent,
-run, attempt, rows, digest, counts, definition, job and streams. The data's transaction writes it. If another publisher
-has published the day since the attempt's poll, the transaction refuses it before it changes any data.
-``<table>__notes`` keeps facts of a stream that belong to no day, such as the definitions behind their digests.
+**Ledger.** Table ``<table>__ledger`` in the same dataset, one row for each publish, written by the data's transaction:
+stream, day, generation, intent, run, attempt, rows, digest, counts, definition, job and streams. If another publisher
+has published the day since the poll, the transaction changes nothing. ``<table>__notes`` keeps facts of a stream that
+belong to no day, such as the definitions behind their digests.
 
-**Schema.** Types and names are listed in ``docs/bigquery.md``. Every table has a column ``day`` (DATE), and is
-partitioned by it unless ``partition_by`` says otherwise. ``schema_contract="evolve"`` adds columns and relaxes REQUIRED
+**Schema.** Types and names are listed in ``docs/bigquery.md``. Every table has a column ``day`` (DATE), by which it is
+partitioned unless ``partition_by`` names another column. ``schema_contract="evolve"`` adds columns and relaxes REQUIRED
 to NULLABLE, ``"freeze"`` fails the day, ``"discard_columns"`` leaves new columns out. A changed type fails the day.
 
-**Limits.** Rows of up to 8 MB. A publish costs a small constant number of calls, whatever its size: one table created
-and dropped, one script, one ledger query, and a stream for each staged file. ``<table>__tombstones`` remembers the keys
-that ``delete_where`` deleted, so the reload of an older day does not bring them back.
+**Limits.** Rows of up to 8 MB. Each publish costs the same few calls, plus a stream for each staged file: one table
+created and dropped, one script, one ledger query. ``<table>__tombstones`` remembers the keys that ``delete_where``
+deleted, so the reload of an older day does not bring them back.
 
 **Errors.** Rate limits, 5xx, broken connections and lost races are retriable. An exhausted quota is retriable in an
-hour. A person must correct missing datasets and rights, wrong locations and partitions, which are found before the
-poll. With ``errors_tolerance="all"`` rows that BigQuery cannot hold go to ``<table>__rejects`` in the same transaction.
-Otherwise the first such row fails the day.
+hour. Missing datasets and rights, wrong locations and partitions are found before the poll. With
+``errors_tolerance="all"`` rows that BigQuery cannot hold go to ``<table>__rejects`` in the same transaction. Otherwise
+the first such row fails the day.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/write-api, …/transactions, …/loading-data-cloud-storage-parquet,
 https://cloud.google.com/bigquery/quotas (2026-11).

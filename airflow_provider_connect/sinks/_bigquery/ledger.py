@@ -94,7 +94,7 @@ class BigQueryLedger(Ledger):
         return list({row["day"]: ledger_row(row) for row in rows}.values())
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the day's next one follows: the day's, or the stream's newest of another kind."""
+        """Return the publish that the day's next one follows. Snapshots and increments follow the stream's newest."""
         if kind == "increment":
             return self._newest_increment(day)
         if kind == "day" or not self.replaces_whole:

@@ -36,7 +36,7 @@ class Recorder:
     def locate(self, place: TableRef) -> str:
         return self.location
 
-    def call(self, doing: str, function: Any, *args: Any, missing_seconds: float = 0.0, **more: Any) -> Any:
+    def call(self, doing: str, function: Any, *args: Any, retry_missing_seconds: float = 0.0, **more: Any) -> Any:
         return function(*args, timeout=1.0, retry=None, **more)
 
     def query(self, sql: str, **_: Any) -> tuple[list[dict[str, Any]], None]:

@@ -320,7 +320,12 @@ class World:
         }
         before = LedgerRow(day=DAY, generation=4, checks=2, token="t", rows=9, polled_at=NOON)
         rows = [row_after_erase(before, counted[DAY], token="erase1-0", run="erase/1")]
-        of_days: dict[str, Any] = {"counted": counted, "rows": rows, "followed": [before], "version": 1}
+        of_days: dict[str, Any] = {
+            "day_counts": counted,
+            "new_rows": rows,
+            "followed_rows": [before],
+            "list_version": 1,
+        }
         for last_day in (None, DAY):
             yield erase_script(wanted, tables.ledger, KEY, **of_days, last_day=last_day)
         if plan.merge is not None and plan.merge.tombstones is not None and column in plan.merge.key:

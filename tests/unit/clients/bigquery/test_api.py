@@ -226,7 +226,7 @@ class TestOpen:
 THREADS = """
 import sys, threading
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 
 sys.setswitchinterval(1e-5)
 extra = {"project": "pppp", "is_anonymous": True}
@@ -234,12 +234,12 @@ failed = []
 
 def work(name):
     try:
-        api = Api.open(Connection(conn_id="c", extra=extra))
+        api = BigQueryApi.open(Connection(conn_id="c", extra=extra))
         getattr(api, name)
     except BaseException as error:
         failed.append(repr(error))
 
-threads = [threading.Thread(target=work, args=(name,)) for name in ("client", "write") * 4]
+threads = [threading.Thread(target=work, args=(name,)) for name in ("client", "write_client") * 4]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 sys.exit("; ".join(failed) or 0)

@@ -53,7 +53,7 @@ class Service:
     seconds: list[float] = field(default_factory=list)
     client: Any = field(default_factory=lambda: SimpleNamespace(get_table=None))
 
-    def within(self, seconds: float) -> Any:
+    def time_limit(self, seconds: float) -> Any:
         self.seconds.append(seconds)
         return nullcontext()
 
@@ -123,15 +123,19 @@ def test_a_template_is_read_only_if_all_its_tables_are_partitioned_by_day() -> N
         TableChange("same", None, True, True, True),
         TableChange("new", None, False, True),
     )
-    sql = differences_query(reload(parts=parts))
+    sql = differences_query(reload(table_changes=parts))
     read = {name: sql.count(TARGET.sibling(name).sql) for name in ("left", "same", "new", TARGET.table)}
     assert read == {"left": 2, "same": 2, "new": 0, TARGET.table: 0}
     assert sql.count(f"connect_t.`day` = DATE '{DAY}'") == 4
-    assert counted(Service(by="time"), reload(parts=parts)) == {"rows_read": 7, **FOUND}, "the head is not asked"
+    assert counted(Service(by="time"), reload(table_changes=parts)) == {"rows_read": 7, **FOUND}, (
+        "the head is not asked"
+    )
     service = Service()
-    assert counted(service, reload(parts=(*parts, TableChange("by time", None, True, True)))) == {"rows_read": 7}
+    assert counted(service, reload(table_changes=(*parts, TableChange("by time", None, True, True)))) == {
+        "rows_read": 7
+    }
     assert not service.queries
-    assert TARGET.sql in differences_query(reload(parts=parts[2:])), "what was empty is compared with the head"
+    assert TARGET.sql in differences_query(reload(table_changes=parts[2:])), "what was empty is compared with the head"
 
 
 def test_a_table_with_only_a_key_column_is_compared() -> None:

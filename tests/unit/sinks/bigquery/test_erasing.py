@@ -113,7 +113,12 @@ def test_a_script_that_bigquery_does_not_take_is_not_sent() -> None:
 
 
 def test_only_a_later_snapshot_concerns_a_day_that_is_erased_from() -> None:
-    days: dict[str, Any] = {"counted": {DAY: THERE}, "rows": [before()], "followed": [before()], "version": 1}
+    days: dict[str, Any] = {
+        "day_counts": {DAY: THERE},
+        "new_rows": [before()],
+        "followed_rows": [before()],
+        "list_version": 1,
+    }
     assert "seen.last_day !=" not in erase_script(wanted("u"), LEDGER, KEY, **days)
     later = erase_script(wanted("u"), LEDGER, KEY, **days, last_day=DAY)
     assert f"seen.last_day != DATE '{DAY}'" in later
@@ -122,7 +127,7 @@ def test_only_a_later_snapshot_concerns_a_day_that_is_erased_from() -> None:
 def test_a_day_keeps_the_definition_that_it_was_loaded_with_and_the_one_in_force_stays() -> None:
     row = row_after_erase(before(definition="a" * 15), THERE, token="t2", run="erase/1")
     assert row.definition == "a" * 15
-    days: dict[str, Any] = {"counted": {DAY: THERE}, "followed": [before()], "version": 1}
+    days: dict[str, Any] = {"day_counts": {DAY: THERE}, "followed_rows": [before()], "list_version": 1}
     script = erase_script(wanted("u"), LEDGER, KEY, **days, new_rows=[row])
     columns, values = re.findall(r"INSERT INTO .* \((.*)\)\n  SELECT (.*);", script)[0]
     assert dict(zip(columns.split(", "), values.split(", "), strict=True))["`definition`"] == f"'{'a' * 15}'"

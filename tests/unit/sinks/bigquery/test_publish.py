@@ -78,7 +78,7 @@ def published(stream: str = "export", token: str = "t", run: str = "dag/run/task
 
 def plan(publish: Publish | None = None, **changes: Any) -> PublishPlan:
     publish = publish or published()
-    staged = {name: changes.pop(name) for name in ("columns", "filter_column", "parts") if name in changes}
+    staged = {name: changes.pop(name) for name in ("columns", "filter_column", "table_changes") if name in changes}
     every = make_columns(SCHEMA)
     made = StagingLayout(TARGET.sibling("events__stage_a1"), None, every, every, "storage_write")
     return replace(
@@ -352,7 +352,7 @@ def test_merge_options_with_unsuitable_columns_are_refused(options: tuple[Any, .
 @pytest.mark.parametrize(("parts", "left_out"), [(None, {"erased", "tables"}), ((), {"erased"})])
 def test_the_scripts_ledger_row_fills_every_column_of_the_ledger(parts: Any, left_out: set[str]) -> None:
     """But the fence row's own, and what only a day in several tables has."""
-    script = publish_script(plan(parts=parts))
+    script = publish_script(plan(table_changes=parts))
     written = re.findall(r"INSERT INTO `some-project.d.connect_ledger` \((.*?)\)", script)[0]
     assert written == column_list(field["name"] for field in LEDGER_FIELDS if field["name"] not in left_out)
 
@@ -363,7 +363,7 @@ def test_a_day_in_several_tables_changes_each_and_never_their_head() -> None:
         TableChange("kept", "day", True, True),
         TableChange("new", None, False, True),
     )
-    script = publish_script(plan(parts=parts))
+    script = publish_script(plan(table_changes=parts))
     changes = re.findall(r"^  (DELETE FROM|INSERT INTO) `some-project\.d\.(\w+)`", script, re.MULTILINE)
     begun = [("DELETE FROM", "gone"), ("DELETE FROM", "kept"), ("INSERT INTO", "kept"), ("INSERT INTO", "new")]
     assert changes == [*begun, ("INSERT INTO", "connect_ledger")]
@@ -380,9 +380,9 @@ def test_a_day_in_several_tables_changes_each_and_never_their_head() -> None:
 def test_too_many_columns_times_tables_are_found_before_the_poll() -> None:
     wide = make_columns(pa.schema([pa.field(f"column_{number}", pa.string()) for number in range(400)]))
     parts = tuple(TableChange(f"event_{number}", None, True, True) for number in range(98))
-    rehearse_script(plan(published(), columns=wide, parts=parts[:10]))
+    rehearse_script(plan(published(), columns=wide, table_changes=parts[:10]))
     with pytest.raises(ConfigError, match="the 400 columns of 98 tables are too many"):
-        rehearse_script(plan(published(), columns=wide, parts=parts))
+        rehearse_script(plan(published(), columns=wide, table_changes=parts))
 
 
 def test_a_day_that_was_polled_before_an_erase_is_polled_again() -> None:
