@@ -47,7 +47,7 @@ def rough_time(seconds: float) -> str:
 
 
 class PollPace:
-    """Pace of one poll, measured from its first rows. The time before them says nothing about the rest."""
+    """Pace of one poll, measured from its first rows. The time before the first rows is no measure of the rest."""
 
     def __init__(self) -> None:
         self._first: ProgressPoint | None = None

@@ -27,7 +27,7 @@ class Auth:
     """Credentials of a request, made by one of the functions below.
 
     :param headers: sent with every request.
-    :param params: added to the query of every request. They replace params of the same name.
+    :param params: added to the query of every request. Params of the same name are replaced.
     :param secrets: texts that an answer may echo and no message may quote.
     """
 

@@ -1,7 +1,7 @@
 """HTTP client for one request. The answer is read raw, and errors name the remedy without secrets.
 
 There are no retries and no redirects here. Proxies and authorities of the environment apply only if the connection
-says so, ``.netrc`` never. A body must have a length or chunks. A body that ends with the connection could be cut
+selects them, ``.netrc`` never. A body must have a length or chunks. A body that ends with the connection could be cut
 unnoticed, and is refused.
 """
 
@@ -158,7 +158,7 @@ def request(
     pool: ConnectionPool | None = None,
     on_opened: Callable[[HttpConnection], object] | None = None,
 ) -> HttpResponse:
-    """Send a GET, or a POST if there is a body. Returns as soon as the head is complete, whatever the status.
+    """Send a GET, or a POST if there is a body. Returns as soon as the head is complete, with any status.
 
     :param url: may have a query, as a next link does.
     :param params: added to the query.

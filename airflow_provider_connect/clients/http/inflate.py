@@ -51,7 +51,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
     if head:
         _open_member(head, position)
     if member is not None:
-        raise RetriableError(f"the gzip answer was cut inside a member, after {position} bytes")
+        raise RetriableError(f"the gzip answer is cut inside a member, after {position} bytes")
 
 
 def decoded_body(answer: HttpResponse) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
 A repeatable call is retried alone after a temporary failure, so a failing page costs a page, not the day. A few
 redirects of a GET are followed, to hosts that the connection names. Credentials go only to the connection's own host,
-whatever an answer says. Callbacks report requests and bytes, for the count of a day or a quota.
+regardless of the answer. Callbacks report requests and bytes, for the count of a day or a quota.
 """
 
 from __future__ import annotations

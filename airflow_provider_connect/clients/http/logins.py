@@ -1,7 +1,7 @@
 """Fetches credentials: OAuth 2.0 tokens, and sessions of services with their own login.
 
-authlib's client is not used. It has its own requests session without our deadline and address checks, accepts a rotated
-refresh token silently, and raises errors with the server's text, which may echo a secret.
+authlib's client is not used. authlib has its own requests session without our deadline and address checks, accepts a
+rotated refresh token silently, and raises errors with the server's text, which may echo a secret.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """HTTP/1.1 over one connection with h11's parser, strict about framing: a body that could be cut unnoticed is refused.
 
-httpcore's ``HTTP11Connection`` is not used. It hides bytes after an answer, and takes them for the next answer. Chunks
-of 1 KB cost it 2.5 times the CPU of a plain reader, against 1.7 to 1.9 times here.
+httpcore's ``HTTP11Connection`` is not used. httpcore hides bytes after an answer, and takes them for the next answer.
+Chunks of 1 KB cost httpcore 2.5 times the CPU of a plain reader, against 1.7 to 1.9 times here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNFRAMED_TEXT = (
 
 
 class BrokenAnswerError(Exception):
-    """An answer is incomplete. The text says what the server did and quotes nothing."""
+    """An answer is incomplete. The text describes the server's action and quotes nothing."""
 
 
 class ResponseHead(NamedTuple):
@@ -131,7 +131,7 @@ class Exchange:
     def start_next_cycle(self) -> bool:
         """Prepare for another request. Returns False if the connection cannot carry one.
 
-        That is the case if the response was not read to its end, if more bytes followed, or if either side wants to
+        Not possible if the response was not read to its end, if more bytes followed, or if either side wants to
         close.
         """
         states = self._state.our_state, self._state.their_state

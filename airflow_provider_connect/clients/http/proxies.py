@@ -1,4 +1,4 @@
-"""Proxies and authorities of the environment. They apply only if a connection says so."""
+"""Proxies and authorities of the environment, for connections that select them."""
 
 from __future__ import annotations
 

@@ -176,8 +176,8 @@ class QuotaBook:
     def requests_by_others(self, clock_seconds: float) -> int:
         """Return how many requests outsiders have in the hour, estimated from the vendor's count.
 
-        Their send times are unknown. They are assumed to be spread over the hour before the vendor's count, so they
-        leave one by one during the following hour.
+        Send times of outsiders are unknown. Their requests are assumed to be spread over the hour before the vendor's
+        count, so they leave one by one during the following hour.
         """
         usage = self.latest_vendor_usage
         if usage is None or clock_seconds >= usage.at + self.quota.seconds:

@@ -50,7 +50,7 @@ class Quota:
 
     @property
     def grace_seconds(self) -> float:
-        """How late a task may return from a wait and still be first. It may have to queue for a worker."""
+        """How late a task may return from a wait and still be first. The task may have to queue for a worker."""
         return self.seconds / 30
 
     def with_settings(self, settings: Any, settings_label: str) -> Quota:

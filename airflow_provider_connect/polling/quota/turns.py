@@ -1,6 +1,6 @@
 """Reserves parts of a quota in a store without compare-and-set.
 
-The store adds, lists and deletes keys. That suffices, because no writer changes another writer's keys:
+The store adds, lists and deletes keys. These operations suffice, because no writer changes another writer's keys:
 
 1. **First look.** If there is no room, or earlier tasks claim it, the task waits in the queue.
 2. The task **writes a hold**: a key of its own.
@@ -9,7 +9,7 @@ The store adds, lists and deletes keys. That suffices, because no writer changes
 
 **The limit is never passed.** Of any tasks with too many holds in total, one wrote its hold last. Its second look came
 later, so it counted the holds of all the others. Neither delays nor clocks matter for this. Clocks matter for how long
-a request counts. They may differ by :attr:`.Quota.slack_seconds`.
+a request counts. Clocks may differ by :attr:`.Quota.slack_seconds`.
 
 **No task starves.** A task without room writes a queue entry, and later tasks leave the room to earlier ones. An entry
 expires if its task does not return in time, so a dead task does not block the queue for long.

@@ -277,7 +277,7 @@ def test_a_used_up_hour_refuses_a_proposal_before_its_request(run: Run, mixpanel
     code, _, err = propose(run)
     assert code == 75
     assert "60 requests an hour of " in err
-    assert "nothing was asked" in err
+    assert "No request was sent" in err
     assert mixpanel.asked == []
     assert len(keys.all) == 1, "a person does not queue"
 

@@ -195,7 +195,7 @@ def test_a_status_that_nobody_knows_says_where_to_declare_it(asker_of: Make) -> 
         (Said(b"<html>Log in</html>", 200, {"Content-Type": "text/html; charset=utf-8"}), "a web page"),
         (Said(b""), "an empty body with status 200"),
         (Said(b"x", 200, {"Content-Encoding": "br"}), "unknown Content-Encoding"),
-        (Said(gzip.compress(b"x" * 9999)[:-9], 200, {"Content-Encoding": "gzip"}), "the gzip answer was cut"),
+        (Said(gzip.compress(b"x" * 9999)[:-9], 200, {"Content-Encoding": "gzip"}), "the gzip answer is cut"),
         (Said(gzip.compress(b"x")[:-5] + b"abcde", 200, {"Content-Encoding": "gzip"}), "gzip answer"),
         (Said(b"", 200, {"Content-Encoding": "gzip"}), "has no bytes"),
     ],

@@ -205,7 +205,7 @@ def test_how_long_a_429_asks_to_wait(standin, headers, error, seconds):
 
 def test_redirects_are_not_followed(standin):
     fault = Fault("status", status=302, headers={"Location": f"http://else.example/{CANARY.strip()[:6]}?a=b"}, body="")
-    with pytest.raises(ConfigError, match=r"redirects \(status 302\) to else\.example;") as caught:
+    with pytest.raises(ConfigError, match=r"redirects \(status 302\) to else\.example\.") as caught:
         poll(standin, fault)
     assert "canary" not in str(caught.value)
 

@@ -195,7 +195,7 @@ def test_a_used_up_hour_is_told_without_passing_the_limit(regions: dict[str, Reg
     keys.add(prefix_of(quota) + Hold("other", time.time(), 60, 1).name)
     report = check_connection(there, store=keys)
     assert row(report, "quota").level == "later"
-    assert "nothing was asked" in row(report, "quota").result
+    assert "No request was sent" in row(report, "quota").result
     assert report.requests_by_api == {}
     assert regions["us"].asked == before
 
