@@ -126,7 +126,7 @@ class Rename(Shape):
         return {self.columns.get(name, name): sources for name, sources in origins.items()}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that renames the columns. It copies nothing."""
+        """Return a function that renames the columns without a copy."""
         import pyarrow as pa
 
         result_schema = self.result_schema(schema)

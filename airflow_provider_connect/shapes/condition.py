@@ -157,7 +157,7 @@ def bind_condition(condition: Condition, schema: pa.Schema) -> RowTest:
 def bind_row_filter(
     condition: Condition | None, schema: pa.Schema
 ) -> Callable[[pa.RecordBatch], pa.BooleanArray | None]:
-    """Return a function that evaluates a condition for each row: true or false. It returns None for all rows."""
+    """Return a function that evaluates a condition for each row: true or false, or None instead for all rows."""
     if condition is None:
         return lambda batch: None
     test = bind_condition(condition, schema)

@@ -1,1 +1,1 @@
-"""The Spark side. It runs under spark-submit and never imports airflow."""
+"""The Spark side: runs under spark-submit and never imports airflow."""

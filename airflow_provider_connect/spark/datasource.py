@@ -19,7 +19,7 @@ days       ``2026-10-05``, or ``2026-10-05..2026-10-06`` with both ends included
 connection reference to the connection, see below; default: ``AIRFLOW_CONN_<CONN_ID>``
 ========== ==============================================================================================
 
-A reference contains no secret. It is one of
+A reference contains no secret. The forms are
 
 * the name of an environment variable with a connection in Airflow's JSON form
   (https://airflow.apache.org/docs/apache-airflow/stable/howto/connection.html, 2026-11). The default is Airflow's

@@ -88,7 +88,7 @@ def prepare(
 ) -> LaunchSpec:
     """Return the launch settings of one job.
 
-    :param user_conf: the user's Spark properties. They override ours.
+    :param user_conf: the user's Spark properties, which override ours.
     :param run_folder: private folder of this run, also for :func:`finish`.
     :param user_env: variables that the user adds to the environment of spark-submit.
     :raises ConfigError: the user requires speculation or another deploy mode, PySpark is installed in two versions, or
@@ -172,7 +172,7 @@ def cache_folder() -> Path | None:
 
 
 def package_zip(folder: Path) -> Path:
-    """Return a zip of this package's sources in ``folder``. It is rebuilt only when they change."""
+    """Return a zip of this package's sources in ``folder``, rebuilt only when they change."""
     files = sorted(PACKAGE.rglob("*.py"))
     digest = hashlib.sha256()
     for path in files:

@@ -144,12 +144,12 @@ def _poll_with_retries(
 def _poll_once(
     poller: ReadBySpark, task: PollTask, text: str, *, schema: pa.Schema, connection: Connection, shaping: Shaping
 ) -> PollOutcome:
-    def freeze(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({_OUTCOME: [stage_batches(text, batches, schema, connection, shaping)]})
 
     frame = poller.frame(task.part)
     try:
-        rows = frame.mapInArrow(freeze, f"{_OUTCOME} string").collect()
+        rows = frame.mapInArrow(stage, f"{_OUTCOME} string").collect()
     except Exception as error:  # noqa: BLE001  # the JVM's, whose text may hold anything
         raise poller.error_of(error) from None
     if len(rows) != 1:
@@ -184,7 +184,7 @@ def stage_batches(
 
 
 class _BatchPoller(Poller):
-    """A poller that yields batches which Spark has already read. It polls once."""
+    """A poller that yields the batches that Spark has already read, once."""
 
     def __init__(self, poller: Poller, reading: ReadBySpark, batches: Iterator[pa.RecordBatch]) -> None:
         self._poller = poller

@@ -1,4 +1,4 @@
-"""Decides how many days the next plan takes. It decides before each plan, because earlier plans may show day sizes."""
+"""Decides before each plan how many days it takes, because earlier plans may show day sizes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DayGrouping:
         return days
 
     def next_group(self, days: Sequence[Day]) -> tuple[Day, ...]:
-        """Return the days of the next plan. They are consecutive."""
+        """Return the consecutive days of the next plan."""
         size = self.group_size(days[0])
         group_end = next((at for at, day in enumerate(days[:size]) if day.date in self._alone), size)
         return group_days(days[: max(1, group_end)], size)[0]

@@ -44,7 +44,7 @@ class DayRunner:
         return DayLookup(self.context, self.stager)
 
     def run(self, days: Sequence[Day]) -> list[DayReport]:
-        """Move the days of one plan into the sink. They are polled together and published one by one.
+        """Poll the days of one plan together, and publish them into the sink one by one.
 
         An error fails only the days that it concerns.
         """

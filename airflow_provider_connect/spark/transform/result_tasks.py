@@ -50,10 +50,10 @@ def make_stage_function(
     """Return the function for ``mapInArrow``. For each partition it yields one row: the outcome as JSON."""
     text = task.model_dump_json()
 
-    def freeze(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({OUTCOME: [_stage_outcome(text, batches, schema)]})
 
-    return freeze
+    return stage
 
 
 def empty_result(schema: pa.Schema) -> PollResult:

@@ -39,7 +39,7 @@ class Transformation:
             raise error_mapping.error_of_check(self.label, error) from None
 
     def compute(self, urls: list[str], day: Day) -> Any:
-        """Return the result over staged files as a DataFrame. It is lazy, unless a function runs its own actions.
+        """Return the result over staged files as a DataFrame, lazy unless a function runs its own actions.
 
         :raises ConnectError: it cannot be computed.
         """

@@ -128,7 +128,7 @@ def misses(frame: Any) -> Any:
         ("INSERT INTO t SELECT * FROM polled", "PARSE_SYNTAX_ERROR"),
         ("SELECT parse_json(text) AS v FROM polled", "column 'v' has the type VARIANT: cast it"),
         (selects_nothing, "UNRESOLVED_COLUMN"),
-        (counts, "returned a int: It must return a DataFrame"),
+        (counts, "returned a int. It must return a DataFrame"),
         (misses, "failed on a day without rows: KeyError at .*It runs without rows first"),
     ],
 )
