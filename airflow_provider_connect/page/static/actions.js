@@ -20,13 +20,13 @@ export function clearButton(name, dayShown, { refresh }) {
       after: refresh,
     });
   };
-  const made = button(open);
-  return { element: made, allow: (canEdit, day) => allow(made, canEdit, `Load ${day} again…`) };
+  const node = button(open);
+  return { element: node, allow: (canEdit, day) => allow(node, canEdit, `Load ${day} again…`) };
 }
 
 export function backfillButton(currentData, { refresh }) {
-  const made = button(() => askForBackfill(currentData(), refresh));
-  return { element: made, allow: (canEdit) => allow(made, canEdit, "Start a backfill…") };
+  const node = button(() => askForBackfill(currentData(), refresh));
+  return { element: node, allow: (canEdit) => allow(node, canEdit, "Start a backfill…") };
 }
 
 function askForBackfill(data, refresh) {
@@ -66,9 +66,9 @@ function label(text, field) {
 function dialog(title, { text, fields = [], does, act, after }) {
   const answer = make("p", { role: "status" });
   const confirm = make("button", { type: "submit", class: "act" }, does);
-  const close = make("button", { type: "button", onclick: () => made.close() }, "Cancel");
+  const close = make("button", { type: "button", onclick: () => node.close() }, "Cancel");
   const form = make("form", { method: "dialog", onsubmit }, make("h2", { id: "asks" }, title), make("p", {}, text), fields, answer, make("div", { class: "bar" }, confirm, close));
-  const made = make("dialog", { "aria-labelledby": "asks", onclose: () => made.remove() }, form);
+  const node = make("dialog", { "aria-labelledby": "asks", onclose: () => node.remove() }, form);
 
   async function onsubmit(event) {
     event.preventDefault();
@@ -76,8 +76,8 @@ function dialog(title, { text, fields = [], does, act, after }) {
     answer.className = "";
     answer.textContent = "Waiting for Airflow…";
     try {
-      const said = await act();
-      put(answer, `${said.done}. `, linkTo(said.url, "See it in Airflow"));
+      const result = await act();
+      put(answer, `${result.done}. `, linkTo(result.url, "See it in Airflow"));
       confirm.remove();
       close.textContent = "Close";
       close.focus();
@@ -89,6 +89,6 @@ function dialog(title, { text, fields = [], does, act, after }) {
     }
   }
 
-  document.body.append(made);
-  made.showModal();
+  document.body.append(node);
+  node.showModal();
 }

@@ -24,10 +24,10 @@ export function calendar(choose) {
   let chosen = null;
   let windowShown = "";
 
-  blocks.addEventListener("click", (event) => pick(event.target.closest("[data-day]")));
+  blocks.addEventListener("click", (event) => chooseCell(event.target.closest("[data-day]")));
   blocks.addEventListener("keydown", onKey);
-  blocks.addEventListener("pointerover", (event) => tell(event.target.closest("[data-day]")));
-  blocks.addEventListener("focusin", (event) => tell(event.target.closest("[data-day]")));
+  blocks.addEventListener("pointerover", (event) => showTip(event.target.closest("[data-day]")));
+  blocks.addEventListener("focusin", (event) => showTip(event.target.closest("[data-day]")));
   for (const name of ["pointerleave", "focusout"]) blocks.addEventListener(name, () => (tip.hidden = true));
 
   function show(data, day) {
@@ -64,22 +64,22 @@ export function calendar(choose) {
     if (entry) entry.tabIndex = 0;
   }
 
-  function pick(cell) {
+  function chooseCell(cell) {
     if (cell) choose(cell.dataset.day);
   }
 
   function onKey(event) {
     const cell = event.target.closest("[data-day]");
     if (!cell || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Enter" || event.key === " ") pick(cell);
-    else if (event.key in MOVES) reach(cells.get(daysAfter(cell.dataset.day, MOVES[event.key])));
-    else if (event.key === "Home") reach(cells.values().next().value);
-    else if (event.key === "End") reach([...cells.values()].at(-1));
+    if (event.key === "Enter" || event.key === " ") chooseCell(cell);
+    else if (event.key in MOVES) focusCell(cells.get(daysAfter(cell.dataset.day, MOVES[event.key])));
+    else if (event.key === "Home") focusCell(cells.values().next().value);
+    else if (event.key === "End") focusCell([...cells.values()].at(-1));
     else return;
     event.preventDefault();
   }
 
-  function reach(cell) {
+  function focusCell(cell) {
     if (!cell) return;
     for (const other of blocks.querySelectorAll('[tabindex="0"]')) other.tabIndex = -1;
     cell.tabIndex = 0;
@@ -87,7 +87,7 @@ export function calendar(choose) {
     cell.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  function tell(cell) {
+  function showTip(cell) {
     if (!cell) return;
     tip.textContent = cell.getAttribute("aria-label");
     tip.hidden = false;
@@ -119,13 +119,13 @@ export function shadesOf(values) {
 
 function blocksOf(days) {
   if (days.length <= ONE_BLOCK_DAYS) return days.length ? [["", days]] : [];
-  const found = new Map();
+  const years = new Map();
   for (const each of days) {
     const year = each.day.slice(0, 4);
-    if (!found.has(year)) found.set(year, []);
-    found.get(year).push(each);
+    if (!years.has(year)) years.set(year, []);
+    years.get(year).push(each);
   }
-  return [...found];
+  return [...years];
 }
 
 function block([year, days], cells) {
@@ -137,10 +137,10 @@ function block([year, days], cells) {
   for (const each of days) {
     const week = Math.floor((dateOf(each.day) - monday) / (7 * DAY)) + 2;
     const row = weekdayIndex(each.day);
-    const made = cellOf(each);
-    made.style.gridArea = `${row + 2} / ${week}`;
-    rows[row].append(made);
-    cells.set(each.day, made);
+    const node = cellOf(each);
+    node.style.gridArea = `${row + 2} / ${week}`;
+    rows[row].append(node);
+    cells.set(each.day, node);
     const month = each.day.slice(0, 7);
     if (month !== monthShown && (monthShown === "" ? Number(each.day.slice(8)) < 22 : true)) {
       const label = make("span", {}, year || !month.endsWith("-01") ? monthOf(each.day) : month.slice(0, 4));
@@ -155,10 +155,10 @@ function block([year, days], cells) {
 }
 
 function cellOf(each) {
-  const made = make("div", { role: "gridcell", tabindex: "-1", "data-day": each.day, "data-state": each.state, "aria-label": sentence(each) }, SIGNS[each.state] ?? "?");
-  if (each.reloaded) made.dataset.reloaded = "";
-  if (each.rejected) made.dataset.rejected = "";
-  return made;
+  const node = make("div", { role: "gridcell", tabindex: "-1", "data-day": each.day, "data-state": each.state, "aria-label": sentence(each) }, SIGNS[each.state] ?? "?");
+  if (each.reloaded) node.dataset.reloaded = "";
+  if (each.rejected) node.dataset.rejected = "";
+  return node;
 }
 
 function weekdayIndex(day) {
@@ -171,7 +171,7 @@ function option(value, text) {
 
 function key(state) {
   const marks = { reloaded: ["done", { "data-reloaded": "", "data-shade": 3 }], rejected: ["done", { "data-rejected": "", "data-shade": 3 }] };
-  const [shown, more] = marks[state] ?? [state, state === "done" ? { "data-shade": 3 } : {}];
-  const sign = make("i", { "data-state": shown, ...more, "aria-hidden": "true" }, SIGNS[shown]);
+  const [shownState, more] = marks[state] ?? [state, state === "done" ? { "data-shade": 3 } : {}];
+  const sign = make("i", { "data-state": shownState, ...more, "aria-hidden": "true" }, SIGNS[shownState]);
   return make("span", { class: "key" }, sign, NAMES[state] ?? (state === "reloaded" ? "loaded again" : "has rejects"));
 }

@@ -75,10 +75,10 @@ function plot(data, points, width, choose) {
 function hover(points, x, y) {
   const dot = draw("circle", { class: "point", r: 3.5 });
   const text = draw("text", { class: "axis", y: EDGE.top });
-  const made = draw("g", { visibility: "hidden" }, dot, text);
+  const node = draw("g", { visibility: "hidden" }, dot, text);
   queueMicrotask(() => {
-    const svg = made.ownerSVGElement;
-    svg.addEventListener("pointerleave", () => made.setAttribute("visibility", "hidden"));
+    const svg = node.ownerSVGElement;
+    svg.addEventListener("pointerleave", () => node.setAttribute("visibility", "hidden"));
     svg.addEventListener("pointermove", (event) => {
       const each = nearest(points, x, event.offsetX);
       const isRight = x(each.day) > svg.viewBox.baseVal.width / 2;
@@ -87,10 +87,10 @@ function hover(points, x, y) {
       text.setAttribute("x", x(each.day) + (isRight ? -8 : 8));
       text.setAttribute("text-anchor", isRight ? "end" : "start");
       text.textContent = `${each.day}: ${number(each.rows)} rows`;
-      made.setAttribute("visibility", "visible");
+      node.setAttribute("visibility", "visible");
     });
   });
-  return made;
+  return node;
 }
 
 function nearest(points, x, at) {

@@ -7,10 +7,10 @@ import { linkTo, make, renew } from "./elements.js";
 import { moment, number, size } from "./texts.js";
 
 export function dayPanel(name, { refresh }) {
-  let asked = "";
-  let shown = null;
+  let requestKey = "";
+  let shownDay = null;
   const title = make("h2");
-  const clear = clearButton(name, () => shown, { refresh });
+  const clear = clearButton(name, () => shownDay, { refresh });
   const status = make("p", { role: "status" }); // read out by screen readers, unlike the table
   const body = make("div");
   const element = make("section", { class: "day", hidden: true }, make("div", { class: "bar" }, title, clear.element), status, body);
@@ -18,36 +18,36 @@ export function dayPanel(name, { refresh }) {
   async function show(day, data) {
     element.hidden = day === null;
     if (day === null) return;
-    const turn = (asked = `${day}\n${JSON.stringify(data?.days.find((each) => each.day === day))}`);
+    const turn = (requestKey = `${day}\n${JSON.stringify(data?.days.find((each) => each.day === day))}`);
     if (element.dataset.turn === turn) return head(day, data);
     try {
-      const found = await ask(address(name, day));
-      if (asked !== turn) return;
+      const dayAnswer = await ask(address(name, day));
+      if (requestKey !== turn) return;
       element.dataset.turn = turn;
-      fill(found, data);
+      fill(dayAnswer, data);
     } catch (error) {
-      if (asked !== turn) return;
+      if (requestKey !== turn) return;
       delete element.dataset.turn;
       head(day, data);
-      say(reasonOf(error), "problem");
+      showStatus(reasonOf(error), "problem");
       renew(body);
     }
   }
 
   function head(day, data) {
-    shown = day;
+    shownDay = day;
     title.textContent = day;
     clear.allow(data.stream.can_edit, day);
   }
 
-  function say(text, kind) {
+  function showStatus(text, kind) {
     status.className = kind;
     if (status.textContent !== text) status.textContent = text;
   }
 
   function fill({ day, generations }, data) {
     head(day.day, data);
-    say(`${sentence(day)}.`, "");
+    showStatus(`${sentence(day)}.`, "");
     const none = make("p", { class: "quiet" }, "No run has reported this day.");
     renew(body, generations.length ? tableOf(generations) : none);
   }

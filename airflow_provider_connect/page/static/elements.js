@@ -24,12 +24,12 @@ export function renew(element, ...inner) {
   if (at >= 0) stops()[at]?.focus({ preventScroll: true });
 }
 
-// Time ago or ahead, updated by each call of `retell`.
+// Time ago or ahead, updated by each call of `updateAges`.
 const TELLS = { ago, until };
 export const timeAgo = (instant) => make("time", { datetime: instant, "data-tells": "ago" }, ago(instant));
 export const timeUntil = (instant) => make("time", { datetime: instant, "data-tells": "until" }, until(instant));
 
-export function retell() {
+export function updateAges() {
   for (const each of document.querySelectorAll("time[data-tells]")) {
     const text = TELLS[each.dataset.tells](each.dateTime);
     if (each.textContent !== text) each.textContent = text;

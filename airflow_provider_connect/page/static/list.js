@@ -37,15 +37,15 @@ export function listOf(query, { go }) {
 
   function fill() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = streams.filter((each) => words.every((word) => textOf(each).includes(word)));
-    found.sort((a, b) => compare(COLUMNS[sorted.by].of(a), COLUMNS[sorted.by].of(b)) * (sorted.down ? -1 : 1) || compare(a.id, b.id));
+    const matches = streams.filter((each) => words.every((word) => textOf(each).includes(word)));
+    matches.sort((a, b) => compare(COLUMNS[sorted.by].of(a), COLUMNS[sorted.by].of(b)) * (sorted.down ? -1 : 1) || compare(a.id, b.id));
     const focused = document.activeElement?.closest?.("tr")?.dataset.id;
-    put(body, found.map((each) => line(each, go)));
+    put(body, matches.map((each) => line(each, go)));
     if (focused) body.querySelector(`tr[data-id="${CSS.escape(focused)}"] a`)?.focus();
     heads.forEach((each, index) => {
       each.ariaSort = index === sorted.by ? (sorted.down ? "descending" : "ascending") : "none";
     });
-    count.textContent = words.length ? `${found.length} of ${streams.length}` : "";
+    count.textContent = words.length ? `${matches.length} of ${streams.length}` : "";
     table.hidden = search.hidden = streams.length === 0;
     nothing.hidden = streams.length > 0;
   }
@@ -70,9 +70,9 @@ function head(column, sort) {
 }
 
 function line(each, go) {
-  const made = make("tr", { "data-id": each.id });
-  made.append(...COLUMNS.map((column) => make("td", { class: column.kind, "data-name": column.name }, column.cell(each, go))));
-  return made;
+  const node = make("tr", { "data-id": each.id });
+  node.append(...COLUMNS.map((column) => make("td", { class: column.kind, "data-name": column.name }, column.cell(each, go))));
+  return node;
 }
 
 function nameCell(each, go) {

@@ -1,7 +1,7 @@
 // Shows and refreshes the view in the address: ?dag_id=…&task_id=…, else all streams.
 
 import { ask, reasonOf, Refused } from "./api.js";
-import { leave, make, put, retell, timeAgo } from "./elements.js";
+import { leave, make, put, updateAges, timeAgo } from "./elements.js";
 import { listOf } from "./list.js";
 import { streamView } from "./stream.js";
 import { followTheme } from "./theme.js";
@@ -9,23 +9,23 @@ import { followTheme } from "./theme.js";
 const REFRESH_SECONDS = 30;
 
 const view = document.getElementById("view");
-const said = document.getElementById("said");
+const notice = document.getElementById("said");
 const age = document.getElementById("age");
-let shown = null; // the current view: { key, update(data), address() }
+let currentView = null; // the current view: { key, update(data), address() }
 let last = ""; // its last content, so that nothing moves without a change
-let asked = 0;
+let requestNumber = 0;
 
-function wanted() {
+function readQuery() {
   const query = new URLSearchParams(location.search);
   return Object.fromEntries(query);
 }
 
 function viewFor(query) {
   const key = [query.dag_id, query.task_id, query.map_index].join("\n");
-  if (shown !== null && shown.key === key) return shown;
-  const made = query.dag_id && query.task_id ? streamView(query, { go, refresh: load }) : listOf(query, { go });
+  if (currentView !== null && currentView.key === key) return currentView;
+  const newView = query.dag_id && query.task_id ? streamView(query, { go, refresh: load }) : listOf(query, { go });
   last = "";
-  return { ...made, key };
+  return { ...newView, key };
 }
 
 // Go to another view, or to another part of this one, like a link.
@@ -36,48 +36,48 @@ export function go(query, { replace = false } = {}) {
 }
 
 async function load() {
-  const query = wanted();
+  const query = readQuery();
   const next = viewFor(query);
-  const turn = ++asked;
-  if (next !== shown) say("Loading…");
+  const turn = ++requestNumber;
+  if (next !== currentView) showNotice("Loading…");
   try {
     const answer = await ask(next.address(query));
-    if (turn !== asked) return;
+    if (turn !== requestNumber) return;
     const data = next.shownOf(answer, query);
     const { as_of, ...facts } = data;
     const text = JSON.stringify([query, facts]);
-    if (next !== shown) {
-      shown = next;
+    if (next !== currentView) {
+      currentView = next;
       put(view, next.element);
     }
     if (text !== last) next.update(data, query);
     last = text;
-    say("");
-    tellAge(data);
+    showNotice("");
+    showAge(data);
   } catch (error) {
-    if (turn !== asked) return;
-    tellProblem(error, next);
+    if (turn !== requestNumber) return;
+    showProblem(error, next);
   }
 }
 
-function say(text) {
-  said.textContent = text;
-  said.hidden = text === "";
-  said.className = "";
+function showNotice(text) {
+  notice.textContent = text;
+  notice.hidden = text === "";
+  notice.className = "";
 }
 
-function tellProblem(error, next) {
+function showProblem(error, next) {
   const status = error instanceof Refused ? error.status : null;
   // An unfinished view may be wrong, so it is removed.
-  if (status === 401 || status === null || next !== shown) {
-    shown = null;
+  if (status === 401 || status === null || next !== currentView) {
+    currentView = null;
     last = "";
     put(view);
     put(age);
   }
-  say(problemText(status, reasonOf(error)));
-  said.className = "problem";
-  if (status === 401) said.append(" ", make("a", { href: signIn(), target: "_top", onclick: leave }, "Sign in"));
+  showNotice(problemText(status, reasonOf(error)));
+  notice.className = "problem";
+  if (status === 401) notice.append(" ", make("a", { href: signIn(), target: "_top", onclick: leave }, "Sign in"));
 }
 
 function problemText(status, message) {
@@ -93,7 +93,7 @@ function signIn() {
   return `../api/v2/auth/login?next=${encodeURIComponent(top)}`;
 }
 
-function tellAge(data) {
+function showAge(data) {
   const newest = data.reported_at ?? data.stream?.reported_at ?? newestOf(data.streams ?? []);
   const report = newest ? ["The newest report of a task is from ", timeAgo(newest), ". "] : "No task has reported yet. ";
   put(age, "Read from Airflow ", timeAgo(data.as_of), ". ", report, "airflow connect ledger reads the sink itself.");
@@ -106,7 +106,7 @@ function newestOf(streams) {
 // Ages are updated even if Airflow does not answer.
 function tick() {
   if (document.hidden) return;
-  retell();
+  updateAges();
   if (!document.querySelector("dialog[open]")) load();
 }
 

@@ -7,7 +7,7 @@ import { dayPanel } from "./day.js";
 import { badge, linkTo, make, renew, timeUntil } from "./elements.js";
 import { moment, number, plural, span } from "./texts.js";
 import { toolbar } from "./toolbar.js";
-import { begun, saidIn, windowOf } from "./window.js";
+import { withoutFutureDays, readParams, windowOf } from "./window.js";
 
 export function streamView(name, { go, refresh }) {
   const head = make("header", { class: "stream" });
@@ -24,7 +24,7 @@ export function streamView(name, { go, refresh }) {
 
   const base = () => ({ dag_id: name.dag_id, task_id: name.task_id, ...(name.map_index ? { map_index: name.map_index } : {}) });
   const move = (changes, how) => {
-    const next = { ...base(), ...saidIn(query), ...changes };
+    const next = { ...base(), ...readParams(query), ...changes };
     for (const [key, value] of Object.entries(next)) if (value === null) delete next[key];
     return go(next, how);
   };
@@ -38,7 +38,7 @@ export function streamView(name, { go, refresh }) {
   function update(facts_, query_) {
     data = facts_;
     query = query_;
-    const day = saidIn(query).day ?? null;
+    const day = readParams(query).day ?? null;
     renew(head, ...headOf(data, go));
     renew(facts, ...factsOf(data));
     bar.show(data, query);
@@ -48,15 +48,15 @@ export function streamView(name, { go, refresh }) {
     panel.show(day, data);
   }
 
-  return { element, update, address, shownOf: begun };
+  return { element, update, address, shownOf: withoutFutureDays };
 }
 
 function address(query) {
   const path = `streams/${encodeURIComponent(query.dag_id)}/${encodeURIComponent(query.task_id)}`;
   const { from, to } = windowOf(query);
-  const asked = new URLSearchParams({ from, to });
-  if (query.map_index && query.map_index !== "-1") asked.set("map_index", query.map_index);
-  return `${path}?${asked}`;
+  const searchParams = new URLSearchParams({ from, to });
+  if (query.map_index && query.map_index !== "-1") searchParams.set("map_index", query.map_index);
+  return `${path}?${searchParams}`;
 }
 
 function headOf({ stream }, go) {

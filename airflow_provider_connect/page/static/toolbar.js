@@ -1,13 +1,13 @@
 // Buttons for earlier and later days, and the span. Created once, so that the focus stays.
 
 import { make } from "./elements.js";
-import { earlier, later, saidIn, SPANS, todayIn, windowOf } from "./window.js";
+import { earlier, later, readParams, SPANS, todayIn, windowOf } from "./window.js";
 
 export function toolbar(move) {
   let steps = { earlier: null, later: null };
   const back = step("←", "Earlier days", () => steps.earlier);
   const forth = step("→", "Later days", () => steps.later);
-  const shown = make("span", { class: "window" });
+  const period = make("span", { class: "window" });
   const options = Object.entries(SPANS).map(([key, [text]]) => make("option", { value: key }, text));
   const select = make("select", { "aria-label": "Number of days", onchange: () => move({ span: select.value === "year" ? null : select.value }) }, options);
 
@@ -22,9 +22,9 @@ export function toolbar(move) {
     steps = { earlier: earlier(to, length), later: later(to, length, todayIn(stream.timezone)) };
     back.ariaDisabled = String(steps.earlier === null);
     forth.ariaDisabled = String(steps.later === null);
-    shown.textContent = `${from} to ${to}`;
-    select.value = saidIn(query).span ?? "year";
+    period.textContent = `${from} to ${to}`;
+    select.value = readParams(query).span ?? "year";
   }
 
-  return { elements: [back, shown, forth, select], show };
+  return { elements: [back, period, forth, select], show };
 }

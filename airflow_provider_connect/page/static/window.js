@@ -7,16 +7,16 @@ const FIRST_YEAR = 1971;
 const EASTMOST_MILLISECONDS = 14 * 3_600_000; // of UTC
 
 export function windowOf(query) {
-  const { span, until } = saidIn(query);
+  const { span, until } = readParams(query);
   const to = until ?? latestDay();
   const length = SPANS[span ?? "year"][1];
   return { from: daysAfter(to, 1 - length), to, length };
 }
 
 // The valid span and days of an address.
-export function saidIn({ span, until, day }) {
-  const found = { span: Object.hasOwn(SPANS, span ?? "") ? span : null, until: isDay(until) ? until : null, day: isDay(day) ? day : null };
-  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== null));
+export function readParams({ span, until, day }) {
+  const params = { span: Object.hasOwn(SPANS, span ?? "") ? span : null, until: isDay(until) ? until : null, day: isDay(day) ? day : null };
+  return Object.fromEntries(Object.entries(params).filter(([, value]) => value !== null));
 }
 
 function isDay(text) {
@@ -42,9 +42,9 @@ export function todayIn(zone, now = Date.now()) {
 }
 
 // The answer without days that have not begun in the stream's zone, unless the address contains them.
-export function begun(data, query, now = Date.now()) {
+export function withoutFutureDays(data, query, now = Date.now()) {
   const today = todayIn(data.stream.timezone, now);
-  if (saidIn(query).until || data.to <= today) return data;
+  if (readParams(query).until || data.to <= today) return data;
   const hasBegun = (each) => each.day <= today;
   return { ...data, to: today, days: data.days.filter(hasBegun), band: data.band.filter(hasBegun) };
 }

@@ -67,7 +67,7 @@ def test_generations_quota_backfill_rows_and_rejects_of_a_stream(page: Page, ans
     expect(facts).to_contain_text("19")
     expect(facts).to_contain_text("60 in an hour")
     expect(facts).to_contain_text("120 of 181")
-    expect(page.locator(".chart figcaption")).to_contain_text("1 day of these lies outside")
+    expect(page.locator(".chart figcaption")).to_contain_text("1 day lies outside")
     expect(page.locator(".chart .outside")).to_have_count(1)
     page.locator('[data-day="2026-11-04"]').click()
     rows = page.locator(".day tbody tr:not(.note)")
@@ -137,7 +137,7 @@ def test_without_an_answer_only_the_reason_is_shown(
 def test_without_streams_the_page_explains_how_one_appears(page: Page, answers: Answers) -> None:
     answers.streams = []
     go(page, answers)
-    expect(page.locator(".empty")).to_contain_text("A task with ConnectOperator")
+    expect(page.locator(".empty")).to_contain_text("A stream is a task with ConnectOperator")
 
 
 def test_keys_move_through_the_calendar(page: Page, answers: Answers) -> None:
