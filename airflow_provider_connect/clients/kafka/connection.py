@@ -1,8 +1,8 @@
-"""Airflow's own ``kafka`` connection as librdkafka's settings, its secrets, and clients made of it.
+"""Converts Airflow's ``kafka`` connection to librdkafka settings and creates clients with them.
 
-The extra holds librdkafka's settings as ``apache-airflow-providers-apache-kafka`` keeps them (``KafkaBaseHook``,
-2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host and port stand in for
-``bootstrap.servers``, login and password for ``sasl.username`` and ``sasl.password`` where the extra has none.
+The extra holds librdkafka's settings, as ``apache-airflow-providers-apache-kafka`` stores them (``KafkaBaseHook``,
+2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host, port, login and password are
+used where the extra lacks ``bootstrap.servers``, ``sasl.username`` or ``sasl.password``.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _UNLESS_GIVEN: dict[str, Any] = {
     "log_level": 3,
 }
 GROUP_ID = "airflow-connect"
-"""The name that readers give themselves; they join no group and commit no offset."""
+"""Group id of readers without a configured one. Readers join no group and commit no offset."""
 _MIN_LINE = 8  # of a PEM text: shorter lines are its padding
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
 def librdkafka_settings(connection: Connection) -> dict[str, str]:
-    """Return the connection as librdkafka's settings, under their current names and without those of consumers.
+    """Return the connection's settings under librdkafka's current names, without settings of consumers.
 
-    :raises ConfigError: a setting is neither text, number nor boolean, or is given under two names.
+    :raises ConfigError: a setting is neither text, number nor boolean, or is set under two names.
     """
     found: dict[str, str] = {}
     for written, value in connection.extra.items():
@@ -81,7 +81,7 @@ def _text(connection: Connection, name: str, value: Any) -> str:
 
 
 def _servers(connection: Connection) -> str | None:
-    """Return the hosts of the host field, each with the connection's port where it has none of its own."""
+    """Return the hosts of the host field. Hosts without a port get the connection's."""
     if not connection.host:
         return None
     port = f":{connection.port}" if connection.port else ""
@@ -90,9 +90,9 @@ def _servers(connection: Connection) -> str | None:
 
 
 def check_connection(connection: Connection, delivery: str | None = None) -> list[str]:
-    """Say what is wrong with a connection, as far as one can tell without the network; [] when nothing is.
+    """Validate a connection without network access. Returns the problems found.
 
-    :param delivery: the sink's, for the messages; ``at_least_once`` needs an idempotent producer as well.
+    :param delivery: the sink's ``delivery``, quoted in messages.
     """
     where = f"connection {connection.conn_id!r}"
     try:
@@ -109,13 +109,13 @@ def check_connection(connection: Connection, delivery: str | None = None) -> lis
 
 
 _SETTING = re.compile(r'(?P<unknown>No such )?configuration property:? "(?P<name>[^"]*)"')
-"""How librdkafka names a setting that it does not know, or whose value it refuses."""
+"""Matches the setting in librdkafka's errors about unknown settings and refused values."""
 
 
 def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, known: bool) -> list[str]:
-    """Let librdkafka itself check the settings, one error after the other; it is not told where the cluster is.
+    """Collect the settings that librdkafka refuses, without naming a broker to it.
 
-    :param known: whether something else is wrong already; then an error that names no setting is not news.
+    :param known: another problem was found already. Errors that name no setting are then dropped.
     """
     found: list[str] = []
     rest = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
@@ -139,7 +139,7 @@ def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, know
 
 
 def _complaint(error: Exception, log: SecretFreeLog) -> str:
-    """Return librdkafka's complaint about a setting, without the setting's value."""
+    """Return librdkafka's error about a setting without the setting's value."""
     kafka = kafka_error_of(error)
     if kafka is None:
         return "a setting is of the wrong kind: all must be text, numbers or booleans"
@@ -154,12 +154,12 @@ def _client(
     overrides: dict[str, Any],
     defaults: dict[str, Any] = _UNLESS_GIVEN,
 ) -> T:
-    """Make a client.
+    """Create a client.
 
-    :param heard: collects what the client reports besides its calls' own errors.
-    :param own: settings that win over the connection's: ``{"transactional.id": …}``.
-    :param unless_given: settings over which the connection's win.
-    :raises ConfigError: librdkafka refuses a setting; the message names it.
+    :param client_errors: collects errors that the client reports outside of calls.
+    :param overrides: settings that replace the connection's: ``{"transactional.id": …}``.
+    :param defaults: settings that the connection's replace.
+    :raises ConfigError: librdkafka refuses a setting. The message names it.
     """
     from confluent_kafka import KafkaException
 
@@ -186,17 +186,14 @@ def make_producer(
     /,
     **overrides: Any,
 ) -> Producer:
-    """Make an idempotent producer; see :func:`_client`."""
+    """Create an idempotent producer. See :func:`_client`."""
     kind: type[Producer] = _library().Producer
     sure = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
     return _client(kind, connection, client_errors, sure | overrides, defaults)
 
 
 def make_consumer(connection: Connection, client_errors: ClientErrors | None = None, /, **overrides: Any) -> Consumer:
-    """Make a consumer that reads what is committed, from offsets that it is given, and leaves no trace.
-
-    See :func:`_client`.
-    """
+    """Create a consumer of committed records that starts at explicit offsets and stores none. See :func:`_client`."""
     kind: type[Consumer] = _library().Consumer
     sure = {
         "group.id": str(connection.extra.get("group.id") or GROUP_ID),
@@ -211,7 +208,7 @@ def make_consumer(connection: Connection, client_errors: ClientErrors | None = N
 
 
 def make_admin_client(connection: Connection, client_errors: ClientErrors | None = None) -> AdminClient:
-    """Make a client for topics and their settings; see :func:`_client`."""
+    """Create a client for topics and their settings. See :func:`_client`."""
     _library()
     from confluent_kafka.admin import AdminClient
 
@@ -229,7 +226,7 @@ def _library() -> Any:
 
 
 def secret_texts(connection: Connection) -> frozenset[str]:
-    """Return every text that must never be shown, also as it stands in a header, a URL or a line of a PEM text."""
+    """Return all texts that must never be shown: secrets, and their forms in headers, URLs and PEM lines."""
     given = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
     if connection.password:
         given.add(connection.password.get_secret_value())
@@ -246,23 +243,23 @@ def secret_texts(connection: Connection) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class SecretFreeLog:
-    """What librdkafka gets as its logger: its lines without the connection's secrets, and never louder than a warning.
+    """Logger for librdkafka that replaces secrets and logs at most warnings.
 
-    What an error means is decided by whoever made the call, not by the library's log. A client that tries again for
-    ever says the same for ever: a line that differs in numbers alone is written once.
+    Callers decide how serious an error is. Lines that differ only in numbers are logged once, because a client repeats a
+    retry's error without end.
     """
 
     secrets: frozenset[str] = field(repr=False)
     _said: set[str] = field(default_factory=set, repr=False)
 
     def redact(self, text: str) -> str:
-        """Return ``text`` with every secret, and whatever looks like a token, replaced."""
+        """Replace secrets and token-like texts in ``text``."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "…")
         return redact_tokens(text)
 
     def log(self, level: int, message: str, *arguments: object) -> None:
-        """Write one line; librdkafka calls this with its facility, the client's name and the text."""
+        """Write one line. librdkafka passes its facility, the client's name and the text."""
         line = self.redact(message % arguments if arguments else message)
         if level > logging.DEBUG:
             gist = re.sub(r"\d+", "", line)

@@ -1,6 +1,6 @@
-"""What an error of Kafka means, told by its code. No message shows its text, which may hold a setting's value.
+"""Converts Kafka's errors to the package's by their codes. Error texts are never shown: they may contain settings.
 
-Codes: https://kafka.apache.org/protocol.html#protocol_error_codes and librdkafka's own below zero
+Codes: https://kafka.apache.org/protocol.html#protocol_error_codes, and librdkafka's own below zero
 (https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka.h), 2026-11.
 """
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 class FencedError(RetriableError):
-    """Another producer has taken the transactional id, or the broker has ended the transaction for its age."""
+    """Another producer took the transactional id, or the broker ended the transaction because of its age."""
 
 
 class UnknownTopicError(ConfigError):
-    """A topic or a partition does not exist, or the user may not see it."""
+    """A topic or partition does not exist or is hidden from the user."""
 
 
 class ExistsError(ConfigError):
-    """A topic that should be made exists already."""
+    """The topic to be created exists."""
 
 
 class DeniedError(ConfigError):
-    """An ACL does not allow it."""
+    """An ACL denies the operation."""
 
 
 class RefusedRecordError(DataError):
-    """The broker, or the client on its behalf, refused a record: too large, or not what the topic accepts."""
+    """The broker or the client refused a record: too large, or not accepted by the topic."""
 
 
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
@@ -53,10 +53,10 @@ _FRESH_SECONDS = 30.0
 _OF_ONE_BROKER = {
     "_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "_SSL",
 }  # fmt: skip
-"""Errors on the way to a single broker: while others answer they may pass, as when that one restarts."""
+"""Errors of the connection to one broker. They may pass while other brokers answer, as during a restart."""
 _ACQUIRING = "Failed to acquire SASL OAUTHBEARER token"
 _NO_SIGN_IN = "Request not valid in current SASL state"
-"""librdkafka's words for a listener that wants no sign-in."""
+"""librdkafka's text for a listener without sign-in."""
 _TOKEN_FOR_GOOD = re.compile(
     r"invalid_client|invalid_grant|invalid_scope|unauthorized_client|access_denied|invalid_request"
 )
@@ -113,7 +113,7 @@ _SAME = {
     "_UNSUPPORTED_FEATURE": "UNSUPPORTED_VERSION",
     "_AUTO_OFFSET_RESET": "OFFSET_OUT_OF_RANGE",
 }
-"""Codes with the advice of another one."""
+"""Codes that share the advice of another code."""
 _BY_NAME = {name: (kind, advice) for kind, known in _ADVICE.items() for name, advice in known.items()}
 _BY_NAME |= {name: _BY_NAME[other] for name, other in _SAME.items()}
 _OTHERWISE = (RetriableError, "it is expected to pass")
@@ -126,25 +126,24 @@ _BY_NAME |= dict.fromkeys(_VAGUE - {"_SSL"}, _NOBODY)
 
 @dataclass
 class ClientErrors:
-    """What a client reports besides its calls' own errors: the reason behind a timeout.
+    """Errors that a client reports outside of calls: the reasons behind timeouts.
 
-    librdkafka tries a refused sign-in again for ever, so the call itself only says that time is up. It tries at least
-    every ten seconds: what it has not reported for half a minute is over. One broker that refuses is not a reason
-    while others answer.
+    librdkafka retries a refused sign-in without end, so the call itself only times out. It retries at least every ten
+    seconds, so an error counts for 30 seconds. The refusal of one broker is no reason while others answer.
 
-    :param errors: when each code was heard last, by :func:`time.monotonic`.
+    :param heard_at: :func:`time.monotonic` of the last report of each code.
     """
 
     heard_at: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def record(self, error: KafkaError) -> None:
-        """Remember the error; the client's ``error_cb``."""
+        """Record an error. Used as the client's ``error_cb``."""
         with self._lock:
             self.heard_at[_code_of(error)] = time.monotonic()
 
     def poll(self, client: Any) -> None:
-        """Let a producer or an admin client report its errors; it does not while a call waits."""
+        """Collect pending error reports of a producer or admin client, which are not delivered while a call waits."""
         from confluent_kafka import KafkaException
 
         try:
@@ -153,13 +152,13 @@ class ClientErrors:
             self.record(error.args[0])
 
     def note_answer(self, client: Any) -> None:
-        """Note that the cluster has answered this client: it is not down, whatever was reported before."""
+        """Note a response of the cluster, which proves that not all brokers are down."""
         self.poll(client)
         with self._lock:
             self.heard_at.pop("_ALL_BROKERS_DOWN", None)
 
     def lasting_code(self) -> str | None:
-        """Return the code that explains a timeout: one heard of late that waiting does not mend. None without one."""
+        """Return a recent error code that explains a timeout and does not pass by waiting, or None."""
         since = time.monotonic() - _FRESH_SECONDS
         with self._lock:
             fresh = [name for name, heard in self.heard_at.items() if heard > since]
@@ -170,13 +169,13 @@ class ClientErrors:
         return next((name for name in fresh if issubclass(_BY_NAME.get(name, _OTHERWISE)[0], ConfigError)), None)
 
     def lasting_error(self, action: str) -> ConnectError | None:
-        """Return our error for :meth:`lasting_code`, None without one."""
+        """Return the error for :meth:`lasting_code`, or None."""
         reason = self.lasting_code()
         return _error_for(reason, action) if reason is not None else None
 
 
 def _code_of(error: KafkaError) -> str:
-    """Return the error's code, or a more exact one where the text tells whether the error lasts."""
+    """Return the error's code, refined by its text where this tells whether the error lasts."""
     name, text = str(error.name()), str(error.str())
     if name in ("_SSL", "_TRANSPORT"):
         return "_SSL" if _TLS_FOR_GOOD.search(text) else "_TRANSPORT"
@@ -188,16 +187,16 @@ def _code_of(error: KafkaError) -> str:
 
 
 def is_fenced(error: BaseException) -> bool:
-    """Tell whether another producer took the transactional id, or the broker ended the transaction for its age.
+    """True if another producer took the transactional id or the broker ended the transaction because of its age.
 
-    The broker does not say which of the two (measured on 4.3); the ledger does.
+    The broker does not distinguish the two cases (measured on 4.3). The ledger does.
     """
     kafka = kafka_error_of(error)
     return isinstance(error, FencedError) or (kafka is not None and kafka.name() in _FENCED)
 
 
 def kafka_error_of(error: BaseException) -> KafkaError | None:
-    """Return the error's KafkaError, None if it has none."""
+    """Return the error's KafkaError, or None."""
     from confluent_kafka import KafkaError, KafkaException
 
     if isinstance(error, KafkaException) and error.args:
@@ -206,10 +205,10 @@ def kafka_error_of(error: BaseException) -> KafkaError | None:
 
 
 def classify(error: BaseException, action: str, client_errors: ClientErrors | None = None) -> ConnectError:
-    """Return our error for one of confluent-kafka; ours come back as they are.
+    """Convert an error of confluent-kafka to a ConnectError. A ConnectError is returned unchanged.
 
-    :param doing: what was being done, in words: "committing 2024-01-01 into topic 'x'".
-    :param heard: what the client reported; it may explain a timeout.
+    :param action: for the message: "committing 2024-01-01 into topic 'x'".
+    :param client_errors: the client's reports, which may explain a timeout.
     """
     if isinstance(error, ConnectError):
         return error
@@ -236,7 +235,7 @@ def _error_for(name: str, doing: str) -> ConnectError:
 
 @contextmanager
 def translate_kafka_errors(action: str, client_errors: ClientErrors | None = None) -> Iterator[None]:
-    """Turn what confluent-kafka raises inside into our errors; all others pass through."""
+    """Convert errors of confluent-kafka raised in the block. Other errors pass through."""
     from confluent_kafka import KafkaException
 
     try:

@@ -1,7 +1,7 @@
-"""Which protocol the cluster's ports speak: librdkafka cannot tell a wrong one from a broker that is away.
+"""Detects the protocol of a cluster's ports. librdkafka cannot tell a wrong protocol from an absent broker.
 
-A port gets the beginning of a TLS handshake, or is asked in plain Kafka whether it wants a sign-in. No credential is
-sent: https://kafka.apache.org/protocol.html, SaslHandshake (2026-11).
+The port gets the beginning of a TLS handshake, or a plain Kafka SaslHandshake request. No credentials are sent:
+https://kafka.apache.org/protocol.html, SaslHandshake (2026-11).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _SECONDS, _ALL_SECONDS = 3.0, 6.0
 _DEFAULT_PORT = 9092
 _SASL_HANDSHAKE, _VERSION, _CORRELATION, _ILLEGAL_SASL_STATE = 17, 1, 0x636F6E6E, 34
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
-"""The first bytes of an alert and of a handshake, in every version of TLS."""
+"""First bytes of an alert and of a handshake in every TLS version."""
 
 
 def find_protocol_mismatch(conf: Mapping[str, str]) -> str | None:
-    """Name a server that speaks another protocol than ``security.protocol``; None where none is found.
+    """Return a message naming a server that contradicts ``security.protocol``, or None.
 
     :param conf: librdkafka's settings.
     """
@@ -61,7 +61,7 @@ def _address(where: str) -> tuple[str, int]:
 
 
 def _speaks_tls(address: tuple[str, int]) -> bool:
-    """Tell whether a server answers the first message of a TLS handshake in TLS."""
+    """True if the server replies in TLS to a TLS handshake."""
     hello = ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
         ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname=address[0]).do_handshake()
@@ -69,7 +69,7 @@ def _speaks_tls(address: tuple[str, int]) -> bool:
 
 
 def _wants_sign_in(address: tuple[str, int]) -> bool | None:
-    """Tell whether a listener without TLS wants a sign-in; None where it speaks no plain Kafka."""
+    """True if a listener without TLS requires a sign-in. None if it does not speak plain Kafka."""
     asked = struct.pack(">hhih5s", _SASL_HANDSHAKE, _VERSION, _CORRELATION, -1, b"\0\x03NON")
     answer = _answer(address, struct.pack(">i", len(asked)) + asked, 10)
     if len(answer) < 10 or struct.unpack(">i", answer[4:8]) != (_CORRELATION,):
@@ -78,7 +78,7 @@ def _wants_sign_in(address: tuple[str, int]) -> bool | None:
 
 
 def _answer(address: tuple[str, int], asked: bytes, size: int) -> bytes:
-    """Return the first bytes of an answer; fewer if the server hangs up."""
+    """Return the first bytes of the response, fewer if the server hangs up."""
     with socket.create_connection(address, _SECONDS) as connection:
         connection.sendall(asked)
         found = b""

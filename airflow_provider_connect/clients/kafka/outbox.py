@@ -1,4 +1,4 @@
-"""A producer that counts its records, and holds no more of them than memory allows."""
+"""Producers that count their records and bound the memory of unacknowledged ones."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 QUEUE_KBYTES = 48 * 1024
-"""How much a producer holds that the broker has not acknowledged."""
+"""Limit of unacknowledged data in a producer."""
 QUEUE_RECORDS = 100_000
-"""How many records it holds at most: librdkafka takes about 300 bytes for each, and as many for its headers."""
+"""Limit of unacknowledged records. librdkafka uses about 300 bytes for each, and as many for its headers."""
 _POLL_SECONDS = 0.1
 _UNLESS_GIVEN = {
     "linger.ms": 20,
@@ -31,12 +31,11 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 def headers_size_bytes(headers: Headers) -> int:
-    """Return the size of a record's headers in bytes."""
     return sum(len(name) + len(value or b"") for name, value in headers)
 
 
 class Outbox:
-    """Hands records to a producer, and counts those it took."""
+    """Producer that counts the records it accepted."""
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         bounds = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 4 * QUEUE_KBYTES}
@@ -48,12 +47,11 @@ class Outbox:
         self._producer: Producer = make_producer(connection, self.client_errors, _UNLESS_GIVEN, **(bounds | settings))
 
     def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
-        """Hand over records of one topic (``key`` and ``value`` each), in their order, waiting while the queue is full.
+        """Send records of one topic (``key`` and ``value`` each) in order, waiting while the queue is full.
 
-        ``produce_batch`` may leave out a record and take later ones. So there is room for all of them before the first
-        is handed over.
+        Waits for room for all of them first, because ``produce_batch`` may skip a record and accept later ones.
 
-        :param size_bytes: of all keys and values.
+        :param size_bytes: size of all keys and values.
         """
         self.wait_for_room(len(records), size_bytes)
         while records:
@@ -67,16 +65,16 @@ class Outbox:
     def send(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None = None
     ) -> None:
-        """Hand over one record, waiting while the queue is full.
+        """Send one record, waiting while the queue is full.
 
-        :param partition: None leaves it to the partitioner.
+        :param partition: None leaves the choice to the partitioner.
         """
         self.wait_for_room(1, len(key or b"") + len(value or b"") + headers_size_bytes(headers))
         self._produce(topic, value, key, -1 if partition is None else partition, headers=headers)
         self.accepted_records += 1
 
     def _produce(self, topic: str, *record: Any, **more: Any) -> None:
-        """Hand over one record, and wait while the client's own queue is full."""
+        """Produce one record, waiting while the client's own queue is full."""
         while True:
             try:
                 with self.translate_send_errors(topic):
@@ -96,10 +94,10 @@ class Outbox:
         partitions: Sequence[int],
         size_bytes: int,
     ) -> None:
-        """Hand over records of one topic with headers, times or partitions, which ``produce_batch`` does not take.
+        """Send records of one topic with headers, timestamps or partitions, which ``produce_batch`` does not accept.
 
-        :param size_bytes: of all keys and values. Headers are counted as those of the first record: their event ids
-            differ, but not by much.
+        :param size_bytes: size of all keys and values. Headers are estimated from the first record, since only their event
+            ids differ.
         """
         self.wait_for_room(len(values), size_bytes + (len(values) * headers_size_bytes(headers[0]) if values else 0))
         produce = self._producer.produce
@@ -113,9 +111,9 @@ class Outbox:
         self.accepted_records += len(values)
 
     def wait_for_room(self, records: int, size_bytes: int) -> None:
-        """Wait until the queue has room for records that are handed over next.
+        """Wait until the queue has room for the next records.
 
-        :param size_bytes: of all keys, values and headers.
+        :param size_bytes: size of all keys, values and headers.
         """
         most = max(0, QUEUE_KBYTES * 1024 - size_bytes)
         self._wait(lambda: len(self._producer) + records <= QUEUE_RECORDS and self._waiting_bytes() <= most)
@@ -124,7 +122,7 @@ class Outbox:
         self._queued_bytes += size_bytes
 
     def _waiting_bytes(self) -> int:
-        """Return the size of the records that wait: those handed over last."""
+        """Return the size of the queued records."""
         waiting = len(self._producer)
         while self._queued and self._queued_records - self._queued[0][0] >= waiting:
             records, size_bytes = self._queued.popleft()
@@ -137,17 +135,17 @@ class Outbox:
         self._wait(lambda: len(self._producer) < waiting)
 
     def require_time_left(self, sent_records: int, total_records: int) -> None:
-        """Raise if the transaction's time is nearly over; without a transaction there is no limit."""
+        """Raise if the transaction's time is nearly over. Without a transaction there is no limit."""
 
     def flush(self) -> None:
-        """Wait until the broker has answered for every record.
+        """Wait until the broker has acknowledged or refused every record.
 
-        :raises RetriableError: it took none for the whole timeout.
+        :raises RetriableError: the broker took no record for ``timeout_seconds``.
         """
         self._wait(lambda: not len(self._producer), self._producer.flush)
 
     def _wait(self, done: Callable[[], bool], wait: Callable[[float], int] | None = None) -> None:
-        """Wait while the broker goes on taking records."""
+        """Wait as long as the broker keeps taking records."""
         if done():
             return
         waiting, patience = len(self._producer), Patience(self.timeout_seconds)
@@ -163,7 +161,7 @@ class Outbox:
 
     @contextlib.contextmanager
     def translate_send_errors(self, topic: str | None = None) -> Iterator[None]:
-        """Turn what the client raises into our errors."""
+        """Convert the client's errors raised in the block."""
         from confluent_kafka import KafkaException
 
         with translate_kafka_errors(f"sending to topic {topic!r}" if topic else "sending", self.client_errors):
@@ -178,10 +176,10 @@ class Outbox:
 
 
 def _left(records: list[dict[str, Any]], taken: int) -> list[dict[str, Any]]:
-    """Return the records that the client had no room for, if they are the last ones: so the order stays.
+    """Return the unsent records, which must be the last ones to keep the order.
 
-    :raises KafkaException: it refused a record.
-    :raises RetriableError: it left some out in the middle.
+    :raises KafkaException: the client refused a record.
+    :raises RetriableError: the client skipped records in the middle.
     """
     from confluent_kafka import KafkaError, KafkaException
 
@@ -197,7 +195,7 @@ def _left(records: list[dict[str, Any]], taken: int) -> list[dict[str, Any]]:
 
 
 class AcknowledgedOutbox(Outbox):
-    """A producer without a transaction, which counts what the broker has taken."""
+    """Producer without a transaction that counts acknowledged records."""
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         self._delivered = 0
@@ -211,9 +209,9 @@ class AcknowledgedOutbox(Outbox):
         self._failed = self._failed or error
 
     def flush(self) -> None:
-        """Wait until the broker has taken every record.
+        """Wait until the broker has acknowledged every record.
 
-        :raises ConnectError: it refused one.
+        :raises ConnectError: the broker refused one.
         """
         from confluent_kafka import KafkaException
 

@@ -1,7 +1,6 @@
-"""The client of a schema registry: subjects, versions and schemas as the server has them.
+"""Client of a schema registry with Confluent's API, over Confluent's own client.
 
-Any server with Confluent's API (https://docs.confluent.io/platform/current/schema-registry/develop/api.html, 2026-11),
-over Confluent's own client.
+https://docs.confluent.io/platform/current/schema-registry/develop/api.html (2026-11).
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _MAX_REASON = 500
 
 
 def registry_url(connection: Connection) -> str:
-    """Return the registry's address: the connection's host, which may be a whole URL, with its port.
+    """Return the registry's URL from the connection's host, which may be a URL itself, and port.
 
-    :raises ConfigError: it is no http or https URL, or has a password in it.
+    :raises ConfigError: the host is no http or https URL, or contains credentials.
     """
     host = connection.host or ""
     whole = host if "://" in host else f"{connection.path or 'http'}://{host}"
@@ -47,7 +46,7 @@ def registry_url(connection: Connection) -> str:
 
 
 def check_connection(connection: Connection) -> list[str]:
-    """Say what is wrong with a connection to a registry as far as it can be told without the network."""
+    """Validate a registry's connection without network access. Returns the problems found."""
     where = f"connection {connection.conn_id!r}"
     found = [
         f"{where}: extra field {name!r} is not known; a schema registry's are {', '.join(_SETTINGS)}"
@@ -70,7 +69,7 @@ class RegisteredSchema:
     """One version of a subject.
 
     :param kind: ``AVRO``, ``JSON`` or ``PROTOBUF``.
-    :param has_references: whether the schema refers to other subjects.
+    :param has_references: the schema refers to other subjects.
     """
 
     id: int
@@ -81,9 +80,9 @@ class RegisteredSchema:
 
 
 class RegistryClient:
-    """One registry.
+    """Client of one registry.
 
-    :param timeout_seconds: for one request; it is tried three times.
+    :param timeout_seconds: for one request, which is tried three times.
     :raises ConfigError: the connection is wrong, or Confluent's client is missing.
     """
 
@@ -95,31 +94,31 @@ class RegistryClient:
         self._client = _client(connection, self.url, timeout_seconds)
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the client's connections."""
         self._client.close()
 
     def versions(self, subject: str) -> list[int]:
-        """Return the numbers of a subject's versions, the oldest first; none of an unknown subject."""
+        """Return the subject's version numbers, oldest first. Empty for an unknown subject."""
         found = self._find(f"reading the versions of subject {subject!r}", self._client.get_versions, subject)
         return sorted(found or ())
 
     def version(self, subject: str, version: int) -> RegisteredSchema | None:
-        """Return one version of a subject; None if it is gone."""
+        """Return one version of a subject, or None if it was deleted."""
         doing = f"reading the versions of subject {subject!r}"
         return _registered(self._find(doing, self._client.get_version, subject, version))
 
     def newest_version(self, subject: str) -> RegisteredSchema | None:
-        """Return a subject's newest version; None of an unknown subject."""
+        """Return the subject's newest version, or None for an unknown subject."""
         self._client.clear_latest_caches()
         return _registered(self._find(f"reading subject {subject!r}", self._client.get_latest_version, subject))
 
     def lookup(self, subject: str, document: str, kind: str) -> RegisteredSchema | None:
-        """Return the version that has this very schema; None if there is none."""
+        """Return the version with exactly this schema, or None."""
         doing = f"looking for the schema of subject {subject!r}"
         return _registered(self._find(doing, self._client.lookup_schema, subject, _schema(document, kind)))
 
     def is_compatible(self, subject: str, document: str, kind: str) -> bool:
-        """Ask whether the subject's own rule lets a schema in; an unknown subject takes any."""
+        """True if the subject's compatibility rule accepts the schema. Unknown subjects accept any."""
         doing = f"asking whether the schema of subject {subject!r} is compatible"
         ask = self._client.test_compatibility_all_versions
         return self._find(doing, ask, subject, _schema(document, kind)) is not False
@@ -132,7 +131,7 @@ class RegistryClient:
         self._call(f"registering subject {subject!r}", self._client.register_schema, subject, _schema(document, kind))
 
     def _find(self, doing: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what a call returns, None where there is no such subject or schema."""
+        """Return the call's result, or None if the subject or schema does not exist."""
         try:
             return self._call(doing, function, *args)
         except _MissingError:
@@ -167,7 +166,7 @@ class IncompatibleError(DataError):
 
 
 class _MissingError(ConnectError):
-    """There is no such subject, version or schema."""
+    """The subject, version or schema does not exist."""
 
 
 def _without_answer(error: Exception, where: str) -> ConnectError:

@@ -1,7 +1,7 @@
-"""Our own rules for the settings of a Kafka connection, checked all at once and without the network.
+"""Rules for a Kafka connection's settings, checked together without network access.
 
-librdkafka itself knows which settings exist and which values they take. Here is what it lets pass although a day could
-be lost, a secret be read by others, or foreign code be run.
+librdkafka checks names and values itself. These rules cover settings that librdkafka accepts although they could lose
+a day, expose a secret or run foreign code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALIASES: dict[str, str] = {
     "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
-"""Other names that librdkafka has for a setting, each with the name used here."""
+"""librdkafka's alternative setting names, with the name used here."""
 
 CONSUMER_ONLY = frozenset({
     "auto.commit.interval.ms", "auto.offset.reset", "check.crcs", "enable.auto.commit", "enable.auto.offset.store",
@@ -36,7 +36,7 @@ CONSUMER_ONLY = frozenset({
     "max.poll.interval.ms", "max.poll.records", "offset.store.method", "partition.assignment.strategy",
     "queued.max.messages.kbytes", "queued.min.messages", "session.timeout.ms",
 })  # fmt: skip
-"""Settings for consumers that use the same connection; we ignore them."""
+"""Settings for consumers that share the connection. They are ignored here."""
 
 _OTHERS = (
     "batch.num.messages", "broker.address.family", "broker.address.ttl", "client.dns.lookup", "client.id",
@@ -82,9 +82,9 @@ _VALUES = {
     "enable.ssl.certificate.verification": ({"true"}, "anybody could pose as the cluster: give its CA in ssl.ca.pem"),
 }
 _OPENSSL_PROVIDERS = frozenset({"default", "legacy", "fips", "base"})
-"""OpenSSL's own; any other name makes it load a library from a file."""
+"""OpenSSL's own providers. Any other name loads a library from a file."""
 _IN_A_COMMAND = ("sasl.kerberos.principal", "sasl.kerberos.keytab")
-"""librdkafka puts them into a shell command as they are."""
+"""Settings that librdkafka copies into a shell command."""
 _PLAIN = re.compile(r"[\w.@/:+=,-]*", re.ASCII)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 _SASL = ("sasl_ssl", "sasl_plaintext")
@@ -105,18 +105,18 @@ def suggest_name(name: str) -> str:
 
 
 def word_setting(conf: Mapping[str, str], name: str, default: str) -> str:
-    """Return a setting that is one of several words as librdkafka reads it: without spaces before it, in any case."""
+    """Return a keyword setting as librdkafka reads it: stripped, in lower case."""
     return conf.get(name, default).strip().lower()
 
 
 def is_local(servers: str) -> bool:
-    """Tell whether all of ``host:port,…`` are on this machine."""
+    """True if all servers of ``host:port,…`` are on this machine."""
     hosts = [re.sub(r":\d+$", "", server.strip().rpartition("//")[2]) for server in servers.split(",")]
     return all(host in _LOOPBACK for host in hosts)
 
 
 def forbidden_settings(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that are not allowed, or not with their value, and why.
+    """Return the settings that are not allowed, or not with their value, each with the reason.
 
     :param conf: settings under their current names (:data:`ALIASES`).
     """
@@ -133,7 +133,7 @@ def forbidden_settings(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _loading(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield settings whose value would load a library, or end a word of a shell command."""
+    """Yield settings whose value would load a library or change a shell command."""
     providers = {name.strip() for name in conf.get("ssl.providers", "").split(",")} - {""}
     if providers - _OPENSSL_PROVIDERS:
         yield "ssl.providers", f"must be of {', '.join(sorted(_OPENSSL_PROVIDERS))}; others load foreign code"
@@ -143,7 +143,7 @@ def _loading(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def security_problems(conf: Mapping[str, str]) -> list[str]:
-    """Say what is wrong with the security settings, taken together; [] when nothing is."""
+    """Validate the security settings together. Returns the problems found."""
     protocol = word_setting(conf, "security.protocol", "plaintext")
     found = [*_servers(conf), *_files(conf)]
     if protocol in _SASL:

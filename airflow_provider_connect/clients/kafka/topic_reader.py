@@ -1,8 +1,8 @@
-"""Where the partitions of topics end, before and after a transaction wrote to them, and their records up to there.
+"""Reads topics up to their ends, and computes the offsets that a transaction wrote.
 
-The leader is asked where a partition ends before the first record is read. The mark that comes with the records is not
-enough: that of a leader elected a moment ago may lag behind what is committed. A leader answers the question only when
-it has caught up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11).
+The end offset is requested from the partition's leader before the first record is read. The offset that comes with
+records is not enough, because a newly elected leader's may lag behind the commits. A leader answers the request only
+after it has caught up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11).
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 _BATCH = 10_000
 _LOOK_SECONDS = 0.05
 _FETCH_BYTES = 4_000_000
-"""Of a partition at once: a long topic is read in fewer requests."""
+"""Bytes fetched from a partition in one request. Long topics need fewer requests."""
 _AGAIN_SECONDS = 0.1
 TOPIC_LISTING_SECONDS = 2.0
-"""How long a new topic may be unknown: the brokers hear of it one after the other."""
+"""Time for which a new topic may be unknown to some brokers."""
 _ADVICE = "see who deletes it; a new run makes it again with create_disposition='if_needed'"
 EndOffsets = dict[str, dict[int, int]]
 
 
 class TopicReader:
-    """The partitions of one topic, as one consumer sees them; made by :func:`open_topic`.
+    """Consumer of one topic, opened by :func:`open_topic`.
 
-    :param called: the topic, in messages.
+    :param description: the topic in messages.
     """
 
     def __init__(self, reader: Consumer, topic: str, description: str, timeout_seconds: float) -> None:
@@ -50,11 +50,11 @@ class TopicReader:
         self.called = description
         self.timeout_seconds = timeout_seconds
         self.stop_offsets: dict[int, int] = {}
-        """The offset of each partition at which the last reading stopped."""
+        """Offset of each partition at which the last read stopped."""
         self._reader = reader
 
     def partition_numbers(self) -> list[int]:
-        """Return the topic's partitions; [] if there is no such topic."""
+        """Return the topic's partitions, or an empty list if the topic does not exist."""
         from confluent_kafka import KafkaError, KafkaException
 
         topic = self._ask(lambda seconds: self._reader.list_topics(self.topic, timeout=seconds)).topics[self.topic]
@@ -65,7 +65,7 @@ class TopicReader:
         return sorted(topic.partitions)
 
     def read_bounds(self, partition: int) -> tuple[int, int]:
-        """Ask for the first offset, and for the one after the last that this reader may see."""
+        """Request the first offset and the offset after the last record visible to this reader."""
         from confluent_kafka import TopicPartition
 
         place = TopicPartition(self.topic, partition)
@@ -73,7 +73,7 @@ class TopicReader:
         return found
 
     def _ask(self, question: Callable[[float], Any]) -> Any:
-        """Ask again while the answer is that nobody could be asked, until the time is up."""
+        """Repeat a request that fails for a passing reason, until the timeout."""
         from confluent_kafka import KafkaException
 
         patience = Patience(self.timeout_seconds, (_LOOK_SECONDS,))
@@ -87,16 +87,16 @@ class TopicReader:
                     raise
 
     def cached_end(self, partition: int) -> int:
-        """Return the offset after the last record, open transactions included, as it came with the records."""
+        """Return the end offset that came with the last records, open transactions included."""
         from confluent_kafka import TopicPartition
 
         return self._reader.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)[1]
 
     def read_batches(self, starts: dict[int, int], ends: dict[int, int]) -> Iterator[list[Message]]:
-        """Yield the records from ``starts`` on, until every partition is read to its end and at least to ``ends``.
+        """Yield records from ``starts`` until every partition is read to its end and at least to ``ends``.
 
-        :raises RetriableError: no more records come before that.
-        :raises ConfigError: an offset does not exist any more.
+        :raises RetriableError: no records arrive before that.
+        :raises ConfigError: an offset no longer exists.
         """
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -126,7 +126,10 @@ class TopicReader:
                 )
 
     def read_all(self, last_offsets: int | None = None) -> Iterator[list[Message]]:
-        """Yield the records that the topic has now; of each partition only those of the last offsets, if so wanted."""
+        """Yield the topic's current records.
+
+        :param last_offsets: read at most so many offsets of each partition, from its end.
+        """
         bounds = {number: self.read_bounds(number) for number in self.partition_numbers()}
         starts = {
             number: low if last_offsets is None else max(low, end - last_offsets)
@@ -135,11 +138,11 @@ class TopicReader:
         yield from self.read_batches(starts, {number: end for number, (_, end) in bounds.items()})
 
     def pause(self) -> None:
-        """Ask for no more records until :meth:`read_batches` is called again."""
+        """Fetch no records until the next :meth:`read_batches`."""
         self._reader.unassign()
 
     def _arrived(self) -> list[Message]:
-        """Return what has come, as soon as anything has: ``consume`` would wait its whole time for a full batch."""
+        """Return the records that have arrived. ``consume`` alone would wait its whole time for a full batch."""
         first: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
         return first + self._reader.consume(_BATCH, 0) if first else first
 
@@ -154,8 +157,8 @@ def open_topic(
 ) -> Iterator[TopicReader]:
     """Open a topic for reading.
 
-    :raises ConfigError: a person must act.
-    :raises RetriableError: the broker is away.
+    :raises ConfigError: the connection, a right or the topic is wrong.
+    :raises RetriableError: the broker does not answer.
     """
     heard, called = ClientErrors(), f"{topic_kind} {topic!r}"
     own = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
@@ -178,9 +181,9 @@ def read_end_offsets(
 ) -> EndOffsets:
     """Return the offset after the last record of each partition, records of open transactions included.
 
-    :param committed: return the offsets instead that readers of committed records can get to.
-    :raises UnknownTopicError: a topic is not there.
-    :raises RetriableError: the broker is away.
+    :param committed: return the end for readers of committed records instead.
+    :raises UnknownTopicError: a topic does not exist.
+    :raises RetriableError: the broker does not answer.
     """
     from confluent_kafka import KafkaException
 
@@ -202,7 +205,7 @@ def read_end_offsets(
 
 
 def _may_pass(failure: Exception, waited_seconds: float) -> bool:
-    """Say whether to ask again: also about a topic that one of the brokers does not know yet, for a little while."""
+    """True if a retry may succeed, also for a new topic that one broker does not know yet."""
     if isinstance(failure, UnknownTopicError):
         return waited_seconds <= TOPIC_LISTING_SECONDS
     return isinstance(failure, RetriableError)
@@ -225,7 +228,6 @@ def _asked(admin: AdminClient, topics: Iterable[str], timeout_seconds: float, *,
 
 
 def _partitions(admin: AdminClient, topic: str, timeout_seconds: float) -> list[int]:
-    """Return the numbers of a topic's partitions."""
     from confluent_kafka import KafkaException
 
     told = admin.list_topics(topic, timeout=timeout_seconds).topics[topic]
@@ -237,7 +239,7 @@ def _partitions(admin: AdminClient, topic: str, timeout_seconds: float) -> list[
 
 
 def _named(error: KafkaException, topic: str) -> Exception:
-    """Return an error that names the topic if it does not exist any more."""
+    """Return an error that names the topic if it no longer exists."""
     failure = classify(error, f"asking where topic {topic!r} ends")
     if isinstance(failure, UnknownTopicError):
         return _gone(topic)
@@ -249,7 +251,7 @@ def _gone(topic: str) -> UnknownTopicError:
 
 
 def written_spans(before: EndOffsets, after: EndOffsets) -> dict[str, dict[int, tuple[int, int]]]:
-    """Return the span of each partition that grew: its first new offset, and the one after the last."""
+    """Return the new offsets of each partition that grew: the first one and the one after the last."""
     spans = {
         topic: {
             partition: (before.get(topic, {}).get(partition, 0), end)

@@ -1,8 +1,8 @@
-"""A producer for one transaction; however that ends, the producer is not used again.
+"""Producer for one transaction. It is discarded when the transaction ends.
 
-A delayed answer to its first transaction could commit or abort a second one
-(https://jepsen.io/analyses/bufstream-0.1.0, 2024-11). A new producer of the same transactional id fences the
-older ones: when :meth:`Transaction.fence` returns, no other transaction of that id is open.
+A delayed response to its first transaction could commit or abort a second one
+(https://jepsen.io/analyses/bufstream-0.1.0, 2024-11). A new producer with the same transactional id fences the older
+ones: after :meth:`Transaction.fence` no other transaction of this id is open.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from airflow_provider_connect.patience import Patience
 
 RELEASE_SECONDS = 10.0
 USABLE_TIME_SHARE = 0.9
-"""The part of its time that a transaction may take before it is given up."""
+"""Share of the timeout after which a transaction is aborted."""
 
 
 class UndecidedError(RetriableError):
-    """It is not known whether a transaction was committed; its ledger record tells."""
+    """The outcome of a commit is unknown. The ledger record shows it."""
 
 
 def transactional_id(*names: str | int) -> str:
-    """Return the id under which a day, or a part of it, is published: the same for every run and every try of it."""
+    """Return the transactional id of a day or a part of it. All runs and attempts share it."""
     return f"connect-{hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32]}"
 
 
 class Transaction(Outbox):
-    """A producer with a transactional id; ends without a trace unless :meth:`commit` returned.
+    """Producer with a transactional id. Leaves nothing visible unless :meth:`commit` returns.
 
-    :param transaction_timeout_seconds: after which the broker ends the transaction.
-    :param what: what it publishes, for messages; None shows its id.
+    :param transaction_timeout_seconds: age at which the broker ends the transaction.
+    :param description: for messages. Defaults to the id.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class Transaction(Outbox):
 
     @property
     def is_over(self) -> bool:
-        """Whether it is not open: never begun, committed, aborted, or fenced by another producer."""
+        """True if no transaction is open: never begun, committed, aborted or fenced."""
         return self._ended
 
     def fence(self) -> None:
-        """Take the transactional id: producers that had it are fenced, and their transactions are over.
+        """Take the transactional id. Fences earlier producers of the id and ends their transactions.
 
-        :raises ConfigError: the broker allows no transaction that long, or the user may not use the id.
-        :raises RetriableError: the broker is away.
+        :raises ConfigError: the broker does not allow this timeout, or the user may not use the id.
+        :raises RetriableError: the broker does not answer.
         """
         from confluent_kafka import KafkaException
 
@@ -87,16 +87,16 @@ class Transaction(Outbox):
             raise classify(error, f"taking transactional id {self.id!r}", self.client_errors) from None
 
     def begin(self) -> None:
-        """Begin; the broker's clock runs from the first record on."""
+        """Begin the transaction. The broker's clock starts with the first record."""
         self._begun = time.monotonic()
         self._ended = False
         with translate_kafka_errors("beginning a transaction", self.client_errors):
             self._producer.begin_transaction()
 
     def raise_cause(self, error: Exception) -> None:
-        """Take the transaction's next step where the client says "fatal" or "erroneous state" alone.
+        """Take the transaction's next step if the client reports only "fatal" or "erroneous state".
 
-        That is refused with the error that broke the transaction.
+        The client refuses that step with the error that broke the transaction.
         """
         from confluent_kafka import KafkaError
 
@@ -108,23 +108,22 @@ class Transaction(Outbox):
 
     @property
     def open_seconds(self) -> float:
-        """How long the transaction has been open; 0 before it begins."""
+        """Seconds since the transaction began, 0 before."""
         return time.monotonic() - self._begun if self._begun else 0.0
 
     def require_time_left(self, sent_records: int, total_records: int) -> None:
-        """Give up while there is still time to abort.
+        """Abort early, while there is still time for it.
 
-        :raises RetriableError: the transaction's time is nearly over. Before the first record, the ledger's earlier
-            measurements said that there was enough.
+        :raises RetriableError: the transaction's time is nearly over. The earlier estimate, from the ledger, was too low.
         """
         if self.open_seconds > USABLE_TIME_SHARE * self.transaction_timeout_seconds:
             raise self._too_slow(sent_records, total_records)
 
     def flush(self) -> None:
-        """Wait until the broker has answered for every record.
+        """Wait until the broker has acknowledged or refused every record.
 
-        :raises RetriableError: it took none for the whole timeout, or the transaction's time is over: then what was not
-            sent is dropped.
+        :raises RetriableError: the broker took no record for ``timeout_seconds``, or the transaction's time is over and unsent
+            records were dropped.
         """
         super().flush()
         if self.open_seconds > self.transaction_timeout_seconds:
@@ -138,11 +137,11 @@ class Transaction(Outbox):
         )
 
     def commit(self) -> None:
-        """Commit; while there is no answer, the same call is safe to repeat.
+        """Commit the transaction. Repeats the call while the broker does not answer, which is safe.
 
-        :raises UndecidedError: no answer in time, or an unclear one.
-        :raises FencedError: another producer has the id now.
-        :raises DataError: the broker refused a record; nothing of the transaction is visible.
+        :raises UndecidedError: no response in time, or an unclear one.
+        :raises FencedError: another producer took the id.
+        :raises DataError: the broker refused a record. Nothing of the transaction is visible.
         """
         from confluent_kafka import KafkaException
 
@@ -169,24 +168,24 @@ class Transaction(Outbox):
             return
 
     def __enter__(self) -> Transaction:
-        """Take the transactional id: see :meth:`fence`."""
+        """Take the transactional id. See :meth:`fence`."""
         self.fence()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End a failed transaction that is still open: readers of committed records wait for its end."""
+        """End a failed transaction that is still open, because readers of committed records wait for it."""
         if isinstance(error, FencedError):
             self._ended = True
         elif not self._ended and not isinstance(error, UndecidedError):
             self._ended = self._released()
 
     def _released(self) -> bool:
-        """End the open transaction, and tell whether it has ended; that of a fenced producer has.
+        """End the open transaction. Returns True if it has ended, also by fencing.
 
-        If the producer cannot end it, a new one that takes its id does. If that fails too, the next try ends it, or the
-        broker after its timeout.
+        If this producer cannot end it, a new producer takes the id and ends it. If that fails too, the next attempt ends it,
+        or the broker after the timeout.
         """
         from confluent_kafka import KafkaException
 

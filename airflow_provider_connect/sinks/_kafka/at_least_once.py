@@ -1,4 +1,4 @@
-"""A day without a transaction: its records are acknowledged first, and then the ledger decides whose day counts."""
+"""Delivery without transactions: the records are acknowledged first, then the ledger's order decides between runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AtLeastOnceDelivery(DayDelivery):
     """Sends a day through idempotent producers."""
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day, and a generation under which nobody else sends records."""
+        """Claim the day and a generation that no other run uses."""
         claims, used = self.claims, 0
         published_entry = self._mended()
         while True:
@@ -38,14 +38,14 @@ class AtLeastOnceDelivery(DayDelivery):
             used, published_entry = lost_to, self.read_published_entry()
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share, and wait until the broker has it."""
+        """Send a share and wait until the broker has acknowledged it."""
         sender = ShareSender(self.options, self.plan, self._outbox(), files, self.plan.generation or 1)
         return self.send(sender, self.cluster.end_offsets(self.topics))
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
         """Write the day's record.
 
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
         standing = self._mended()
         if (own := self.require_not_overtaken(standing)) is not None:
@@ -60,7 +60,7 @@ class AtLeastOnceDelivery(DayDelivery):
         return entry.row
 
     def confirm(self) -> LedgerRow:
-        """Write the day's record once more, with one check more; the ledger's order decides, as at a commit."""
+        """Write the day's record again with one more check. The ledger's order decides, as for a commit."""
         standing = self._mended()
         if (own := self.row_of_this_intent(standing)) is not None:
             return own
@@ -69,7 +69,7 @@ class AtLeastOnceDelivery(DayDelivery):
         return entry.row
 
     def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
-        """Do the same, and write the other one again: no transaction takes back the record that came too late."""
+        """Refuse a later definition and write the first one again, since no transaction removes the later record."""
         try:
             super().require_first_definition(outbox, first_definition)
         except OvertakenError:
@@ -77,12 +77,11 @@ class AtLeastOnceDelivery(DayDelivery):
             raise
 
     def _settle(self, entry: DayEntry, outbox: AcknowledgedOutbox) -> None:
-        """Write the day's record; where another one counts, that one again: compaction keeps a key's last.
+        """Write the day's record. If another record counts, write that one again as the last, which compaction keeps.
 
-        Of two that were decided on the same generation the first in the ledger counts. So the ledger's own order
-        decides, and every reader of it finds the same.
+        Of two records decided on the same generation the first counts. All readers of the ledger apply this rule.
 
-        :raises OvertakenError: another one counts.
+        :raises OvertakenError: another record counts.
         """
         counts = entry
         while True:
@@ -96,9 +95,9 @@ class AtLeastOnceDelivery(DayDelivery):
             raise overtaken_error(self.publish, counts.row)
 
     def _mended(self) -> DayEntry | None:
-        """Return the record that counts; where it is not its key's last, write it again, so that compaction keeps it.
+        """Return the record that counts. Writes it again if it is not its key's last, so that compaction keeps it.
 
-        The loser may have written the winner again behind a newer day's record, and died before it saw that.
+        A losing run may have died before it did so.
         """
         standing = self.read_published_entry()
         last = self.ledger.superseded_entry(self.publish.day.date)

@@ -1,7 +1,7 @@
-"""Dead letters: rows that could not become records, in a topic of their own, with Connect's headers.
+"""Dead letters: rows that cannot become records, in a separate topic with Kafka Connect's headers.
 
-Header names: https://kafka.apache.org/documentation/#connect_errorreporting (2026-11). Where Connect names the place in
-the consumed topic, a batch source has the row's place in the staged day.
+Header names: https://kafka.apache.org/documentation/#connect_errorreporting (2026-11). Connect's headers for the
+consumed topic's position hold the row's position in the staged day.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BATCH_BYTES = 1_000_000
 _HEADERS_BYTES = 4096
 _PREFIX, _CUT = "__connect.errors.", "connect.cut_from_bytes"
 _OF_SOURCE = "TASK_POLL"
-"""Connect's word for the stage in which a source sets something aside."""
+"""Connect's stage name for rejects of a source."""
 
 
 class DeadLetter(NamedTuple):
@@ -38,9 +38,9 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetterSender:
-    """Makes and sends the dead letters of one publish; none where its plan has no topic for them.
+    """Creates and sends the dead letters of one publish. Sends none if the plan has no topic for them.
 
-    :param topic: the sink's own, as it was given: where the source's rejects would have gone.
+    :param topic: the sink's ``topic``, named in the headers of source rejects.
     """
 
     def __init__(self, plan: DayPlan, outbox: Outbox, topic: str) -> None:
@@ -49,15 +49,15 @@ class DeadLetterSender:
         self.topic = topic
 
     def send_refused(self, refused: Iterable[RejectedRow]) -> None:
-        """Send the rows that the sink refused."""
+        """Send the rows that the sink rejected."""
         self._send(self.make_refused_letters(refused))
 
     def send_source_rejects(self) -> int:
-        """Send what the source set aside; return how many."""
+        """Send the source's rejects. Returns their number."""
         return self._send(self.make_source_letters())
 
     def make_refused_letters(self, refused: Iterable[RejectedRow]) -> Iterator[DeadLetter]:
-        """Make the letters of rows that the sink refused; the value is the row as JSON."""
+        """Yield letters for rows that the sink rejected, with the row as JSON."""
         for row in refused:
             part, number = partition_and_row(row.position)
             reason = f"column {row.column!r}: {row.reason}" if row.column else row.reason
@@ -66,7 +66,7 @@ class DeadLetterSender:
             )
 
     def make_source_letters(self) -> Iterator[DeadLetter]:
-        """Make the letters of what the source set aside; the value is what it sent, its place a byte of the answer."""
+        """Yield letters for the source's rejects, with the source's record and its byte position in the response."""
         publish = self.plan.publish
         origin = publish.key.connector
         for part, file in enumerate(publish.manifest.polled.rejects):
@@ -76,7 +76,7 @@ class DeadLetterSender:
                     yield DeadLetter(None, reject.record, headers)
 
     def _send(self, letters: Iterable[DeadLetter]) -> int:
-        """Send letters; one that is too large even for their topic is cut, and says so."""
+        """Send letters. Cuts a letter that is too large for its topic and adds a header."""
         topic, sent = self.plan.dead_letter_topic, 0
         if topic is None:
             return 0
@@ -111,11 +111,11 @@ class DeadLetterSender:
 
 
 def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_records: int) -> Iterator[DayRejects]:
-    """Yield what was set aside of each published day, as far as the topic of dead letters still has it.
+    """Yield the rejects of each published day that the dead letter topic still has.
 
-    The topic is read once, from its beginning: no clock says where a day's letters begin.
+    Reads the topic once from its beginning, because no timestamp shows where a day's letters begin.
 
-    :param records: of how many of a day's letters the record is kept in memory.
+    :param max_records: letters of a day whose record is kept in memory.
     """
     topic = cluster.options.effective_dead_letter_topic
     counted = {
@@ -136,7 +136,7 @@ def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_recor
 
 
 def _letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
-    """Yield the committed records of a topic with the headers that Connect names; nothing if there is no such topic."""
+    """Yield the topic's committed records with Connect's headers. Empty if the topic does not exist."""
     with open_topic(cluster.connection, topic, cluster.options.timeout_seconds) as partitions:
         for messages in partitions.read_all():
             for message in messages:

@@ -1,4 +1,4 @@
-"""One attempt to publish a day: its plan, what the ledger says about it, and the record that will say it is done."""
+"""Base of the deliveries: one attempt to publish a day, and the ledger records it writes."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _MAX_BATCH_BYTES = 1_000_000
 
 
 def _name(plan: DayPlan) -> str:
-    """Return what has one transactional id: a day, or all days of which each builds on the one before."""
+    """Return the unit of a transactional id: a day, or all days whose publishes build on each other."""
     if plan.publish.kind == "increment":
         return "increment"
     return "snapshot" if plan.content == "changes" else str(plan.publish.day)
 
 
 class DayDelivery(ABC):
-    """Publishes one day, in the way that its subclass stands for. The driver makes one, and so does each ``put``.
+    """Publishes one day. Driver and executors create one each. Subclasses implement the delivery modes.
 
-    :param ledger: what an executor reads on from, in place of the cluster's own.
+    :param ledger: ledger of an executor, continued from the driver's position. Defaults to the cluster's.
     """
 
     max_tries: ClassVar[int] = 1
-    """How often a share is sent whose outcome is unknown, that lost its turn, or whose topics' limits have changed."""
+    """Tries of a share whose outcome is unknown, that lost its turn, or whose topics' limits have changed."""
 
     def __init__(self, cluster: Cluster, plan: DayPlan, ledger: KafkaLedger | None = None) -> None:
         self.cluster = cluster
@@ -67,10 +67,10 @@ class DayDelivery(ABC):
 
     @abstractmethod
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day in the ledger; return the plan for every ``put``. Driver.
+        """Claim the day in the ledger. Returns the plan for every ``put``. Driver.
 
-        :param standing: the day's newest publish.
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :param published_entry: the day's newest publish.
+        :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
 
     @abstractmethod
@@ -79,22 +79,22 @@ class DayDelivery(ABC):
 
     @abstractmethod
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Publish the day, where no transaction of a share has done so already. Driver."""
+        """Publish the day, unless the transaction of a share has done so. Driver."""
 
     def confirm(self) -> LedgerRow:
-        """Write the day's record once more, with one check more. Driver.
+        """Write the day's record again with one more check. Driver.
 
-        :raises UndecidedError: whether it was committed is not known.
-        :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
+        :raises UndecidedError: the outcome of the commit is unknown.
+        :raises OvertakenError: another run has published or confirmed the day since this attempt read the ledger.
         """
         return self.confirm_in_transaction()
 
     def confirm_in_transaction(self, after_fencing: Callable[[], None] | None = None) -> LedgerRow:
-        """Confirm the day as the only one who may write its record.
+        """Confirm the day in a transaction with the day's transactional id.
 
-        Whoever is sending it is fenced, and finds out that its answer may be the older one.
+        This fences a run that is sending the day, because its answer may be older.
 
-        :param fenced: called when the day's id is taken.
+        :param after_fencing: called after the id was taken.
         """
         transaction = self.transaction()
         try:
@@ -117,12 +117,12 @@ class DayDelivery(ABC):
         """End what executors left open that died, so that nobody waits for it. Driver."""
 
     def transaction(self, part: int | None = None) -> Transaction:
-        """Return a producer with the transactional id of the day, or of a part of it."""
+        """Return a producer with the transactional id of the day or of one part."""
         name = self.id if part is None else transactional_id(*self.id_parts, part)
         return self.cluster.transaction(name, self.producer_settings(), description=self.claims.description)
 
     def producer_settings(self) -> dict[str, Any]:
-        """Return the producer's settings."""
+        """Return the producer's settings, which depend on the topics' limits."""
         # A batch larger than its topic takes is refused with every record in it; a large record is a batch alone.
         sizes = [limits.max_message_bytes for limits in self.plan.limits.values()]
         return {
@@ -138,11 +138,11 @@ class DayDelivery(ABC):
         *,
         with_source_rejects: bool = False,
     ) -> SentShare:
-        """Send a share, and wait until the broker has all of it; say where it lies.
+        """Send a share and wait until the broker has acknowledged it. Returns its counts and offsets.
 
-        :param before: where the topics ended before.
-        :raises DataError: rows cannot become records, and are not tolerated.
-        :raises RetriableError: the broker is away, or the client took another number of records.
+        :param ends_before: end offsets of the topics before the first record.
+        :raises DataError: rows cannot become records, and ``errors_tolerance`` does not allow it.
+        :raises RetriableError: the broker does not answer, or the client accepted another number of records.
         """
         started = time.monotonic()
         sent = sender.send(snapshot)
@@ -154,34 +154,34 @@ class DayDelivery(ABC):
         return replace(sent, rejected=sent.rejected + aside, offsets=offsets, seconds=seconds)
 
     def read_published_entry(self) -> DayEntry | None:
-        """Read the day's newest publish; wait for open transactions that hide it."""
+        """Read the day's newest publish. Waits for open transactions that hide it."""
         return self.ledger.entries(self.ledger_key).get(self.ledger_key)
 
     def row_of_this_intent(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return what this attempt's intent has published already; None if nothing."""
+        """Return the row that this intent has published, or None."""
         return published_entry.row_for_intent(self.publish.intent.token) if published_entry else None
 
     def require_not_overtaken(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return what this intent has published already; None if it has published nothing, and still may.
+        """Return the row that this intent has published, or None if it may still publish.
 
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
         if (own := self.row_of_this_intent(published_entry)) is None:
             self.next_generation(published_entry.row if published_entry else None)
         return own
 
     def next_generation(self, newest_row: LedgerRow | None, used_generation: int = 0) -> int:
-        """Return the generation to publish: see :func:`.publishing.next_generation`. The ledger was just read.
+        """Return the generation to publish: see :func:`.publishing.next_generation`. The ledger must have been read just before.
 
-        :raises OvertakenError: somebody else has published since, or brought another definition into force.
+        :raises OvertakenError: another run has published the day or brought another definition into force.
         """
         require_definition(self.publish, self.ledger.known_definition())
         return next_generation(self.publish, newest_row, used_generation, erased=self.ledger.known_erase_list().version)
 
     def free_generation(self, newest_row: LedgerRow | None, claim: Claim | None) -> int:
-        """Return a generation that no other intent, and no other try with other files, has sent records of.
+        """Return a generation without records of other intents or of attempts with other files.
 
-        :param newest: the day's newest publish: what counts is published; a claim alone stands in nobody's way.
+        :param newest_row: the day's newest publish. A claim alone blocks nothing.
         :raises OvertakenError: as for :meth:`next_generation`.
         """
         free = self.next_generation(newest_row, claim.highest_generation if claim else 0)
@@ -194,10 +194,10 @@ class DayDelivery(ABC):
         published_entry: DayEntry | None = None,
         decided_on: SeenPublish | None = None,
     ) -> DayEntry:
-        """Return the ledger's record of what was sent.
+        """Return the ledger record of the records sent.
 
-        :param standing: what it follows: the day's newest generation.
-        :param built_on: what it was decided on, where no transaction decided; see :class:`.Entry`.
+        :param published_entry: the day's previous generation.
+        :param decided_on: state of the ledger that a publish without a transaction was decided on. See :class:`.DayEntry`.
         """
         counts = self.publish.manifest.polled.all_counts | {
             "rejected": sent.rejected,
@@ -220,10 +220,10 @@ class DayDelivery(ABC):
         )
 
     def new_confirmation(self, published_entry: DayEntry | None, *, in_transaction: bool) -> DayEntry:
-        """Return the ledger's record of a day that is unchanged.
+        """Return the ledger record of an unchanged day.
 
-        :param standing: the day's newest.
-        :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
+        :param published_entry: the day's newest publish.
+        :raises OvertakenError: another run has published or confirmed the day since this attempt read the ledger.
         """
         require_definition(self.publish, self.ledger.known_definition())
         row = confirmed_row(
@@ -233,16 +233,16 @@ class DayDelivery(ABC):
         return published_entry.confirmation(row, in_transaction=in_transaction)
 
     def write_record(self, outbox: Outbox, record: Wire, key: LedgerKey | None = None) -> None:
-        """Hand a record of the ledger to a producer; that of the day by default."""
+        """Pass a ledger record to a producer, under the day's key by default."""
         outbox.send(self.options.ledger_topic, (key or self.ledger_key).encode(), record.model_dump_json().encode(), [])
 
     def write_definition(self, outbox: Outbox) -> None:
-        """Hand the publish's definition to a producer, where another one, or another task's, is in force.
+        """Pass the publish's definition to a producer if another definition or task is in force.
 
-        Days that do not take turns with each other may change it at the same time. Each looks again when its record is
-        in the ledger: the first record counts.
+        Days without turns may change the definition concurrently. Each publish reads the ledger after its write, and the first
+        record counts.
 
-        :raises OvertakenError: somebody else has brought another definition into force.
+        :raises OvertakenError: another run has brought another definition into force.
         """
         publish, ledger = self.publish, self.ledger
         read_to = dict(ledger.view.positions)  # before the next look, as other threads read on as well
@@ -255,25 +255,25 @@ class DayDelivery(ABC):
         self.require_first_definition(outbox, parse_record(DefinitionRecord, first, ledger.ledger_topic))
 
     def write_definition_record(self, outbox: Outbox, record: DefinitionRecord) -> None:
-        """Write the definition in force, and wait until the ledger has the record."""
+        """Write the definition in force and wait until the broker has acknowledged it."""
         self.write_record(outbox, record, self.ledger.key_for(NO_DAY, "in_force"))
         outbox.flush()
 
     def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
-        """Require that no other definition was written before this publish's.
+        """Check that no other definition was written before this publish's.
 
         :raises OvertakenError: another definition was written first.
         """
         require_definition(self.publish, first_definition.as_definition)
 
     def send_source_rejects(self, outbox: Outbox) -> int:
-        """Send what the source set aside to the dead letters; return how many."""
+        """Send the source's rejects to the dead letter topic. Returns their number."""
         return DeadLetterSender(self.plan, outbox, self.options.topic).send_source_rejects()
 
     def require_tolerated(self, receipts: list[SentShare]) -> None:
-        """Refuse a day whose shares together have set too many rows aside, though none alone did.
+        """Refuse a day whose shares have too many rejects together.
 
-        :raises DataError: there are too many.
+        :raises DataError: there are more than ``max_rejects``.
         """
         rejected = sum(sent.rejected for sent in receipts)
         self.options.tolerance.require(rejected, f"{self.claims.description}: {rejected:,} rows are no records")

@@ -1,14 +1,12 @@
-"""Erases people from a compacted topic whose keys name them: a tombstone for each, and the list that keeps them out.
+"""Erases people from a compacted topic whose keys identify them: tombstones, and a list that keeps them out.
 
-Both are the topic's, whichever stream wrote a record: streams that write into one topic share its keys.
+Tombstones and list belong to the topic, because its streams share the keys. Both are written in one transaction, in the
+topic's turn. Publishes before that turn are found in the topic. Later turns read the list before their first record and
+poll again if their rows were polled under an older list (:mod:`.stage.erasing`). So options without turns are refused.
 
-Both are written in one transaction, in the topic's turn. Whatever was published before that turn the erase finds in the
-topic. Whoever takes a later turn reads the list again before its first record, and if it polled under an older one, it
-is refused and polls anew (:mod:`.stage.erase_list`). So no turn, no erase: the options that do without are refused.
-
-The topic is read once, from its beginning, for the partitions where these keys lie: their number may have grown since.
-Memory holds an entry for each key that is looked for. Kafka itself removes what a tombstone covers when it compacts:
-``min.cleanable.dirty.ratio`` and ``max.compaction.lag.ms`` of the topic say when.
+The topic is read once from its beginning, to find the partitions of the keys, whose number may have grown. Memory holds
+an entry for each key. Kafka removes the covered records at compaction, controlled by the topic's
+``min.cleanable.dirty.ratio`` and ``max.compaction.lag.ms``.
 """
 
 from __future__ import annotations
@@ -33,35 +31,35 @@ from airflow_provider_connect.stage.erase_list import EraseList, Erasure, Shapin
 _TRIES = 5
 _PAUSES = doubling_pauses(0.5, 8.0)
 _MOST_LIST_BYTES = 900_000
-"""A topic takes records of a megabyte by default (``message.max.bytes``), the ledger's as well."""
+"""Limit of the list's record. Topics accept one megabyte by default (``message.max.bytes``), the ledger included."""
 
 _Place = tuple[bytes, int]
-"""A key, and the partition where it lies."""
+"""A key and its partition."""
 
 
 @dataclass(frozen=True)
 class KafkaEraser:
-    """Finds and erases the records of some keys.
+    """Finds and erases the records of keys.
 
-    :param column: whose values are the keys.
+    :param column: column whose values are the keys.
     """
 
     cluster: Cluster
     column: str
 
     def find(self, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the keys that have a value, by the day that wrote it.
+        """Count live keys by the day that wrote their value.
 
-        :raises ConfigError: the topic's keys do not name people, or the sink takes no turns.
+        :raises ConfigError: the topic's keys do not identify people, or the sink takes no turns.
         """
         self._require_keys()
         return _by_day(self._live(values, self.cluster.end_offsets([self.topic], committed=True)[self.topic]))
 
     def erase(self, values: Sequence[str], shaping: ShapingDigest = no_shaping) -> Erasure:
-        """Write list and tombstones; safe to repeat.
+        """Write the list and the tombstones. Safe to repeat.
 
-        :raises ConfigError: as above, or the list becomes too long.
-        :raises RetriableError: the broker is away, or it is not this erase's turn in time.
+        :raises ConfigError: as for :meth:`find`, or the list is too long.
+        :raises RetriableError: the broker does not answer, or the turn does not come in time.
         """
         self._require_keys()
         rows: dict[dt.date, int] = {}
@@ -78,13 +76,13 @@ class KafkaEraser:
 
     @property
     def topic(self) -> str:
-        """The stream's one topic."""
+        """The stream's only topic."""
         return self.cluster.options.topic
 
     def _require_keys(self) -> None:
-        """Check that keys name people, and that no publish can pass by.
+        """Check that keys identify people and that every publish takes turns.
 
-        :raises ConfigError: naming every reason.
+        :raises ConfigError: with all reasons.
         """
         options, problems = self.cluster.options, []
         if options.route_column is not None:
@@ -107,9 +105,9 @@ class KafkaEraser:
             )
 
     def _try(self, values: Sequence[str], rows: dict[dt.date, int], shaping: ShapingDigest) -> EraseList:
-        """Erase in one transaction, unless all is done; return the list.
+        """Erase in one transaction, if something is left to erase. Returns the list.
 
-        :param rows: gets what was taken out, by day.
+        :param rows: receives the number of erased keys by day.
         """
         cluster = self.cluster
         names = (cluster.key.connector, cluster.key.stream, self.topic, "erase")
@@ -135,7 +133,7 @@ class KafkaEraser:
     def _write(self, transaction: Transaction, erased: EraseList, found: dict[_Place, dt.date]) -> None:
         """Commit the list and a tombstone for each key.
 
-        :raises ConfigError: the list would be too large for a record.
+        :raises ConfigError: the list is too large for a record.
         """
         key, options = self.cluster.key, self.cluster.options
         text = erased.model_dump_json(exclude_defaults=True).encode()
@@ -160,7 +158,7 @@ class KafkaEraser:
         transaction.commit()
 
     def _live(self, values: Sequence[str], ends: dict[int, int]) -> dict[_Place, dt.date]:
-        """Return where the topic has a value for one of the keys, and the day that wrote it."""
+        """Return the keys that have a value in the topic, with the day that wrote it."""
         refuse_text("values", values)
         wanted = {value.encode("utf-8", "surrogatepass") for value in values}
         found: dict[_Place, dt.date] = {}

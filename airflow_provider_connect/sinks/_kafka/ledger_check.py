@@ -1,4 +1,4 @@
-"""What the topics say about the ledger: that it has lost what they hold, or they have lost what it knows."""
+"""Compares the ledger with the topics, to detect lost records on either side."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from airflow_provider_connect.sinks._kafka.topic_names import template_column, t
 from airflow_provider_connect.sinks._kafka.topics import TopicAdmin
 
 _LOOK_BACK = 1000
-"""Records at each partition's end: markers of transactions and aborted records may lie behind the last one."""
+"""Offsets read at each partition's end. Transaction markers and aborted records may follow the last record."""
 _NEWEST_DAYS = 30
 _SOME_TOPICS = 5
-"""Of a template: where the ledger was lost, any of them shows it."""
+"""Topics of a template that are read. Any of them shows a lost ledger."""
 
 
 class LedgerCheck:
-    """Compares the ledger with the topics of one stream. Driver, before anything is made or sent."""
+    """Compares the ledger with the topics of one stream. Driver, before anything is created or sent."""
 
     def __init__(self, cluster: Cluster, topics: TopicAdmin) -> None:
         self.cluster = cluster
@@ -33,12 +33,12 @@ class LedgerCheck:
         self.topics = topics
 
     def problems(self) -> list[str]:
-        """Say what was lost; [] where ledger and topics fit.
+        """Return what was lost, as messages. Empty if ledger and topics agree.
 
-        What an open transaction hides is not waited for: whoever publishes leaves a claim first.
+        Does not wait for records that an open transaction hides, because each publish writes a claim first.
 
         :raises ConfigError: the cluster refuses the sign-in, or the ledger cannot be read.
-        :raises RetriableError: nobody answers.
+        :raises RetriableError: the cluster does not answer.
         """
         self.topics.wait_until_reachable()  # explains best what is wrong with a connection
         newest = self.ledger.newest_entries(_NEWEST_DAYS, "ignore")
@@ -69,7 +69,7 @@ class LedgerCheck:
         return found
 
     def _lost_ledger(self) -> list[str]:
-        """Say which topic holds records of the stream, of which the ledger knows no day."""
+        """Return a message if a topic holds records of the stream but the ledger knows no day of it."""
         if self.ledger.has_claims():
             return []  # what broke in the middle of a stream's very first day has left a claim
         whose = self.ledger.key if self.options.headers else None
@@ -115,7 +115,7 @@ class LedgerCheck:
 
 
 def topics_of_other_targets(ledger: KafkaLedger) -> dict[str, str]:
-    """Return topics that hold the same stream as another ``topic=`` of a sink has it, and that other one."""
+    """Return the topics that hold this stream under another ``topic=``, with that option."""
     key, own = ledger.key, ledger.target
 
     def elsewhere(seen: LedgerKey) -> bool:
@@ -133,7 +133,7 @@ def topics_of_other_targets(ledger: KafkaLedger) -> dict[str, str]:
 
 
 def mixed_topic_message(ledger: KafkaLedger, topic: str, other_target: str) -> str:
-    """Say that a topic would hold one stream twice, each with generations of its own."""
+    """Return the message for a topic that would hold one stream twice, with separate generations."""
     return (
         f"topic {topic!r} holds {ledger.key} already, as topic={other_target!r} of a sink has it: with {ledger.target!r} "
         "beside it, readers would find two first generations of a day. Publish into another topic"
@@ -141,10 +141,10 @@ def mixed_topic_message(ledger: KafkaLedger, topic: str, other_target: str) -> s
 
 
 def holds_records(connection: Connection, topic: str, stream_key: StreamKey | None, timeout_seconds: float) -> bool:
-    """Tell whether the last records of a topic carry a stream's headers; those without headers do not tell.
+    """True if one of a topic's last records has the stream's headers. Records without headers do not count.
 
-    :param key: whose; of anybody, with headers or without, for None.
-    :raises RetriableError: the broker is away.
+    :param stream_key: None accepts any record.
+    :raises RetriableError: the broker does not answer.
     """
     with open_topic(connection, topic, timeout_seconds) as partitions:
         return any(

@@ -1,4 +1,4 @@
-"""Options of the Kafka sink. DAG files import this: keep it light."""
+"""Options of the Kafka sink. DAG files import this module, so it must stay light."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORD_KEY = "record_key"
-"""The column in which sources write the key of a row."""
+"""Column in which sources write a row's key."""
 _DEAD_LETTERS = ".dead_letters"
 _REGISTRY_CONVERTERS = ("avro", "json_schema", "protobuf")
 _REGISTERED = f"value_converter {', '.join(_REGISTRY_CONVERTERS)}"
@@ -36,7 +36,7 @@ _NAMED = f"{_REGISTERED}, json_schema_envelope"
 
 
 class KafkaOptions(Sink):
-    """What a user may set, and the names that follow from it; :class:`~.sinks.kafka.KafkaSink` is made of them."""
+    """Options and the names derived from them. Base of :class:`~.sinks.kafka.KafkaSink`."""
 
     connection_types: ClassVar[dict[str, tuple[str, ...]]] = {
         "conn_id": ("kafka",),
@@ -197,7 +197,7 @@ class KafkaOptions(Sink):
         return self
 
     def _without_effect(self) -> list[str]:
-        """Name the options that were changed although others make them meaningless."""
+        """Return messages for options that were changed although other options disable them."""
         registered, key = self.value_is_registered, self._key_is_registered
         belonging = {
             "key_converter": (bool(self.key_fields), "key_fields"),
@@ -218,17 +218,17 @@ class KafkaOptions(Sink):
 
     @property
     def is_one_transaction(self) -> bool:
-        """Whether one transaction holds a whole day."""
+        """True if one transaction holds a whole day."""
         return self.delivery == "exactly_once" and self.atomicity == "day"
 
     @property
     def takes_turns(self) -> bool:
-        """Whether its publishes and erases of a topic come one after the other."""
+        """True if publishes and erases of a topic run one after the other."""
         return self.is_one_transaction and self.turns != "off"
 
     @property
     def value_is_registered(self) -> bool:
-        """Whether a schema registry has the values' schema."""
+        """True if values have a schema in the registry."""
         return self.value_converter in _REGISTRY_CONVERTERS
 
     @property
@@ -237,12 +237,12 @@ class KafkaOptions(Sink):
 
     @property
     def tolerance(self) -> Tolerance:
-        """How many rows may be set aside."""
+        """Number of rows that may be rejected."""
         return Tolerance(self.errors_tolerance, self.max_rejects)
 
     @property
     def target(self) -> str:
-        """``kafka://``, the connection's name and the topic as it was given."""
+        """``kafka://``, connection id and topic option."""
         return f"kafka://{self.conn_id}/{self.topic}"
 
     @property
@@ -252,12 +252,12 @@ class KafkaOptions(Sink):
 
     @property
     def route_column(self) -> str | None:
-        """The column in the topic's template, None where the topic is one."""
+        """Column in the topic's template, or None for a single topic."""
         return template_column(self.topic)
 
     @property
     def effective_dead_letter_topic(self) -> str:
-        """The topic of dead letters."""
+        """Topic of dead letters: the option or its default."""
         if self.dead_letter_topic is not None:
             return self.dead_letter_topic
         name = re.sub(r"[^A-Za-z0-9._-]", "_", re.sub(r"[{}]", "", self.topic))
@@ -265,28 +265,28 @@ class KafkaOptions(Sink):
 
     @property
     def default_record_name(self) -> str:
-        """The record's name in its schema, where the source has none."""
+        """Record name for sources without one: the option, or a name made from the topic."""
         words = re.findall(r"[A-Za-z0-9]+", self.topic)
         name = "".join(word[0].upper() + word[1:] for word in words) or "Record"
         return self.record_name or f"connect.{'_' if name[0].isdigit() else ''}{name}"
 
     def record_name_for(self, schema: pa.Schema) -> str:
-        """Return the record's name in its schema: the option, or the source's own, or one made from the topic."""
+        """Return the record's name in its schema: the option, the source's, or one made from the topic."""
         own = (schema.metadata or {}).get(b"record_name", b"").decode()
         return self.record_name or own or self.default_record_name
 
     def value_converter_for(self, schema: pa.Schema, day: dt.date) -> Converter:
-        """Return what makes the values; in a compacted topic, which shows each key's newest state, without the day."""
+        """Return the converter of values. Compacted topics, which hold each key's newest state, omit the day."""
         shown, name = None if self.cleanup == "compact" else day, self.record_name_for(schema)
         return make_converter(self.value_converter, schema, shown, record_name=name, value_field=self.value_field)
 
     def key_encoder_for(self, schema: pa.Schema) -> KeyEncoder:
-        """Return what makes the keys of rows of a schema."""
+        """Return the encoder of keys for rows of a schema."""
         return KeyEncoder(self.key_converter, schema, self.key_fields, f"{self.record_name_for(schema)}Key")
 
     @property
     def topic_rules(self) -> TopicRules:
-        """How topics of the data are made."""
+        """Settings of new data topics."""
         return TopicRules(
             create_disposition=self.create_disposition,
             partitions=self.partitions,
@@ -296,22 +296,22 @@ class KafkaOptions(Sink):
         )
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Say which options mean nothing for rows of a kind."""
+        """Return messages for options that have no effect for this kind of rows."""
         return soft_kind_problems(self.deletes, kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Tell whether compaction goes by the source's key: not where ``key_fields`` names other columns alone."""
+        """True if compaction uses the source's record key, alone or with other columns."""
         return self.cleanup == "compact" and RECORD_KEY in self.key_fields
 
     @property
     def keeps_spans(self) -> bool:
-        """Whether one transaction decides about a publish, and so whether an increment follows the last one."""
+        """True if one transaction decides a publish, so that an increment can follow the last one."""
         return self.is_one_transaction
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Tell whether a publish replaces; days in a compacted topic only bring keys up to date, an empty one none."""
+        """True if a publish replaces rows. Days in a compacted topic only update keys."""
         return kind == "snapshot" or self.cleanup != "compact"
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Tell whether a publish takes the place of everything: that of a snapshot into a compacted topic does."""
+        """True if a publish replaces the topic's whole content: a snapshot into a compacted topic."""
         return kind == "snapshot" and self.cleanup == "compact"

@@ -1,4 +1,4 @@
-"""A day in parts: a transaction for each staged file, one to reserve the day before, and one to complete it behind."""
+"""Delivery in parts: one transaction reserves the day, one sends each staged file, one completes the day."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from airflow_provider_connect.stage.manifest import StagedFile
 
 
 class PartwiseDelivery(DayDelivery):
-    """Sends a day file by file. What is published decides: a claim alone is in nobody's way."""
+    """Sends a day file by file. The newest publish counts, and a claim alone blocks nothing."""
 
     max_tries: ClassVar[int] = 3
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day, end what others are sending of it, and reserve a generation.
+        """Claim the day, end other runs' transactions of it, and reserve a generation.
 
-        After that no part of an earlier claim is committed any more: its producers are fenced, and new ones see that
-        the claim is another's. So what lies between the offsets in the ledger is of one generation.
+        After that no part of an earlier claim can be committed: its producers are fenced, and new ones see the newer claim. So
+        the offsets in the ledger contain one generation.
         """
         with self.transaction() as transaction:
             earlier = self.claims.newest_claim()
@@ -42,9 +42,9 @@ class PartwiseDelivery(DayDelivery):
         return replace(self.plan, generation=generation)
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send and commit one file; nothing of one that is published already.
+        """Send and commit one file. Sends nothing if the file is published.
 
-        :raises UndecidedError: whether it was committed is not known.
+        :raises UndecidedError: the outcome of the commit is unknown.
         :raises RetriableError: another run has claimed the day.
         """
         part = [file.path for file in self.publish.manifest.polled.files].index(files[0].path)
@@ -76,9 +76,9 @@ class PartwiseDelivery(DayDelivery):
         return replace(sent, entry=entry)
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Write the day's record; the day is published then.
+        """Write the day's record, which publishes the day.
 
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
         with self.transaction() as transaction:
             standing = self.read_published_entry()
@@ -96,7 +96,7 @@ class PartwiseDelivery(DayDelivery):
         return entry.row
 
     def abort(self) -> None:
-        """End what executors left open that died; nothing where another run has claimed the day meanwhile."""
+        """End transactions of dead executors, unless another run has claimed the day."""
         if self.claims.is_held():
             self._end_parts(len(self.publish.manifest.polled.files))
 

@@ -1,4 +1,4 @@
-"""What the driver finds out before a day's first record: topics, limits, schemas, and whether the time suffices."""
+"""Prepares a publish before its first record: topics, limits, schemas, and the time it needs."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 ROWS_PER_SECOND = 10_000
-"""Assumed where the ledger knows no measured day."""
+"""Assumed rate if the ledger has no measured day."""
 _MEASURED_DAYS = 30
 _MANY_ROWS = 100_000
 _UNMEASURED_SHARE = 0.5
-"""Of a transaction's time, what a day may take by an assumed rate."""
+"""Share of the transaction's time that a day may take at the assumed rate."""
 MAX_TOPICS_PER_DAY = 1000
-"""Of one day: each costs questions before the first record and a place in the ledger's record, of at most 1 MB."""
+"""Each topic costs requests before the first record and space in the day's ledger record (at most 1 MB)."""
 
 
 class Planner:
-    """Makes ready what days of one schema need. Driver.
+    """Prepares days of one schema. Driver.
 
-    :param schema: of the source's rows.
+    :param schema: schema of the source's rows.
     """
 
     def __init__(self, cluster: Cluster, schema: pa.Schema) -> None:
@@ -50,10 +50,10 @@ class Planner:
         self.schema = schema
 
     def plan(self, publish: Publish) -> DayPlan:
-        """Make topics and schemas of a day ready.
+        """Create missing topics and schemas of a day. Returns its plan.
 
-        :raises ConfigError: a topic cannot be made or used, or the day is too large for one transaction.
-        :raises DataError: the registry does not take the schema.
+        :raises ConfigError: a topic cannot be created or used, or the day is too large for one transaction.
+        :raises DataError: the registry refuses the schema.
         """
         options, ledger = self.options, self.cluster.ledger
         content = self._content(publish)
@@ -89,7 +89,7 @@ class Planner:
         )
 
     def snapshot_problems(self, kind: SourceKind) -> list[str]:
-        """Say why the rows of a snapshot cannot be compared with what the topic holds."""
+        """Return why a snapshot's rows cannot be compared with the topic."""
         options = self.options
         if problems := options.kind_problems(kind):
             return [f"topic {options.topic!r}: {each}" for each in problems]
@@ -104,7 +104,7 @@ class Planner:
         ]
 
     def topic_problems(self, topics: TopicAdmin, names: Sequence[str], oldest: Day | None) -> list[str]:
-        """Make the topics of the data that are missing; say what is wrong with the others, or would be with these."""
+        """Create missing data topics. Returns problems of existing and missing topics."""
         writing = self.intended_writes(oldest)
         found = topics.problems_if_created(names, writing) or topics.create_missing(names) + topics.problems(
             names, writing
@@ -112,16 +112,16 @@ class Planner:
         return found or topics.missing_rights(dict.fromkeys(names, ("WRITE",)))
 
     def intended_writes(self, oldest: Day | None) -> IntendedWrites:
-        """Return what is written into the topics of the data."""
+        """Return the properties of the records to be written into data topics."""
         options = self.options
         if options.timestamp_field is None:
             return IntendedWrites(bool(options.key_fields))
         return IntendedWrites(bool(options.key_fields), "event", oldest.start if oldest else None)
 
     def schema_problems(self, name: str) -> list[str]:
-        """Say why the registry would not take the schemas of one topic; nothing is registered.
+        """Return why the registry would refuse the schemas of one topic. Registers nothing.
 
-        :raises RetriableError: the registry is away.
+        :raises RetriableError: the registry does not answer.
         """
         if self.options.registry_conn_id is None:
             return []
@@ -129,10 +129,10 @@ class Planner:
             return registry.problems(self._value_subject(name), self._key_subject(name))
 
     def _schemas(self, names: Sequence[str]) -> tuple[dict[str, SchemaRef], dict[str, SchemaRef]]:
-        """Return the registered schema of each topic's values, and that of its keys; nothing for a converter without.
+        """Return the registered schemas of values and of keys, by topic. Empty for converters without one.
 
-        :raises DataError: an earlier schema of the subject is incompatible, or none of a key's subject holds the keys.
-        :raises RetriableError: the registry is away.
+        :raises DataError: an earlier schema of the subject is incompatible, or no schema of a key's subject fits.
+        :raises RetriableError: the registry does not answer.
         """
         if self.options.registry_conn_id is None:
             return {}, {}
@@ -148,7 +148,7 @@ class Planner:
         return SchemaResolver(connection, options.timeout_seconds, options.schema_registration)
 
     def _value_subject(self, topic: str) -> Subject | None:
-        """Return what is to be registered of a topic's values; None where they have no registered schema."""
+        """Return the subject of a topic's values, or None if they have no registered schema."""
         options = self.options
         if not options.value_is_registered:
             return None
@@ -156,15 +156,15 @@ class Planner:
         return _subject(subject, options.value_converter_for(self.schema, dt.date.min))
 
     def _key_subject(self, topic: str) -> Subject | None:
-        """Do the same for its keys."""
+        """Return the subject of a topic's keys, or None."""
         made = self.options.key_encoder_for(self.schema).converter
         return None if made is None or made.kind is None else _subject(key_subject(topic), made)
 
     def _content(self, publish: Publish) -> Literal["rows", "changes"]:
-        """Return what is sent of the source's rows.
+        """Return whether all rows or only changed rows are sent.
 
         :raises ConfigError: the sink cannot compare a snapshot with its topic.
-        :raises DataError: the source has set rows aside, whose keys would count as vanished.
+        :raises DataError: the source has rejected rows, whose keys would count as vanished.
         """
         if publish.kind != "snapshot" or self.options.cleanup == "delete":
             return "rows"
@@ -186,10 +186,10 @@ def _subject(name: str, made: Converter) -> Subject:
 
 
 def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedger) -> None:
-    """Refuse what one transaction has no time for, before its first record.
+    """Refuse a transaction that would take too long, before its first record.
 
-    :param rows: of the largest transaction.
-    :raises ConfigError: with the numbers, and what to set instead.
+    :param rows: rows of the largest transaction.
+    :raises ConfigError: with the estimate and the remedy.
     """
     seconds = options.transaction_timeout_seconds
     if rows < _MANY_ROWS and rows < _UNMEASURED_SHARE * seconds * ROWS_PER_SECOND:
@@ -204,9 +204,9 @@ def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedg
 
 
 def _fastest(ledger: KafkaLedger) -> tuple[float, str, float]:
-    """Return rows per second of the fastest large day of late, where that comes from, and the share of time to use.
+    """Return rows per second of the fastest recent large day, its origin, and the usable share of the time.
 
-    A slow day, or many, is no reason to refuse the next: nothing would be published that could show better.
+    Slow days do not count, because refusing the next day would prevent a better measurement.
     """
     measured = {
         row.day: row.rows / (row.counts["publish_ms"] / 1000)
@@ -226,9 +226,9 @@ def _fastest(ledger: KafkaLedger) -> tuple[float, str, float]:
 
 
 def map_values_to_topics(options: KafkaOptions, publish: Publish) -> dict[str | None, str]:
-    """Return the topic of each value that the day has in the column of the topic's template.
+    """Return the topic of each value in the template's column on this day.
 
-    :raises ConfigError: there are too many.
+    :raises ConfigError: there are more than :data:`MAX_TOPICS_PER_DAY` values.
     """
     if options.route_column is None:
         return {None: options.topic}

@@ -1,4 +1,4 @@
-"""What would fail a publish, found before the first request to the source."""
+"""Finds problems of a publish before the first request to the source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Preflight:
-    """Looks at columns, cluster, topics, ledger and registry of one options. Driver, once a job."""
+    """Checks columns, cluster, topics, ledger and registry for one sink. Driver, once for a job."""
 
     def __init__(self, cluster: Cluster, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> None:
         self.cluster = cluster
@@ -35,11 +35,11 @@ class Preflight:
 
     @cached_property
     def topics(self) -> TopicAdmin:
-        """The cluster's topics, each looked at once."""
+        """The cluster's topics, each read once."""
         return self.cluster.topics()
 
     def problems(self) -> list[str]:
-        """Return all problems that can be found at once; make topics when there are none."""
+        """Return all problems. Creates missing topics if there are none."""
         found = self.problems_without_changes()
         if found := found or self._problems_of(self._transactional_id):
             return found
@@ -57,7 +57,7 @@ class Preflight:
         return found
 
     def problems_without_changes(self) -> list[str]:
-        """Return the problems that can be found without making or taking anything."""
+        """Return the problems that can be found without creating topics or taking transactional ids."""
         found = self._columns() + self.planner.snapshot_problems(self.kind)
         found = found or self._problems_of(self._reach)
         if not found:
@@ -73,7 +73,7 @@ class Preflight:
             return [str(error)]
 
     def _columns(self) -> list[str]:
-        """Say which columns the options name and the source lacks, and which the converter cannot hold."""
+        """Return columns that the options name and the source lacks, or that the converter cannot write."""
         import pyarrow as pa
 
         options, schema = self.options, self.schema
@@ -99,7 +99,7 @@ class Preflight:
         return found + options.value_converter_for(schema, dt.date.min).problems()
 
     def _erased(self) -> list[str]:
-        """Return the problems of this stream with the topic's erase list."""
+        """Return this stream's problems with the topic's erase list."""
         options = self.options
         listed = EraseList() if options.route_column is not None else self.cluster.ledger.erased()
         found = [problem] if (problem := listed.column_problem(self.schema.names)) is not None else []
@@ -116,12 +116,12 @@ class Preflight:
         return []
 
     def _rights_of_a_first_publish(self) -> list[str]:
-        """Say the same once all topics are there: before its first publish a stream is searched for in its topic."""
+        """Return missing rights after all topics exist. A first publish also reads its topic."""
         ledger = self.cluster.ledger
         return self._rights(reads=not ledger.has_claims() and not ledger.newest_entries(1, "ignore"))
 
     def _rights(self, *, reads: bool = False) -> list[str]:
-        """Say which rights are missing on the topics that are there, by name and all at once."""
+        """Return all missing rights on existing topics."""
         options = self.options
         needed: dict[str, tuple[str, ...]] = {options.ledger_topic: ("READ", "WRITE")}
         if options.route_column is None:
@@ -132,7 +132,7 @@ class Preflight:
         return self.topics.missing_rights(needed)
 
     def _transactional_id(self) -> list[str]:
-        """Take a transactional id that no day has: only that tells whether the user may, and for so long."""
+        """Take a transactional id that no day uses, to check the right and the timeout."""
         options = self.options
         if options.delivery == "exactly_once":
             probe = transactional_id(self.cluster.key.connector, self.cluster.key.stream, options.topic, "preflight")
@@ -140,7 +140,7 @@ class Preflight:
         return []
 
     def _foreseen(self) -> list[str]:
-        """Judge the topics that are missing as they would be made, while nothing is."""
+        """Check missing topics as they would be created."""
         options, topics, writing = self.options, self.topics, self.planner.intended_writes(self.oldest)
         found = topics.ledger_problems_if_created(options.ledger_topic)
         if options.errors_tolerance == "all":
@@ -171,7 +171,7 @@ class Preflight:
         return []
 
     def _ledger(self) -> list[str]:
-        """Compare the newest published day with the time there is, and with the source's columns."""
+        """Compare the newest published day with the available time and the source's columns."""
         options, ledger = self.options, self.cluster.ledger
         newest = ledger.newest_entries(1)
         if not newest:
@@ -180,7 +180,7 @@ class Preflight:
         return self._drift(newest[0])
 
     def _drift(self, newest: DayEntry) -> list[str]:
-        """Say which columns are not what they were, where no registry decides."""
+        """Return columns that changed since the newest published day, if no registry checks them."""
         options = self.options
         if options.value_is_registered or options.schema_contract == "ignore":
             return []

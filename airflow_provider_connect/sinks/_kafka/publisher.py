@@ -1,4 +1,4 @@
-"""Publishes the days of one stream into a topic: what driver and executors call, for each kind of delivery."""
+"""Publisher of one stream's days: the calls of driver and executors, for each delivery mode."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PAUSES = doubling_pauses(0.5, 8.0)
 
 
 class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTarget, KeepsNotes, KeepsRejects):
-    """Publishes days of one stream; how a day is sent is its delivery's: :class:`.Attempt`."""
+    """Publishes days of one stream with a :class:`.DayDelivery`."""
 
     def __init__(self, options: KafkaOptions, key: StreamKey, connections: Connections) -> None:
         self.options = options
@@ -66,22 +66,22 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return self._cluster.ledger
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Find what would fail the publish; make the topic and the ledger's when nothing would."""
+        """Return problems that would fail the publish. Creates missing topics if there are none."""
         return Preflight(self._cluster, schema, days, kind).problems()
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Find what would fail the publish, as far as columns, topics and rights tell; take no transactional id."""
+        """Return problems of columns, topics and rights. Creates nothing and takes no transactional id."""
         return Preflight(self._cluster, schema, days, kind).problems_without_changes()
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield what the topic of dead letters has of each published day."""
+        """Yield the dead letters of each published day."""
         return read_dead_letters(self._cluster, first, last, records)
 
     def note(self, note: LedgerNote) -> None:
-        """Keep a note in the ledger's topic. Makes that topic if it is missing. The stream's topic need not exist.
+        """Write a note into the ledger topic. Creates that topic if needed. The stream's topic may be missing.
 
-        :raises ConfigError: the ledger's topic cannot be made or used.
-        :raises RetriableError: the broker is away.
+        :raises ConfigError: the ledger topic cannot be created or used.
+        :raises RetriableError: the broker does not answer.
         """
         ledger = self.ledger
         if problems := self._cluster.topics().ensure_ledger_topic(ledger.ledger_topic):
@@ -90,11 +90,11 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
             ledger.write_record(ledger.note_key(note.kind, note.id), note)
 
     def begin(self, publish: Publish) -> DayPlan:
-        """Make the day's topics and schemas ready, and say in the ledger who publishes it now.
+        """Prepare the day's topics and schemas, and claim the day in the ledger.
 
-        :raises ConfigError: ledger and topics do not fit, or a topic cannot be made or used.
-        :raises DataError: the registry does not take the schema.
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :raises ConfigError: ledger and topics disagree, or a topic cannot be created or used.
+        :raises DataError: the registry refuses the schema.
+        :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
         self._require_whole()
         plan = Planner(self._cluster, publish.schema).plan(publish)
@@ -103,14 +103,14 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return self._delivery(self._cluster, plan).begin(standing)
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Give one transaction the whole day, an empty one too; else each file alone."""
+        """Return the whole day as one share for a single transaction, even if it is empty, else one share for each file."""
         return [tuple(files)] if self._delivery is WholeDayDelivery else super().shares(files)
 
     def put(self, token: DayPlan, stage: str, share: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share of the day; with its transaction it is published.
+        """Send a share of the day. A share with its own transaction is committed.
 
-        :raises RetriableError: the broker is away, or another run has taken the day over.
-        :raises DataError: rows cannot become records, and are not tolerated.
+        :raises RetriableError: the broker does not answer, or another run has taken over the day.
+        :raises DataError: rows cannot become records, and ``errors_tolerance`` does not allow it.
         """
         plan = replace(token, publish=replace(token.publish, stage=stage))
         ledger = self._cluster.ledger_from(plan.handover)
@@ -129,13 +129,13 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
                 plan = fresh
 
     def commit(self, publish: Publish, token: DayPlan, receipts: list[SentShare]) -> LedgerRow:
-        """Write the day's row, where its only transaction has not written it already."""
+        """Write the day's ledger row, unless its only transaction has written it."""
         return self._delivery(self._cluster, token).commit(receipts)
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Write the day's record into the ledger once more, with one check more; no topic of the data is touched.
+        """Write the day's ledger record again with one more check. Writes into no data topic.
 
-        :raises ConfigError: ledger and topics do not fit: what was published may be gone.
+        :raises ConfigError: ledger and topics disagree, so published records may be lost.
         """
         self._require_whole()
         standing = self.ledger.entry(publish.day.date)
@@ -152,18 +152,18 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
                     raise
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the keys that :meth:`erase` would bury, by the day that wrote their value."""
+        """Count the keys that :meth:`erase` would erase, by the day that wrote their value."""
         return KafkaEraser(self._cluster, column).find(values)
 
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Put people on the topic's list, and a tombstone on each of their keys, in one transaction."""
+        """Write the people into the topic's erase list, and a tombstone for each of their keys, in one transaction."""
         self._require_whole()
         return KafkaEraser(self._cluster, column).erase(values, shaping)
 
     def copies(self) -> list[str]:
-        """Name the records that tombstones cover, and the topic of dead letters. Does not look into them."""
+        """Return places that may still hold erased rows: covered records and the dead letter topic. Does not read them."""
         options = self.options
         return [
             f"records of topic {options.topic!r} that a tombstone covers, or that a failed transaction left: they can "
@@ -173,23 +173,23 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         ]
 
     def _patience(self) -> Patience:
-        """Return how often a delivery is tried. Two that took one id from each other must not come back together."""
+        """Return the retry policy of the delivery. Random pauses separate runs that take the id from each other."""
         return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery.max_tries)
 
     def _require_whole(self) -> None:
-        """Check that ledger and topics fit.
+        """Check that ledger and topics agree.
 
-        :raises ConfigError: they do not.
+        :raises ConfigError: records are lost on either side.
         """
         if lost := LedgerCheck(self._cluster, self._cluster.topics()).problems():
             raise ConfigError("; ".join(lost))
 
     def abort(self, publish: Publish, token: DayPlan) -> None:
-        """End what an executor left open that died: readers wait for it, and so do the next days."""
+        """End transactions of dead executors, because readers and later days wait for them."""
         seconds = min(RELEASE_SECONDS, self.options.timeout_seconds)
         hasty = self.options.model_copy(update={"timeout_seconds": seconds})
         self._delivery(Cluster(hasty, publish.key, self._cluster.connections), token).abort()
 
     def close(self) -> None:
-        """Let go of the clients."""
+        """Drop the clients."""
         self._cluster.close()

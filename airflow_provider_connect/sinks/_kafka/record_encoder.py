@@ -1,4 +1,4 @@
-"""Makes records of staged rows: topic, key, value, headers and time; and names the rows that cannot become one."""
+"""Encodes staged rows as records with topic, key, value, headers and time, and reports rows that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 KEY_STAGE, VALUE_STAGE, PUT_STAGE = "KEY_CONVERTER", "VALUE_CONVERTER", "TASK_PUT"
-"""Where a row failed, in Connect's words."""
+"""Kafka Connect's names for the stage in which a row failed."""
 
 _HEADERS_BYTES = 128
-"""Of the headers that differ from record to record: names, lengths, position and schema version."""
+"""Bytes of headers that differ between records: names, lengths, position and schema version."""
 _FRAMING_BYTES = 512
-"""What a record takes beside key, value and headers, with room to spare: librdkafka neither takes nor refuses one just
-below a topic's limit, but waits until its time is up (https://github.com/confluentinc/confluent-kafka-python/issues/476).
+"""Bytes of a record besides key, value and headers, with a reserve. librdkafka neither takes nor refuses a record just
+below a topic's limit. It waits until the timeout (https://github.com/confluentinc/confluent-kafka-python/issues/476).
 """
 
 
 @dataclass(frozen=True)
 class DayPlan:
-    """What ``begin`` found out for one publish; every ``put`` gets it.
+    """Result of ``begin`` for one publish, passed to every ``put``.
 
-    :param content: what is sent: every row, or of a snapshot what changed.
-    :param routes: topic for each value of the column that the topic's name has in it; the key None where it has none.
-    :param refs: the registered schema of each topic's values.
-    :param key_refs: that of its keys.
-    :param limits: what each topic takes.
-    :param dead_letters: the topic of dead letters; None where there can be none.
-    :param generation: reserved by ``begin``; None where the transaction itself finds it.
-    :param handed: what the driver had read of the ledger before it wrote its claim there.
-    :param begun: names this ``begin`` in its claim and in the tickets of its executors. Two tries that publish the same
-        frozen files have the same intent and attempt, and one of them may be a zombie.
+    :param content: every row, or only a snapshot's changes.
+    :param topic_by_value: topic of each value in the template's column. One entry with the key None for a single topic.
+    :param value_schemas: registered schema of each topic's values.
+    :param key_schemas: registered schema of each topic's keys.
+    :param limits: limits of each topic.
+    :param dead_letter_topic: None if there can be no dead letters.
+    :param generation: reserved by ``begin``. None if the transaction chooses it.
+    :param handover: the driver's state of the ledger before it wrote its claim.
+    :param begin_id: identifies this ``begin`` in its claim and in its executors' tickets. Two attempts that publish the
+        same staged files share intent and attempt, and one of them may be a zombie.
     """
 
     publish: Publish
@@ -64,11 +64,11 @@ class DayPlan:
 
 @dataclass(frozen=True)
 class RejectedRow:
-    """A row that cannot become a record of its topic.
+    """Row that cannot become a record of its topic.
 
-    :param position: of the row in the day.
-    :param column: that is to blame; None where it is the whole record.
-    :param record: makes the row's JSON, for the dead letter alone.
+    :param position: position of the row in the day.
+    :param column: column at fault, or None for the whole record.
+    :param make_json: encodes the row for its dead letter.
     """
 
     position: int
@@ -82,11 +82,11 @@ class RejectedRow:
 
 @dataclass(frozen=True)
 class OutgoingRecords:
-    """Records of one topic, in their order.
+    """Records of one topic, in order.
 
-    :param headers: of each; None where there are none.
-    :param timestamps: milliseconds since 1970 of each, 0 where the row has none; None where nobody asks for them.
-    :param partitions: where each must go, -1 where the partitioner decides; None where it decides for all.
+    :param headers: headers of each record, or None without headers.
+    :param timestamps: milliseconds since 1970 for each record, 0 without a time. None without ``timestamp_field``.
+    :param partitions: partition of each record, -1 for the partitioner's choice. None if it chooses all.
     """
 
     topic: str
@@ -99,11 +99,11 @@ class OutgoingRecords:
 
     @cached_property
     def size_bytes(self) -> int:
-        """The size of all keys and values."""
+        """Size of all keys and values."""
         return sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
 
     def select(self, rows: list[int]) -> OutgoingRecords:
-        """Return some of the records."""
+        """Return the records at these indices."""
         columns = ("keys", "values", "headers", "timestamps", "partitions")
         chosen: dict[str, Any] = {
             name: [column[row] for row in rows] for name in columns if (column := getattr(self, name)) is not None
@@ -112,7 +112,7 @@ class OutgoingRecords:
 
 
 class RecordEncoder:
-    """Makes records of one day's rows, for one generation."""
+    """Encodes one day's rows as records of one generation."""
 
     def __init__(self, options: KafkaOptions, plan: DayPlan, generation: int) -> None:
         self.options = options
@@ -133,7 +133,7 @@ class RecordEncoder:
     def encode(self, batch: pa.RecordBatch, first_position: int) -> Iterator[OutgoingRecords]:
         """Yield the batch's records, topic by topic.
 
-        :param start: position of the first row.
+        :param first_position: position of the batch's first row in the day.
         """
         if len(self.plan.topic_by_value) == 1:
             (topic,) = self.plan.topic_by_value.values()
@@ -170,7 +170,7 @@ class RecordEncoder:
         return made_of_all.select([row for row in range(batch.num_rows) if row not in bad]) if bad else made_of_all
 
     def _gone(self, batch: pa.RecordBatch) -> set[int]:
-        """Return the rows that the source says are deleted."""
+        """Return the rows that the source marks as deleted."""
         if self.options.delete_where is None:
             return set()
         return {row for row, gone in enumerate(batch.column(self.options.delete_where).to_pylist()) if gone}
@@ -187,7 +187,7 @@ class RecordEncoder:
         return found
 
     def _event_ids(self, batch: pa.RecordBatch, named: list[bytes | None]) -> list[bytes | None]:
-        """Return what identifies each row, as text: its ``record_key``; the key where the source gives none."""
+        """Return each row's id as text: its ``record_key``, or the key if the source has none."""
         return named if self._ids is None else self._ids.encode(batch, None).values
 
     def _headers(self, topic: str, ids: list[bytes | None], positions: Sequence[int]) -> list[Headers]:
@@ -207,7 +207,7 @@ class RecordEncoder:
         ids: list[bytes | None],
         stamps: list[int] | None,
     ) -> dict[int, tuple[str, str | None, str]]:
-        """Find what the topic would refuse: too large, without a key where it is compacted, too far from now."""
+        """Return rows that the topic would refuse: too large, without a key in a compacted topic, or outside its time limits."""
         limits = self.plan.limits[topic]
         framing = _FRAMING_BYTES
         if self.options.headers:
@@ -229,7 +229,7 @@ class RecordEncoder:
 
 
 def _too_large(parts: Sequence[list[bytes | None]], framing: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield rows whose parts and framing are more than ``most`` bytes, each with its size."""
+    """Yield rows with more than ``most`` bytes, framing included, with their size."""
     longest = sum(max(map(len, filter(None, part)), default=0) for part in parts)
     if framing + longest <= most:
         return
@@ -250,7 +250,7 @@ def _too_far(stamps: list[int], limits: TopicLimits) -> Iterator[tuple[int, str]
 
 
 def is_written_by(headers: Any, stream_key: StreamKey) -> bool:
-    """Tell from a record's headers whether a stream wrote it."""
+    """True if a record's headers name this stream."""
     found = dict(headers or [])
     mine = (stream_key.connector.encode(), stream_key.stream.encode())
     return (found.get("connect.connector"), found.get("connect.stream")) == mine

@@ -1,4 +1,4 @@
-"""Which registered schema values and keys are written by: decided by the driver, before the first record."""
+"""Chooses the registered schemas of values and keys. Runs in the driver, before the first record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_connect.values.protobuf.field_numbers import renumber
 Strategy = Literal["topic", "record", "topic_record"]
 Registration = Literal["auto_register", "use_latest"]
 Subject = tuple[str, str, SchemaLanguage]
-"""A subject's name, the schema that it is to take, and of which kind that is."""
+"""Name of a subject, its schema, and the schema's kind."""
 
 _MISFITS: dict[SchemaLanguage, Callable[[str, str], list[str]]] = {
     "AVRO": avro_schema.misfits,
@@ -27,22 +27,22 @@ _MISFITS: dict[SchemaLanguage, Callable[[str, str], list[str]]] = {
 
 
 def value_subject(strategy: Strategy, topic: str, record_name: str) -> str:
-    """Return the name under which a topic's value schema is registered, by Confluent's strategies."""
+    """Return the subject of a topic's value schema, by Confluent's strategies."""
     if strategy == "topic":
         return f"{topic}-value"
     return record_name if strategy == "record" else f"{topic}-{record_name}"
 
 
 def key_subject(topic: str) -> str:
-    """Return the name under which the schema of a topic's keys is registered."""
+    """Return the subject of a topic's key schema."""
     return f"{topic}-key"
 
 
 class SchemaResolver:
-    """Finds the schemas of one sink's topics in its registry.
+    """Finds or registers the schemas of one sink's topics.
 
-    :param timeout_seconds: for one request; it is tried three times.
-    :param registration: ``auto_register`` registers a compatible schema that is new; ``use_latest`` registers nothing.
+    :param timeout_seconds: for one request, which is tried three times.
+    :param registration: ``auto_register`` registers new compatible schemas, ``use_latest`` registers nothing.
     :raises ConfigError: the connection is wrong, or Confluent's client is missing.
     """
 
@@ -51,28 +51,28 @@ class SchemaResolver:
         self._client = RegistryClient(connection, timeout_seconds)
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the client's connections."""
         self._client.close()
 
     def value_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
-        """Return the schema that values are written by; with ``use_latest`` the subject's newest.
+        """Return the schema of values. With ``use_latest`` this is the subject's newest.
 
-        :raises DataError: the schema is incompatible with what the subject has; naming the fields.
-        :raises ConfigError: access is denied, or there is no schema to use.
-        :raises RetriableError: the registry is away.
+        :raises DataError: the schema is incompatible with the subject. The message names the fields.
+        :raises ConfigError: access is denied, or the subject has no schema to use.
+        :raises RetriableError: the registry does not answer.
         """
         if self.registration == "use_latest":
             return self._newest_that_fits(subject, document, kind)
         return self._registered(subject, document, kind)
 
     def key_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
-        """Return the oldest of the subject's schemas that holds our keys: whatever is registered later, it stays.
+        """Return the oldest schema of the subject that fits the keys. Later registrations do not change it.
 
-        A key is its bytes, and the schema's id is among them: by another schema it would be another key.
+        The schema's id is part of the key's bytes, so another schema would give another key.
 
-        :raises DataError: the subject has schemas, and none holds the keys.
-        :raises ConfigError: access is denied, or there is no schema to use.
-        :raises RetriableError: the registry is away.
+        :raises DataError: the subject has schemas, and none fits the keys.
+        :raises ConfigError: access is denied, or the subject has no schema to use.
+        :raises RetriableError: the registry does not answer.
         """
         found = self._oldest_that_fits(subject, document, kind)
         if found is None:
@@ -83,9 +83,9 @@ class SchemaResolver:
         return found
 
     def problems(self, value_subject: Subject | None, key_subject: Subject | None) -> list[str]:
-        """Say why :meth:`value_schema` or :meth:`key_schema` would fail for a person to mend. Registers nothing.
+        """Return why :meth:`value_schema` or :meth:`key_schema` would fail without a retry. Registers nothing.
 
-        :raises RetriableError: the registry is away.
+        :raises RetriableError: the registry does not answer.
         """
         found = []
         for step, subject in ((self._rehearse_values, value_subject), (self._oldest_that_fits, key_subject)):
@@ -133,11 +133,11 @@ class SchemaResolver:
         return SchemaRef(subject, known.id, known.version, document if document != first else None)
 
     def _continued(self, subject: str, document: str, kind: SchemaLanguage) -> str:
-        """Return a schema as it goes on from what the subject has: fields of Protobuf keep their numbers."""
+        """Return the schema adapted to the subject: Protobuf fields keep their numbers."""
         return renumber(document, self._documents(subject, kind)) if kind == "PROTOBUF" else document
 
     def _documents(self, subject: str, kind: SchemaLanguage) -> Iterator[str]:
-        """Yield the subject's schemas of a kind, the newest first; each is asked for when it is wanted."""
+        """Yield the subject's schemas of a kind, newest first. Each is requested on demand."""
         newest = self._client.newest_version(subject)
         if newest is None:
             return

@@ -1,4 +1,4 @@
-"""Sends the rows of staged files: as records, as dead letters, or not at all where a snapshot changed nothing."""
+"""Sends the rows of staged files as records or dead letters. Skips a snapshot's unchanged rows."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 3_000_000
 SLICE_BYTES = 4_500_000
-"""Of the values that are encoded at once. A slice costs some milliseconds whatever its size; at 8 MB a task takes 60 MB
-more. A batch of a staged day is smaller than that in its file, and mostly becomes one slice.
+"""Bytes of values encoded in one slice. A slice costs some milliseconds at any size, and 8 MB need 60 MB more memory.
+A batch is smaller in its file than its values, and usually becomes one slice.
 """
 _FIRST_ROWS = 1000
 _GROWTH = 8
 _CHUNK = 1000
 _READY_BYTES = 16_000_000
-"""How much is encoded before a day's turn, so that others need not wait for it; as Python's objects it is more."""
+"""Bytes encoded before a day's turn, to shorten the wait of other days. Python objects take more."""
 
 
 @dataclass(frozen=True)
 class SentShare:
-    """What became of one share.
+    """Result of sending one share.
 
-    :param rows: that became records, or were records already.
-    :param tombstones: records without a value among them.
-    :param unchanged: of a snapshot: rows whose record the topic has already.
-    :param vanished: of a snapshot: keys that got a tombstone; beside the rows.
-    :param soft_deleted: how many of these got their last value once more.
-    :param entry: what its own transaction wrote into the ledger; None where it had none.
+    :param rows: rows that became records, or matched existing ones.
+    :param tombstones: records without a value among ``rows``.
+    :param unchanged: snapshot rows whose record the topic already has.
+    :param vanished: snapshot keys that got a tombstone. Not part of ``rows``.
+    :param soft_deleted: vanished keys whose last value was sent again.
+    :param entry: ledger record that the share's own transaction wrote, or None.
     """
 
     rows: int
@@ -59,7 +59,7 @@ class SentShare:
 
     @classmethod
     def from_entry(cls, entry: DayEntry) -> SentShare:
-        """Return what an earlier try has sent, as the ledger has it."""
+        """Return the result of an earlier attempt from its ledger record."""
         counts = entry.row.counts
         counted = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
         seconds = counts.get("publish_ms", 0) / 1000
@@ -67,7 +67,7 @@ class SentShare:
 
     @classmethod
     def total(cls, receipts: list[SentShare], source_rejects: int) -> SentShare:
-        """Sum the shares into their day; spans of the same partition become one that holds them all."""
+        """Sum the shares of a day. Spans of one partition are merged."""
         offsets: dict[str, dict[int, tuple[int, int]]] = {}
         for sent in receipts:
             for topic, partitions in sent.offsets.items():
@@ -84,9 +84,9 @@ class SentShare:
         )
 
     def require_all(self, files: tuple[StagedFile, ...], outbox: Outbox, source_rejects: int = 0) -> None:
-        """Refuse to commit fewer or more records than the staged rows make.
+        """Check that the client accepted one record for each staged row.
 
-        :raises RetriableError: the client took another number.
+        :raises RetriableError: the client accepted another number.
         """
         staged = sum(file.rows for file in files)
         expected = staged - self.unchanged + self.vanished + self.soft_deleted + source_rejects
@@ -112,7 +112,7 @@ class ShareSender:
         self._outgoing = self._encoded()
 
     def encode_ahead(self) -> None:
-        """Read and encode the first rows, as many as memory allows; nothing is sent yet."""
+        """Encode the first rows, up to a memory limit. Sends nothing."""
         ready, size_bytes = [], 0
         for outgoing in self._outgoing:
             ready.append(outgoing)
@@ -122,10 +122,10 @@ class ShareSender:
         self._outgoing = chain(_emptied(ready), self._outgoing)
 
     def send(self, snapshot: SnapshotDiff | None = None) -> SentShare:
-        """Hand over every row; the broker may not have them yet.
+        """Pass every row to the producer. The broker may not have acknowledged them yet.
 
-        :param snapshot: what the topic holds, where only what changed is to be sent.
-        :raises DataError: rows cannot become records, and are not tolerated.
+        :param snapshot: the topic's content. Only changes to it are sent.
+        :raises DataError: rows cannot become records, and ``errors_tolerance`` does not allow it.
         """
         rows = tombstones = 0
         total = sum(file.rows for file in self.files)
@@ -144,9 +144,9 @@ class ShareSender:
         return replace(sent, unchanged=snapshot.unchanged_rows, vanished=vanished, soft_deleted=softly)
 
     def set_aside(self, refused: list[RejectedRow]) -> None:
-        """Count rows that are no records, and send them to the dead letters.
+        """Count rejected rows and send them to the dead letter topic.
 
-        :raises DataError: the options do not allow them, or not so many.
+        :raises DataError: the options allow no rejects, or fewer.
         """
         self._rejected += len(refused)
         first = refused[0]
@@ -156,9 +156,9 @@ class ShareSender:
         DeadLetterSender(self.plan, self.outbox, self.options.topic).send_refused(refused)
 
     def _encoded(self) -> Iterator[OutgoingRecords]:
-        """Yield records slice by slice; how many rows a slice has follows from what those of the last came to.
+        """Yield records slice by slice. The size of the last slice's values sets the next slice's rows.
 
-        A Parquet file does not tell: repeated texts and NULLs are nothing in it, and whole values in a record.
+        Parquet sizes do not help: repeated texts and NULLs take no space there, but whole values in a record.
         """
         rows = _FIRST_ROWS
         for file in self.files:
@@ -192,9 +192,9 @@ class ShareSender:
             )
 
     def _bury_vanished(self, snapshot: SnapshotDiff) -> int:
-        """Send a tombstone for every key that the snapshot lacks, into the partition where its record lies.
+        """Send a tombstone for every key that the snapshot lacks, into its partition. Returns their number.
 
-        A soft delete sends its last value first: what a reader needs who wants to know what is gone.
+        A soft delete first sends the last value again, for readers that need to know the deleted row.
         """
         snapshot.require_unique()
         (topic,) = self.plan.topic_by_value.values()
@@ -209,7 +209,7 @@ class ShareSender:
 
     @property
     def _marks(self) -> Headers:
-        """The headers of a last value: when the source was asked that no longer had the row."""
+        """Headers of a soft-deleted value, with the time of the poll."""
         publish = self.plan.publish
         day = dt.datetime.combine(publish.day.date, dt.time(), tzinfo=dt.UTC)
         at = (publish.manifest.polled_at or day).astimezone(dt.UTC)
@@ -217,14 +217,14 @@ class ShareSender:
 
 
 def _emptied(ready: list[OutgoingRecords]) -> Iterator[OutgoingRecords]:
-    """Yield what is ready, and let go of it."""
+    """Yield the items and release each one."""
     ready.reverse()
     while ready:
         yield ready.pop()
 
 
 def _at_most(batch: pa.RecordBatch, size_bytes: int) -> pa.RecordBatch:
-    """Return the first rows of a batch, as many as hold so much in memory, or one."""
+    """Return the first rows of a batch that fit into ``size_bytes`` of memory, at least one."""
     while batch.num_rows > 1 and batch.nbytes > size_bytes:
         batch = batch.slice(0, max(1, min(batch.num_rows // 2, batch.num_rows * size_bytes // batch.nbytes)))
     return batch

@@ -1,8 +1,8 @@
-"""Snapshots into a compacted topic: what changed since the last one, and a tombstone for each key that vanished.
+"""Computes the changes of a snapshot against a compacted topic, and a tombstone for each vanished key.
 
-What the topic holds is read before the first record, after every earlier producer of the stream was fenced, and kept
-as two 16-byte digests a key: of the key and of its newest value. The topic must be the stream's own: a key of
-somebody else's would count as vanished.
+The topic is read before the first record, after earlier producers of the stream were fenced. Memory holds two 16-byte
+digests for each key: of the key and of its newest value. The topic must belong to the stream alone, because other
+streams' keys would count as vanished.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _ANY_PARTITION = -1
 _OF_THE_VALUE = ("connect.event_id", "connect.schema_version")
-"""Headers that belong to a value, whichever publish sends it."""
+"""Headers that belong to a value in every publish."""
 _DEAD = b"\0" * 16
-"""Stands for the value of a tombstone; a value has this digest by one chance in 2^128."""
+"""Digest of a tombstone. A value has it with a chance of one in 2^128."""
 
 
 class SnapshotDiff:
-    """Compares a snapshot's records with what a topic holds, and remembers which keys it has seen.
+    """Compares a snapshot's records with a topic, and remembers the keys it has compared.
 
-    :param ends: where the topic's partitions end: behind the last record, undecided ones included.
-    :param on_empty: what a snapshot without rows means for a topic that holds some.
+    :param end_offsets: end of each partition, undecided records included.
+    :param on_empty: handling of a snapshot without rows for a topic with live keys.
     """
 
     def __init__(self, cluster: Cluster, topic: str, end_offsets: dict[int, int], on_empty: OnEmpty) -> None:
@@ -51,9 +51,9 @@ class SnapshotDiff:
         self._kept = 0
 
     def select_changes(self, outgoing: OutgoingRecords) -> OutgoingRecords:
-        """Return the records that say something new; those of a known key go into the partition where it lies.
+        """Return the new and changed records. Records of known keys get the key's partition.
 
-        The number of partitions may have changed since: two records of a key in two partitions would both stay.
+        The number of partitions may have changed. Records of one key in two partitions would both survive compaction.
 
         :raises DataError: a row has no key.
         """
@@ -73,7 +73,7 @@ class SnapshotDiff:
         return replace(outgoing, partitions=at.tolist()).select(rows)
 
     def _keep(self, refused: Sequence[RejectedRow]) -> None:
-        """Keep what the topic has of rows that are set aside: they are bad, but have not vanished."""
+        """Keep the topic's records for rejected rows, because these rows have not vanished."""
         keys = [row.key for row in refused]
         if keyless := keys.count(None):
             raise DataError(
@@ -85,9 +85,9 @@ class SnapshotDiff:
         self._kept += len(keys)
 
     def require_unique(self) -> None:
-        """Refuse a snapshot in which a key comes twice: which of its rows counts would be chance.
+        """Refuse a snapshot with duplicate keys, because it does not define which row counts.
 
-        :raises DataError: with the number of rows too many.
+        :raises DataError: with the number of surplus rows.
         """
         import numpy as np
 
@@ -100,9 +100,9 @@ class SnapshotDiff:
                 )
 
     def read_vanished(self) -> Iterator[tuple[int, bytes, bytes, Headers]]:
-        """Yield the newest record of every key that the snapshot has not: partition, key, value, and what its value is.
+        """Yield the newest record of each key that the snapshot lacks: partition, key, value, and headers of the value.
 
-        :raises DataError: it has no rows at all, and nobody said that this may be.
+        :raises DataError: the snapshot has no rows, and ``on_empty`` does not accept this.
         """
         import numpy as np
 
@@ -131,8 +131,8 @@ class SnapshotDiff:
     def _stored(self) -> Iterator[list[Message]]:
         """Yield all committed records of the topic, oldest first within each partition.
 
-        :raises RetriableError: a transaction that is open there hides records behind it.
-        :raises ConfigError: the topic holds records of others.
+        :raises RetriableError: an open transaction hides records.
+        :raises ConfigError: the topic holds records of other writers.
         """
         cluster = self.cluster
         with open_topic(cluster.connection, self.topic, cluster.options.timeout_seconds) as partitions:
@@ -145,7 +145,7 @@ class SnapshotDiff:
                 yield records
 
     def _places(self, keys: Any) -> tuple[Any, Any]:
-        """Return where keys stand among those of the topic, and which of them do."""
+        """Return the indices of keys among the topic's keys, and which keys the topic has."""
         import numpy as np
 
         if not len(self._keys):
@@ -155,7 +155,7 @@ class SnapshotDiff:
 
 
 def _newest(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
-    """Return the digests of all keys, sorted, and of the newest value of each, and where it lies."""
+    """Return sorted digests of all keys, digests of their newest values, and their partitions."""
     import numpy as np
 
     keys, values, partitions = [_digests([])], [_digests([])], [np.empty(0, np.int32)]
@@ -171,7 +171,7 @@ def _newest(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
 
 
 def _digests(texts: Sequence[bytes | None]) -> np.ndarray[Any, Any]:
-    """Return a 16-byte digest of each; that of None is all zeros."""
+    """Return a 16-byte digest of each text, zeros for None."""
     import numpy as np
     import xxhash
 

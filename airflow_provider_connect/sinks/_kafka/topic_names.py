@@ -1,9 +1,9 @@
-"""Names of topics that Kafka accepts, made from a template and the rows' own texts.
+"""Names of topics made from a template and the rows' values.
 
-A text keeps its form in the name if it is legal there; else it becomes ``<legal part>_x<10 hex digits of its hash>``.
-Either way the name depends on nothing but the text: an event never moves to another topic because others came. Kafka's
-rules: ``org.apache.kafka.common.internals.Topic`` (4.3, 2026-11): letters, digits, ``.``, ``_`` and ``-``, at most 249,
-neither ``.`` nor ``..``; names that differ in ``.`` against ``_`` alone are one name to its metrics, and are refused.
+A legal value is used unchanged. Any other becomes ``<legal part>_x<10 hex digits of its hash>``. The name depends on the
+value alone, so an event never moves to another topic. Kafka's rules (``org.apache.kafka.common.internals.Topic``, 4.3,
+2026-11): letters, digits, ``.``, ``_`` and ``-``, at most 249, neither ``.`` nor ``..``. Names that differ only in
+``.`` and ``_`` share one metric name and are refused.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _LEGAL = re.compile(r"[A-Za-z0-9_-]+")
 _COLUMN = re.compile(r"\{([^{}]+)\}")
 _NULL = "null"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
-"""Topics of Kafka itself."""
+"""Kafka's internal topics."""
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Say what is wrong with the name of a single topic; None if nothing."""
+    """Return the problem of a topic's name, or None."""
     if name in INTERNAL_TOPICS:
         return f"{name!r} is a topic of Kafka's own"
     if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
@@ -34,7 +34,7 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def topic_template_problem(template: str) -> str | None:
-    """Say what is wrong with a topic or a template of topics; None if nothing."""
+    """Return the problem of a topic or template, or None."""
     fixed, columns = _COLUMN.sub("", template), _COLUMN.findall(template)
     if not columns:
         return topic_name_problem(template)
@@ -48,7 +48,7 @@ def topic_template_problem(template: str) -> str | None:
 
 
 def template_column(template: str) -> str | None:
-    """Return the column that a template names in braces; None where ``template`` is one topic's name."""
+    """Return the column in the template's braces, or None for a single topic."""
     found = _COLUMN.search(template)
     return found[1] if found else None
 
@@ -56,10 +56,10 @@ def template_column(template: str) -> str | None:
 def topic_names(
     template: str, values: Iterable[str | None], reserved_names: Collection[str] = ()
 ) -> dict[str | None, str]:
-    """Return the topic of each value of the template's column; that of None has the text ``null`` and a hash.
+    """Return the topic of each value of the template's column. None becomes ``null`` and a hash.
 
-    :param reserved: names that no value may have: the ledger's and the dead letters'.
-    :raises ConfigError: the template is not valid, or two values have the same hash.
+    :param reserved_names: names that no value may get: ledger and dead letters.
+    :raises ConfigError: the template is invalid, or two values have the same hash.
     """
     if problem := topic_template_problem(template):
         raise ConfigError(f"topic: {problem}")
@@ -74,7 +74,7 @@ def topic_names(
 
 
 def topic_name_pattern(template: str) -> str:
-    """Return a regular expression that matches all names made of a template, and maybe a few more."""
+    """Return a regular expression for all names of a template. It may match a few more."""
     return _LEGAL.pattern.join(re.escape(text) for text in _COLUMN.split(template)[::2])
 
 
@@ -89,5 +89,5 @@ def _topic(start: str, value: str | None, end: str, not_free: Collection[str]) -
 
 
 def _metric(name: str) -> str:
-    """Return what Kafka's metrics call a topic; it refuses to make two that have the same."""
+    """Return the topic's name in Kafka's metrics. Kafka refuses two topics with the same one."""
     return name.replace(".", "_")

@@ -1,4 +1,4 @@
-"""How topics are made, as Kafka Connect's KIP-158 has it, and what is wrong with one that is there: pure rules.
+"""Settings of new topics, modelled on Kafka Connect's KIP-158, and checks of existing ones. No network access.
 
 Settings of topics: https://kafka.apache.org/43/configuration/topic-configs/ (2026-11). KIP-158:
 https://cwiki.apache.org/confluence/display/KAFKA/KIP-158 (2026-11).
@@ -19,7 +19,7 @@ from airflow_provider_connect.wire import Wire
 Timestamps = Literal["event", "now"]
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
-"""A broker's own limit where nobody set another."""
+"""A broker's default limit."""
 
 _FOREVER = 2**63 - 1
 _NUMBER = re.compile(r"-?\d+", re.ASCII)
@@ -31,16 +31,16 @@ _BROKERS = {
     "message.timestamp.type": "log.message.timestamp.type",
     "min.insync.replicas": "min.insync.replicas",
 }
-"""Settings of a topic that matter here, and what a broker calls its own, which new topics get."""
+"""Topic settings that are checked, with the broker settings from which new topics inherit them."""
 _RETENTIONS = (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000))
-"""The first that a broker has counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)."""
+"""The first one set on a broker counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)."""
 
 
 class TopicGroup(Wire):
-    """Settings of new topics whose name matches; what a group leaves out is as for all others.
+    """Settings of new topics whose name matches. Omitted settings are the common ones.
 
-    :param include: regular expressions, each for the whole name.
-    :param config: any setting of a topic, added to the common ones or in their place.
+    :param include: regular expressions for the whole name.
+    :param config: topic settings, added to the common ones or replacing them.
     """
 
     include: tuple[str, ...] = Field(min_length=1)
@@ -60,16 +60,16 @@ class TopicGroup(Wire):
         return patterns
 
     def matches(self, name: str) -> bool:
-        """Say whether the group is for a topic of this name."""
+        """True if the group applies to this topic name."""
         included = any(re.fullmatch(pattern, name) for pattern in self.include)
         return included and not any(re.fullmatch(pattern, name) for pattern in self.exclude)
 
 
 class TopicRules(Wire):
-    """How topics are made: of several groups that match a name, the first counts.
+    """Settings of new topics. The first group that matches a name counts.
 
-    :param partitions: of new topics; None leaves it to the cluster.
-    :param replication_factor: of new topics, the ledger included; None leaves it to the cluster.
+    :param partitions: of new topics. None leaves it to the cluster.
+    :param replication_factor: of new topics, the ledger included. None leaves it to the cluster.
     """
 
     create_disposition: Literal["if_needed", "never"] = "if_needed"
@@ -79,11 +79,11 @@ class TopicRules(Wire):
     groups: tuple[TopicGroup, ...] = ()
 
     def settings_for(self, name: str) -> NewTopicSettings:
-        """Return what a new topic of this name is made with."""
+        """Return the settings of a new topic with this name."""
         return self._plan(name, next((group for group in self.groups if group.matches(name)), None))
 
     def possible_settings_for(self, name: str) -> list[NewTopicSettings]:
-        """Return what a new topic is made with by no group, and by each, where its name is only an example."""
+        """Return the settings without a group and with each group, for a name that is only an example."""
         return [self._plan(name, group) for group in (None, *self.groups)]
 
     def _plan(self, name: str, group: TopicGroup | None) -> NewTopicSettings:
@@ -99,7 +99,7 @@ class TopicRules(Wire):
 
 @dataclass(frozen=True)
 class NewTopicSettings:
-    """What one new topic is made with; None leaves a number to the cluster."""
+    """Settings of one new topic. None leaves a number to the cluster."""
 
     name: str
     partitions: int | None
@@ -108,13 +108,13 @@ class NewTopicSettings:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether of records with one key the last is kept."""
+        """True if the topic keeps the last record of each key."""
         return "compact" in _words(self.config.get("cleanup.policy", ""))
 
     def as_created(self, broker_settings: Mapping[str, str]) -> TopicState:
-        """Return the topic as it would be made.
+        """Return the topic as the cluster would create it.
 
-        :param brokers: a broker's settings, which fill what the plan leaves out; empty where they may not be read.
+        :param broker_settings: a broker's settings, which fill gaps. Empty if they cannot be read.
         """
         config = {name: value for name, own in _BROKERS.items() if (value := broker_settings.get(own))}
         for name, milliseconds in _RETENTIONS:
@@ -127,12 +127,12 @@ class NewTopicSettings:
 
 
 def dead_letter_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return what the topic of dead letters is made with, as Connect makes it: one partition."""
+    """Return the settings of a dead letter topic: one partition, as in Kafka Connect."""
     return NewTopicSettings(name, 1, replication_factor, {"cleanup.policy": "delete"})
 
 
 def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return what the ledger's topic is made with: one partition, which gives it one order, and no record ever lost."""
+    """Return the settings of a ledger topic: one partition for a total order, and no deleted records."""
     config = {
         "cleanup.policy": "compact",
         "message.timestamp.type": "CreateTime",
@@ -145,12 +145,12 @@ def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopic
 
 @dataclass(frozen=True)
 class TopicLimits:
-    """What a topic accepts.
+    """Limits of a topic's records.
 
-    :param max_message_bytes: of one batch of records, compressed.
+    :param max_message_bytes: of one compressed batch of records.
     :param timestamp_after_max_ms: how far a record's time may lie after the broker's clock.
-    :param timestamp_before_max_ms: how far before it; 2**63 - 1 is Kafka's own word for any time.
-    :param compacted: of records with one key it keeps the last, and it takes none without a key.
+    :param timestamp_before_max_ms: how far it may lie before. Kafka uses 2**63 - 1 for any time.
+    :param is_compacted: the topic keeps the last record of each key and refuses records without a key.
     """
 
     max_message_bytes: int
@@ -162,11 +162,11 @@ class TopicLimits:
 
 @dataclass(frozen=True)
 class TopicState:
-    """A topic that is there.
+    """An existing topic.
 
-    :param replicas: of the partition that has fewest.
-    :param config: its settings, the cluster's defaults among them; empty where an ACL forbids to read them.
-    :param operations: what the connection's user may do with it; None where the cluster does not say.
+    :param replicas: of the partition with the fewest.
+    :param settings: its settings, defaults included. Empty if an ACL hides them.
+    :param authorized_operations: operations that the user may perform. None if the cluster does not report them.
     """
 
     name: str
@@ -176,17 +176,17 @@ class TopicState:
     authorized_operations: frozenset[str] | None = None
 
     def number_setting(self, name: str, default: int) -> int:
-        """Return a setting that is a number; what is not a number, the cluster itself refuses."""
+        """Return a numeric setting. The cluster itself refuses other values."""
         value = self.settings.get(name, "")
         return int(value) if _NUMBER.fullmatch(value) else default
 
     @property
     def cleanup_policies(self) -> set[str]:
-        """The words of ``cleanup.policy``; none where it may not be read."""
+        """Words of ``cleanup.policy``. Empty if it cannot be read."""
         return _words(self.settings.get("cleanup.policy", ""))
 
     def limits(self) -> TopicLimits:
-        """Return what it accepts; a setting that may not be read counts as Kafka's own default."""
+        """Return the topic's limits, with Kafka's defaults for settings that cannot be read."""
         return TopicLimits(
             max_message_bytes=self.number_setting("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES),
             timestamp_after_max_ms=self.number_setting("message.timestamp.after.max.ms", _FOREVER),
@@ -202,12 +202,12 @@ def _words(policy: str) -> set[str]:
 
 @dataclass(frozen=True)
 class IntendedWrites:
-    """What is about to be written, as far as a topic's settings matter.
+    """Properties of the records to be written that a topic's settings must allow.
 
-    :param keyed: every record has a key.
-    :param timestamps: whether a record's time is that of its event or of its publishing.
-    :param oldest: start of the oldest day; only with ``timestamps="event"``.
-    :param compacted: the topic is meant to keep only the last record of a key, as the rules for its name say.
+    :param has_keys: every record has a key.
+    :param timestamps: records have the time of their event or of their publish.
+    :param oldest_start: start of the oldest day, only with ``timestamps="event"``.
+    :param keeps_newest_only: the rules for the topic's name ask for compaction.
     """
 
     has_keys: bool
@@ -217,16 +217,16 @@ class IntendedWrites:
 
 
 def topic_problems(topic: TopicState, writing: IntendedWrites, now: dt.datetime) -> list[str]:
-    """Say what would lose records, or have them refused; an empty list when nothing would."""
+    """Return settings that would lose records or have them refused."""
     return [f"topic {topic.name!r}: {text}" for text in _misfits(topic, writing, now)]
 
 
 def new_topic_problems(
     new_topic: NewTopicSettings, broker_settings: Mapping[str, str], writing: IntendedWrites, now: dt.datetime
 ) -> list[str]:
-    """Say why a topic would be no use as it would be made: nothing changes it afterwards.
+    """Return problems that a new topic would have, since its settings are never changed later.
 
-    :param brokers: as for :meth:`NewTopicSettings.as_created`.
+    :param broker_settings: as for :meth:`NewTopicSettings.as_created`.
     """
     return [
         f"topic {new_topic.name!r} is missing, and would not fit as topic_config and the cluster's defaults have it: {text}"
@@ -282,7 +282,7 @@ def _times(topic: TopicState, writing: IntendedWrites, now: dt.datetime) -> Iter
 
 
 def ledger_problems(topic: TopicState) -> list[str]:
-    """Say why a topic cannot be the ledger; an empty list when it can. Settings that may not be read pass."""
+    """Return why a topic cannot be the ledger. Settings that cannot be read pass."""
     found = list(_acknowledged(topic))
     if topic.cleanup_policies and topic.cleanup_policies != {"compact"}:
         found.append("its cleanup.policy must be compact alone, else days that were published are forgotten")

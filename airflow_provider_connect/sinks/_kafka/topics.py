@@ -1,4 +1,4 @@
-"""Topics of the cluster: found, made, and checked before the first record."""
+"""Finds, checks and creates the cluster's topics before the first record."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _AGAIN_SECONDS = 0.05
 
 @dataclass
 class TopicAdmin:
-    """Topics as one admin client sees them.
+    """Topics of a cluster, read through one admin client and cached.
 
-    :param timeout_seconds: for each question to the cluster.
-    :param heard: what the client reports beside its answers: the reason behind a timeout.
-    :param settings: the client's own, which may explain why nobody answers.
+    :param timeout_seconds: for each request.
+    :param client_errors: errors reported outside of calls, the reasons behind timeouts.
+    :param settings: librdkafka's, used to explain a cluster that does not answer.
     """
 
     client: AdminClient
@@ -59,10 +59,10 @@ class TopicAdmin:
     _known: dict[str, TopicState] = field(default_factory=dict)
 
     def wait_until_reachable(self) -> int:
-        """Wait until the cluster answers; return how many brokers it has.
+        """Wait until the cluster answers. Returns its number of brokers.
 
-        :raises ConfigError: it refuses the sign-in, TLS fails, it speaks another protocol; known at the first refusal.
-        :raises RetriableError: nobody answers.
+        :raises ConfigError: the sign-in is refused, TLS fails, or the protocol is wrong. Raised at the first refusal.
+        :raises RetriableError: the cluster does not answer.
         """
         patience = Patience(self.timeout_seconds)
         explained = False
@@ -78,49 +78,49 @@ class TopicAdmin:
                     raise
 
     def problems_if_created(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
-        """Say what would be wrong with those of the topics that are missing, or why they cannot be made.
+        """Return problems that missing topics would have, or why they cannot be created.
 
-        Nothing is made: settings are judged as they would be, and the cluster is asked whether it would make the topic.
+        Checks their future settings and lets the cluster validate the creation. Creates nothing.
         """
         return self._foreseen([self.rules.settings_for(name) for name in dict.fromkeys(names)], writing)
 
     def example_problems_if_created(self, name: str, writing: IntendedWrites) -> list[str]:
-        """Judge a name that is only an example of many; problems only where no rule would make a topic that fits."""
+        """Check the example of a template. Returns problems only if no group's settings would work."""
         found = [self._foreseen([plan], writing) for plan in self.rules.possible_settings_for(name)]
         return found[0] if all(found) else []
 
     def dead_letter_problems_if_created(self, name: str) -> list[str]:
-        """Say what would be wrong with a topic of dead letters that is missing; nothing is made."""
+        """Return problems that a missing dead letter topic would have. Creates nothing."""
         return self._foreseen(
             [dead_letter_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=False)
         )
 
     def ledger_problems_if_created(self, name: str) -> list[str]:
-        """Say what would be wrong with a ledger that is missing; nothing is made."""
+        """Return problems that a missing ledger topic would have. Creates nothing."""
         return self._foreseen(
             [ledger_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=True)
         )
 
     def create_missing(self, names: Sequence[str]) -> list[str]:
-        """Make the topics that are missing and wait until the cluster lists them; return what could not be made."""
+        """Create missing topics and wait until the cluster lists them. Returns why topics could not be created."""
         return self._ensure([self.rules.settings_for(name) for name in dict.fromkeys(names)])
 
     def ensure_dead_letter_topic(self, name: str) -> list[str]:
-        """Make a topic for dead letters if it is missing; say what is wrong with one that is there."""
+        """Create the dead letter topic if it is missing. Returns problems of an existing one."""
         wrong = self._ensure([dead_letter_topic_settings(name, self.rules.replication_factor)])
         return wrong or self._wrong(name, IntendedWrites(has_keys=False))
 
     def ensure_ledger_topic(self, name: str) -> list[str]:
-        """Make the ledger's topic if it is missing; say why one that is there cannot be the ledger."""
+        """Create the ledger topic if it is missing. Returns why an existing one cannot be the ledger."""
         wrong = self._ensure([ledger_topic_settings(name, self.rules.replication_factor)])
         return wrong or ledger_problems(self._known[name])
 
     def missing_rights(self, needed_rights: Mapping[str, Collection[str]]) -> list[str]:
-        """Say which operations the connection's user may not do with the topics that are there.
+        """Return operations on existing topics that the user may not perform.
 
-        A topic that is missing needs the right to make it, which :meth:`problems_if_created` tells.
+        The right to create missing topics is checked by :meth:`problems_if_created`.
 
-        :param needed: operations by topic, as access lists call them: ``READ``, ``WRITE``.
+        :param needed_rights: operations by topic, with Kafka's names: ``READ``, ``WRITE``.
         """
         _, hidden = self._look([name for name in needed_rights if name not in self._known])
         found = []
@@ -134,12 +134,12 @@ class TopicAdmin:
 
     @property
     def user(self) -> str:
-        """Whose rights they are, as far as the connection tells."""
+        """The connection's user for messages."""
         name = self.settings.get("sasl.username")
         return f"user {name!r}" if name else "the connection's user"
 
     def problems(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
-        """Say what is wrong with those of the topics that are there; an empty list if nothing."""
+        """Return problems of existing topics."""
         self._find([name for name in names if name not in self._known])
         return [
             text
@@ -151,20 +151,20 @@ class TopicAdmin:
         ]
 
     def existing_topics(self, names: Sequence[str]) -> list[str]:
-        """Return which topics are there; wait a little for one that a broker does not know yet."""
+        """Return the topics that exist. Waits briefly for topics that a broker does not know yet."""
         return self._listed(names, TOPIC_LISTING_SECONDS)
 
     def limits(self, name: str) -> TopicLimits:
-        """Return what a topic accepts; wait a little for one that a broker does not know yet.
+        """Return a topic's limits. Waits briefly for a topic that a broker does not know yet.
 
-        :raises UnknownTopicError: it is not there.
+        :raises UnknownTopicError: the topic does not exist.
         """
         if name not in self._known and not self.existing_topics([name]):
             raise UnknownTopicError(f"no such topic: {name!r}; create it, or correct its name")
         return self._known[name].limits()
 
     def max_transaction_timeout_ms(self) -> int | None:
-        """Return the brokers' ``transaction.max.timeout.ms``; None where an ACL forbids to read it."""
+        """Return the brokers' ``transaction.max.timeout.ms``, or None if an ACL hides it."""
         configs = self._configs("BROKER", self._brokers(self.timeout_seconds))
         found = [config.get("transaction.max.timeout.ms") for config in configs.values()]
         return min((int(value) for value in found if value), default=None)
@@ -193,14 +193,14 @@ class TopicAdmin:
 
     @cached_property
     def _new_topics_settings(self) -> dict[str, str]:
-        """A broker's settings, which new topics get; none where they may not be read."""
+        """A broker's settings, which new topics inherit. Empty if they cannot be read."""
         [broker] = self._brokers(self.timeout_seconds)[:1]
         return self._configs("BROKER", [broker])[broker]
 
     def _find(self, names: Sequence[str]) -> list[str]:
-        """Look at topics anew, with their settings; return the names of those that are there.
+        """Read topics and their settings again. Returns the names of existing ones.
 
-        :raises DeniedError: an ACL hides one of them.
+        :raises DeniedError: an ACL hides a topic.
         """
         found, hidden = self._look(names)
         if hidden:
@@ -209,7 +209,7 @@ class TopicAdmin:
         return found
 
     def _look(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return which of the topics are there, and which an access list hides, whether they are or not."""
+        """Return existing topics, and topics hidden by an ACL, which may or may not exist."""
         from confluent_kafka import TopicCollection
 
         found: dict[str, TopicState] = {}
@@ -251,7 +251,7 @@ class TopicAdmin:
         return []
 
     def _listed(self, names: Sequence[str], seconds: float) -> list[str]:
-        """Return which topics the brokers know, as soon as that is all of them."""
+        """Return the topics that the brokers know. Waits until all are known, at most ``seconds``."""
         patience = Patience(seconds, (_AGAIN_SECONDS,))
         while len(found := self._find(names)) < len(names) and patience.wait_and_poll():
             pass
@@ -279,7 +279,7 @@ class TopicAdmin:
         return wrong
 
     def _configs(self, kind: Literal["TOPIC", "BROKER"], names: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Return the settings of topics or brokers; none where they may not be read."""
+        """Return the settings of topics or brokers. Empty if they cannot be read."""
         from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # public all the same
 
         result: dict[str, dict[str, str]] = {}
@@ -311,16 +311,16 @@ class TopicAdmin:
 
 
 def authorized_operations(described: Sequence[Any] | None) -> frozenset[str] | None:
-    """Return the names of a described resource's authorized operations; None where the cluster does not know them.
+    """Return the names of authorized operations, or None if the cluster does not report them.
 
-    Whoever gets a description may DESCRIBE: an answer without that word says nothing.
+    A response without DESCRIBE proves nothing, because describing requires that right.
     """
     names = frozenset(operation.name for operation in described or ())
     return names if "DESCRIBE" in names else None
 
 
 def _command(plan: NewTopicSettings) -> str:
-    """Return how a person makes the topic."""
+    """Return the shell command that creates the topic."""
     settings = " ".join(f"--config {shlex.quote(f'{name}={value}')}" for name, value in plan.config.items())
     numbers = f"--partitions {plan.partitions} " if plan.partitions else ""
     return f"kafka-topics.sh --create --topic {plan.name} {numbers}{settings}"

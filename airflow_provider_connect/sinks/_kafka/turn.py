@@ -1,23 +1,23 @@
-"""Turns: one open transaction a topic at a time, across processes and machines, by a queue in the ledger's topic.
+"""Turns: one open transaction for a topic at a time, across processes and machines, by a queue in the ledger topic.
 
-A reader of committed records gets nothing behind the first record of *any* open transaction. With two days open in the
-same partitions it would see the day that commits first only up to the other's first record. So days of a topic take
-turns. No two clocks are compared, there is no group and no server, and no further rights are needed.
+A reader of committed records stops at the first record of *any* open transaction. With two days open in the same
+partitions it would see the first committed day only in part. So days of a topic take turns. The queue needs no
+synchronized clocks, consumer group, server or further rights.
 
 1. The day's transactional id is taken **before** the ticket is written, and never again under the same ticket.
-2. The ticket's offset is its place. Of the tickets that share a topic, the owner of the first sends.
-3. The first in line gives a sign of life every second. After six silent seconds those who wait pass it over. That calls
-   the roll: everybody who waits shows that it lives, so that many dead cost no more time than one. A pass asks the
-   owners of the tickets before it, and only who saw it happen judges by it (:class:`.TurnQueue`).
-4. Whoever's turn begins takes the ids of all who were passed over. They had taken them before their tickets, so their
-   producers are fenced wherever they were stopped: nothing of theirs is open, or can be opened.
-5. Whoever takes a day's id ends at once the tickets of that day which it had read before. A driver whose executor died
-   takes the id only where a ticket of its own ``begin`` says that something may be open, and no other ticket of the id
-   is waiting or sending. Each ``begin`` has a name of its own for that: intent and attempt are the same in two tries of
-   the same frozen files, and snapshots of all days share one id.
+2. The ticket's offset is its place. Among tickets that share a topic, the owner of the first sends.
+3. The first owner writes a heartbeat every second. After six silent seconds the waiting owners pass it over. This
+   starts a roll call: every waiting owner writes a heartbeat, so that many dead owners cost no more time than one. A
+   pass addresses the owners of earlier tickets, and only watchers that saw it happen judge by it (:class:`.TurnQueue`).
+4. The next owner takes the ids of all owners that were passed over. They took their ids before their tickets, so their
+   producers are fenced wherever they stopped. Nothing of theirs is open or can be opened.
+5. A publisher that takes a day's id closes the tickets of that day which it had read before. The driver of a dead
+   executor takes the id only if a ticket of its own ``begin`` may have left a transaction open, and no other ticket of
+   the id is waiting or sending. So each ``begin`` has its own id: intent and attempt are equal in two attempts with the
+   same staged files, and snapshots of all days share one transactional id.
 
-So what readers see never depends on a guess about who is dead: a wrong guess costs that day another try. Nor does it
-depend on who owns a ticket: an orphan that its driver leaves alone is ended by those who pass it over.
+Readers therefore never depend on a guess about dead owners. A wrong guess costs that day another attempt. An orphan
+that its driver leaves alone is ended by the owners that pass it over.
 """
 
 from __future__ import annotations
@@ -56,27 +56,27 @@ _LOOK_SECONDS = 0.05
 _NOTE_SECONDS = 0.05
 _MOST_LOOK_SECONDS = 2.0
 _AWAY_SECONDS = 2.0
-"""How late a look may be before the watcher itself counts as having been away."""
+"""Delay of a read after which the watcher counts itself as having been suspended."""
 _BEAT_SECONDS = 1.0
 _ROLL_CALL_BEAT_SECONDS = 2.0
 _WARNED_SECONDS = 30.0
-"""How long one waits before the log says so; it says so again after twice that time."""
+"""Wait before the first log line. Each later line comes after twice the time."""
 
 
 class PassedOverError(RetriableError):
-    """Others went on without this publish, as it gave no sign of life for a while; it queues again."""
+    """Other publishes went on because this one wrote no heartbeat. It queues again."""
 
 
 class Turn:
-    """One publish's way through the queue: wait for a living run of its own day, take a ticket, wait, send, be over.
+    """One publish's passage through the queue: wait for a live run of the same day, queue, wait, send, leave.
 
-    :param view: what is known of the ledger's topic; the queue is followed from there on.
-    :param name: transactional id of the day.
-    :param topics: it sends into.
-    :param who: publishes what, for people who wait for it.
-    :param begun: see :class:`.records.DayPlan`.
-    :param transaction_timeout_seconds: as nobody's transaction may be open for longer, so long one and the same ticket
-        is waited for before the next try is left to Airflow.
+    :param view: state of the ledger topic. The queue is read from its position.
+    :param transactional_id: of the day.
+    :param topics: topics it sends into.
+    :param description: the publish in messages of waiting publishes.
+    :param begin_id: see :class:`.record_encoder.DayPlan`.
+    :param transaction_timeout_seconds: longest wait for one and the same ticket, since no transaction is open for longer.
+        After that Airflow retries.
     """
 
     def __init__(  # noqa: PLR0917
@@ -113,38 +113,38 @@ class Turn:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Turn:
-        """Open the ledger's topic."""
+        """Open the ledger topic."""
         self._notes = _Notes(self.connection, self._ledger, self.timeout_seconds)
         ledger = open_topic(self.connection, self._ledger, self.timeout_seconds, "read_uncommitted", "ledger topic")
         self._reader: TopicReader = self._stack.enter_context(ledger)
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        """Close it."""
+        """Close the ledger topic."""
         self._stop_beating()
         self._stack.__exit__(*raised)
 
     def wait_for_same_day(self) -> None:
-        """Wait until no other run that lives is about to send this day: taking its id would only fence it.
+        """Wait until no other live run is about to send this day. Taking the id would fence that run.
 
-        The id is to be taken right after this. That fences every ticket of the day that was read by now, as its own
-        taking of the id came before it; of one that is read later nobody knows which of the two came first.
+        The caller takes the id next. This fences every ticket of the day that was read until now, because its owner took the id
+        earlier. For later tickets the order is unknown.
 
-        :raises RetriableError: it is not over in time.
+        :raises RetriableError: the other run does not end in time.
         """
         self._wait(None)
         self.note_own_tickets()
 
     def note_own_tickets(self) -> None:
-        """Remember the tickets of this day, which will be over when its id is taken."""
+        """Remember the tickets of this day, which are over when its id is taken."""
         self._look()
         self._to_fence = {ticket.number for ticket in self.queue.with_id(self.id)}
 
     def wait_for_turn(self) -> None:
-        """Queue, and wait until it is this publish's turn. The day's id is taken already.
+        """Queue and wait for this publish's turn. The day's id must have been taken.
 
         :raises PassedOverError: others went on without it.
-        :raises RetriableError: its turn does not come in time.
+        :raises RetriableError: the turn does not come in time.
         """
         self._own = number = new_number()
         record = TicketRecord(what="want", id=self.id, topics=self.topics, who=self.who, begun=self.begun)
@@ -163,9 +163,9 @@ class Turn:
             raise PassedOverError(f"{self.who}: lost its turn")
 
     def leave_queue(self, *, transaction_is_over: bool) -> None:
-        """Let the next one begin.
+        """Let the next publish begin.
 
-        :param is_over: whether this publish's transaction is known to have ended; if not, whoever comes next ends it.
+        :param transaction_is_over: this publish's transaction has ended. If not, the next publish ends it.
         """
         self._stop_beating()
         if (number := self._own) is None:
@@ -178,22 +178,22 @@ class Turn:
                 self._pass(mine)
 
     def close_fenced_tickets(self) -> None:
-        """End the tickets of this day that were noted before its id was taken, which is done now.
+        """Close the tickets of this day that were read before its id was taken.
 
-        Not first in its own turn: a day that turns out to be published takes none, and a ticket that was passed over
-        would stay in the ledger, and be fenced again, by each publisher of its topics.
+        Called before the turn, because a day that is already published takes none. Its passed-over ticket would stay in the
+        ledger and be fenced again by each later publisher.
         """
         for ticket in self.queue.with_id(self.id):
             if ticket.number in self._to_fence:
                 self._over(ticket)
 
     def has_orphan(self) -> bool:
-        """Look whether an executor of this ``begin`` may have left something open, and nobody else sends the day.
+        """True if an executor of this ``begin`` may have left a transaction open, and no other run sends the day.
 
-        A transaction is begun with a ticket alone, which stands until it is over: without one nothing is open.
-        Whoever else has a ticket that was not passed over may be sending, or is about to: taking the id would end
-        that, whichever of the two began first; and it ends an orphan itself before it sends, as does everybody who
-        passes one over. So what is left alone here costs others some seconds, and what is taken nobody's work.
+        A transaction begins only with a ticket, which stays until the transaction is over. Another owner of a ticket that was
+        not passed over may be sending, and taking the id would end its transaction. That owner ends an orphan before it sends,
+        and so does every owner that passes one over. So an orphan left alone costs others some seconds, and taking the id
+        destroys no other run's work.
         """
         self.note_own_tickets()
         found = self.queue.with_id(self.id)
@@ -203,7 +203,7 @@ class Turn:
     # Waiting
 
     def _wait(self, number: int | None) -> None:
-        """Wait until nobody is before a ticket; before one is taken, until no other ticket of the same day lives."""
+        """Wait until no ticket is ahead of ``number``. For None, wait until no other ticket of the same day is alive."""
         self._look()
         self.queue.watch_from(self._position)
         waited_for, since = None, self._clock()
@@ -340,16 +340,15 @@ class Turn:
             self._notes.write(heartbeat_key(self.topics[0], number), None)
 
     def _fence(self, dead: Ticket) -> None:
-        """End what a ticket that was passed over may have open, and all that it could open."""
+        """End the transaction of a passed-over ticket and prevent new ones."""
         taker = Transaction(self.connection, dead.record.id, self.timeout_seconds, self.transaction_timeout_seconds)
         taker.fence()
 
 
 class _Notes:
-    """Writes records that are not part of any transaction, one by one; from several threads, too.
+    """Writes single records outside of transactions. Safe to use from several threads.
 
-    A record that is written twice is the same record to whoever reads it, and an idempotent producer would first have
-    to get its id, which takes half a second.
+    A repeated record has no effect, and an idempotent producer would first request its id, which takes half a second.
     """
 
     def __init__(self, connection: Connection, topic: str, timeout_seconds: float) -> None:
@@ -360,9 +359,9 @@ class _Notes:
         self._producer = make_producer(connection, self._heard, **own)
 
     def write(self, key: bytes, value: bytes | None) -> None:
-        """Write a record; return when all replicas in sync have it.
+        """Write a record. Returns when all in-sync replicas have it.
 
-        :raises ConnectError: they have not.
+        :raises ConnectError: the broker does not acknowledge it.
         """
         from confluent_kafka import KafkaException
 

@@ -1,10 +1,10 @@
-"""A whole day in one transaction: its records and its ledger record, when it is the day's turn.
+"""Delivery of a whole day in one transaction, in the day's turn.
 
-Afterwards it is looked at whether readers of committed records see it. A broker answers a commit when it has decided,
-and writes the ends of the transaction into its partitions afterwards. Mostly that takes milliseconds. Apache Kafka
-4.3.1 forgets a partition that has no leader at that moment
-(https://github.com/apache/kafka/pull/22680, KAFKA-20734, 2026-11): no timeout ends the transaction there, and readers
-stop at it for ever. Nobody but its producer knows that the day is decided, so it is the one to say so.
+After the commit, the delivery checks that readers of committed records see the day. A broker confirms a commit when it
+has decided, and writes the transaction's end into the partitions later, usually within milliseconds. Apache Kafka 4.3.1
+forgets a partition that has no leader at that moment (https://github.com/apache/kafka/pull/22680, KAFKA-20734,
+2026-11). No timeout ends the transaction there, and readers stop at it for ever. Only its producer knows that the day
+is committed, so the producer logs the warning.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.cluster import Cluster
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 VISIBILITY_SECONDS = 10.0
-"""What the ends of a transaction may take until they are missed."""
+"""Time for the ends of a transaction to appear before a warning."""
 _LOOK_SECONDS = 0.05
 _MOST_SHOWN = 10
 
@@ -45,18 +45,18 @@ class WholeDayDelivery(DayDelivery):
     max_tries: ClassVar[int] = 5
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day; the transaction itself finds its generation."""
+        """Claim the day. The transaction chooses its generation."""
         if self.row_of_this_intent(published_entry) is None:
             self.next_generation(self._must_follow(published_entry))
         self.claims.write_claim(self.claims.newest_claim())
         return self.plan
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send and commit the day; nothing of a day that is published already.
+        """Send and commit the day. Sends nothing if the day is published.
 
-        :raises UndecidedError: whether it was committed is not known.
-        :raises PassedOverError: others took this one for dead, and went on.
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :raises UndecidedError: the outcome of the commit is unknown.
+        :raises PassedOverError: others went on because this publish wrote no heartbeat.
+        :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
         with self._turn() as turn:
             if turn is not None:
@@ -76,15 +76,15 @@ class WholeDayDelivery(DayDelivery):
         return sent
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Return what the only transaction has published."""
+        """Return the ledger row that the day's only transaction has written."""
         (sent,) = receipts
         assert sent.entry is not None
         return sent.entry.row
 
     def confirm(self) -> LedgerRow:
-        """Note that the day is unchanged; who is sending it just now comes first, as it would before a publish.
+        """Confirm an unchanged day. A run that is sending it goes first, as before a publish.
 
-        No turn is taken: readers of the topics wait for none of this, as the ledger alone is written to.
+        Takes no turn, because only the ledger is written.
         """
         with self._turn() as turn:
             if turn is None:
@@ -93,10 +93,10 @@ class WholeDayDelivery(DayDelivery):
             return self.confirm_in_transaction(turn.close_fenced_tickets)
 
     def abort(self) -> None:
-        """End what an executor left open that died.
+        """End the transaction of a dead executor.
 
-        Nothing is done where another run, or another try, has claimed the day meanwhile: it ends, or has ended, what is
-        open. Nor, where days take turns, if no ticket says that something is, or if somebody else is sending.
+        Does nothing if another run or attempt has claimed the day, because that one ends open transactions itself. With turns,
+        also does nothing without a ticket, or while another run sends.
         """
         if not self.claims.is_held():
             return
@@ -140,13 +140,13 @@ class WholeDayDelivery(DayDelivery):
         return replace(sent, entry=entry)
 
     def _must_follow(self, standing: DayEntry | None) -> LedgerRow | None:
-        """Return the publish before this one: the day's own newest, or the stream's newest snapshot or increment."""
+        """Return the publish before this one: the day's newest, or the stream's newest snapshot or increment."""
         if self.plan.content == "changes" or self.publish.kind == "increment":
             return self.ledger.newest(self.publish.day.date, self.publish.kind)
         return standing.row if standing else None
 
     def _fenced(self, transaction: Transaction, turn: Turn | None, error: FencedError) -> RetriableError:
-        """Return what to raise where another producer has taken the day's id."""
+        """Return the error for a producer whose id was taken."""
         in_time = transaction.open_seconds < self.options.transaction_timeout_seconds
         if turn is not None and in_time and self.claims.is_held():
             # By who passed it over, or, where it queued again meanwhile, by who ends now what it left open before.
@@ -155,7 +155,7 @@ class WholeDayDelivery(DayDelivery):
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[Turn | None]:
-        """Open the queue; None where no turns are taken."""
+        """Open the queue, or yield None without turns."""
         if self.options.turns == "off" or not self.topics:
             yield None
             return
@@ -166,11 +166,11 @@ class WholeDayDelivery(DayDelivery):
 
 
 def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, description: str) -> None:
-    """Wait until readers of committed records can pass a day that is committed; warn if they cannot for long.
+    """Wait until readers of committed records can pass the day. Logs a warning if they cannot for long.
 
-    The day is published in any case, so an error would not help: its retry would find it in the ledger.
+    The day is published in any case. An error would not help, because a retry finds the day in the ledger.
 
-    :param where: connector, stream and day, for the message.
+    :param description: connector, stream and day, for the message.
     """
     started = time.monotonic()
     try:
@@ -192,7 +192,7 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
 
 
 def _hidden(cluster: Cluster, entry: DayEntry) -> list[str]:
-    """Return where readers still stop when the time is up; nothing as soon as they do not."""
+    """Return the offsets where readers still stop at the end of the wait. Empty as soon as there are none."""
     ledger = cluster.options.ledger_topic
     wanted: EndOffsets = {
         topic: {part: span[1] for part, span in spans.items()} for topic, spans in entry.offsets.items()

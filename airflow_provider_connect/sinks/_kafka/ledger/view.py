@@ -1,12 +1,11 @@
-"""What is known of a ledger's topic in this process, so that no record of it is read twice.
+"""In-process cache of a ledger topic, so that no record is read twice.
 
-A ledger of many streams and years has hundreds of thousands of records. They are read once a process; every later
-question reads on from there. Kept are the keys and values of one stream alone, and a value is parsed when it is asked
-for. An executor gets from its driver what it needs of that (:class:`LedgerHandover`), and reads on from there as well.
+A ledger may have hundreds of thousands of records. A process reads them once and continues from there. The view keeps
+keys and values of one stream, and parses a value on use. An executor gets a :class:`LedgerHandover` from its driver and
+continues from there.
 
-A topic's erase list is one record for the topic, and those that earlier versions of this package wrote for streams,
-each with a version of its own. They all are the topic's: the topic's own record takes them up with the next erase, and
-until then they are read beside it.
+A topic's erase list is one record, plus those that earlier versions wrote for streams, each with its own version. The
+next erase merges them into the topic's record. Until then all are read.
 """
 
 from __future__ import annotations
@@ -41,23 +40,23 @@ if TYPE_CHECKING:
 
 
 TURN_KEY_PREFIX = b'["","",'
-"""How the keys of turn records begin (:mod:`.turn_queue`)."""
+"""Prefix of turn records' keys (:mod:`.turn_queue`)."""
 _KEY = re.compile(
     rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim|erased)"(?:,\d+)?\]'
 )
-"""Nearly all keys look like this; any other is parsed."""
+"""Matches nearly all keys. Others are parsed."""
 _BESIDE = b'["/'
-"""How the keys of records begin that are no day's, but the stream's (:data:`.records.StreamKind`)."""
+"""Prefix of keys that belong to a stream instead of a day (:data:`.records.StreamKind`)."""
 _ENDS: dict[KeyKind, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
 _MOST_VIEWS = 8
 
 
 @dataclass(frozen=True)
 class LedgerHandover:
-    """What a driver hands to its executors: where they read on, and what they will ask of what lies before.
+    """State that a driver hands to its executors: positions to continue from, and the earlier records they need.
 
-    :param positions: of each partition, the offset that was not read yet.
-    :param tickets: of turns that were not over, by their numbers: offset and value.
+    :param positions: next offset of each partition.
+    :param tickets: unfinished tickets by number: offset and value.
     """
 
     positions: dict[int, int]
@@ -66,15 +65,15 @@ class LedgerHandover:
 
 
 class TopicView:
-    """What a ledger's topic says of one stream up to some offsets, as readers of committed records see it.
+    """Committed records of one stream in a ledger topic, up to known offsets.
 
-    :param topic: its name, for messages.
+    :param topic: the ledger topic, for messages.
     """
 
     def __init__(self, topic: str, key: StreamKey, handed: LedgerHandover | None = None) -> None:
         self.topic = topic
         self.lock = threading.Lock()
-        """Held while records are added, counted or handed over."""
+        """Held while records are added, selected or handed over."""
         self._stream = _begin(key.connector, key.stream)
         own = (LedgerKey(key.connector, key.stream, "", NO_DAY, what) for what in STREAM_KINDS)
         self._beside = tuple(_begin(*about.name_fields[:2]) for about in own)
@@ -86,7 +85,7 @@ class TopicView:
                 self._values[kind_of(raw)][raw] = [value]
 
     def clear(self) -> None:
-        """Forget all: the topic is gone, or another one."""
+        """Drop everything, because the topic is missing or was replaced."""
         self.positions: dict[int, int] = {}
         self.tickets: dict[int, tuple[int, bytes]] = {}
         self._outdone: dict[bytes, bytes] = {}
@@ -123,7 +122,7 @@ class TopicView:
             self.tickets[number] = (message.offset() or 0, value)
 
     def counting_value(self, raw: bytes) -> bytes | None:
-        """Return which of a key's records counts; None if there is none.
+        """Return the record of a key that counts, or None.
 
         :raises ConfigError: a record cannot be read.
         """
@@ -145,7 +144,7 @@ class TopicView:
         return values[0] if values else None
 
     def superseded_value(self, raw: bytes) -> bytes | None:
-        """Return a key's last record where another one counts; None where the last is what counts.
+        """Return a key's last record if another one counts, else None.
 
         :raises ConfigError: a record cannot be read.
         """
@@ -154,30 +153,30 @@ class TopicView:
             return self._outdone.get(raw)
 
     def keys(self, kind: KeyKind, prefix: bytes = b"") -> list[bytes]:
-        """Return the stream's keys of a kind that begin so."""
+        """Return the stream's keys of a kind with a prefix."""
         return [raw for raw in list(self._values[kind]) if raw.startswith(prefix)]
 
     def handover(self, keys: Collection[bytes]) -> LedgerHandover:
-        """Return what an executor needs that is going to ask for these keys."""
+        """Return the state for an executor that will read these keys."""
         with self.lock:  # all of one moment: what is read from the positions on must not lack in the values
             found = {raw: value for raw in keys if (value := self._counting(raw)) is not None}
             return LedgerHandover(dict(self.positions), found, dict(self.tickets))
 
 
 def _begin(*names: str) -> bytes:
-    """Return how keys begin whose first elements these are."""
+    """Return the prefix of keys with these first elements."""
     return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
 
 
 def kind_of(raw: bytes) -> KeyKind:
-    """Return what a key's record is about."""
+    """Return the kind of a key's record."""
     if raw.startswith(_BESIDE):
         return next((kind for kind in STREAM_KINDS if raw.startswith(b'["/%s/' % kind.encode())), "claim")
     return next((kind for kind, end in _ENDS.items() if raw.endswith(end)), "part")
 
 
 def parse_key(message: Message, topic: str) -> LedgerKey:
-    """Read a record's key.
+    """Parse a record's key.
 
     :raises ConfigError: no Kafka sink wrote it.
     """
@@ -196,7 +195,7 @@ _views_lock = threading.Lock()
 
 
 def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView:
-    """Return what this process knows of a ledger's topic about a stream."""
+    """Return this process's view of a ledger topic and stream."""
     cluster = hashlib.sha256(json.dumps(sorted(librdkafka_settings(connection).items())).encode()).hexdigest()
     name = (cluster, topic, key)
     with _views_lock:
@@ -208,12 +207,12 @@ def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView
 
 
 def erase_list_keys(view: TopicView, topic: str) -> list[bytes]:
-    """Return the keys of the records that a topic's list is made of, as far as the ledger was read."""
+    """Return the keys of a topic's erase list records, as read so far."""
     return sorted(raw for raw in view.keys("erased") if LedgerKey.parse(raw).topic == topic)
 
 
 def known_erase_list(view: TopicView, topic: str) -> EraseList:
-    """Return a topic's list, as far as the ledger was read. Its version grows with every record that is longer.
+    """Return a topic's erase list, as read so far. Its version grows with every longer record.
 
     :raises ConfigError: a record cannot be read.
     """
