@@ -51,25 +51,25 @@ def librdkafka_settings(connection: Connection) -> dict[str, str]:
 
     :raises ConfigError: a setting is neither text, number nor boolean, or is set under two names.
     """
-    found: dict[str, str] = {}
-    for written, value in connection.extra.items():
+    conf: dict[str, str] = {}
+    for extra_name, value in connection.extra.items():
         if value is None or value == "":
             continue
-        name, text = ALIASES.get(written, written), _text(connection, written, value)
-        if found.setdefault(name, text) != text:
+        name, text = ALIASES.get(extra_name, extra_name), _text(connection, extra_name, value)
+        if conf.setdefault(name, text) != text:
             raise ConfigError(
-                f"connection {connection.conn_id!r}: {name!r} is there twice, as {written!r} too: give one of them"
+                f"connection {connection.conn_id!r}: {name!r} is set twice, also as {extra_name!r}. Keep one of the two"
             )
     user, secret = "sasl.username", "sasl.password"
-    if found.get("sasl.mechanism") == "OAUTHBEARER":
+    if conf.get("sasl.mechanism") == "OAUTHBEARER":
         user, secret = "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"
     standing_in = {
         "bootstrap.servers": _servers(connection),
         user: connection.login.get_secret_value() if connection.login else None,
         secret: connection.password.get_secret_value() if connection.password else None,
     }
-    found = {name: value for name, value in standing_in.items() if value} | found
-    return {name: value for name, value in found.items() if name not in CONSUMER_ONLY}
+    conf = {name: value for name, value in standing_in.items() if value} | conf
+    return {name: value for name, value in conf.items() if name not in CONSUMER_ONLY}
 
 
 def _text(connection: Connection, name: str, value: Any) -> str:
@@ -94,57 +94,67 @@ def check_connection(connection: Connection, delivery: str | None = None) -> lis
 
     :param delivery: the sink's ``delivery``, quoted in messages.
     """
-    where = f"connection {connection.conn_id!r}"
+    subject = f"connection {connection.conn_id!r}"
     try:
         conf = librdkafka_settings(connection)
         library = _library()
     except ConfigError as error:
         return [str(error)]
-    not_allowed = forbidden_settings(conf)
-    with_it = f" (delivery={delivery!r})" if delivery else ""
-    found = [f"{name}: {why}{with_it}" for name, why in sorted(not_allowed.items())]
-    found += security_problems(conf)
-    rest = {name: value for name, value in conf.items() if name not in not_allowed}
-    return [f"{where}: {text}" for text in [*found, *_verdict(library, connection, rest, known=bool(found))]]
+    forbidden = forbidden_settings(conf)
+    delivery_note = f" (delivery={delivery!r})" if delivery else ""
+    complaints = [f"{name}: {reason}{delivery_note}" for name, reason in sorted(forbidden.items())]
+    complaints += security_problems(conf)
+    allowed = {name: value for name, value in conf.items() if name not in forbidden}
+    return [
+        f"{subject}: {text}"
+        for text in [*complaints, *_verdict(library, connection, allowed, has_problems=bool(complaints))]
+    ]
 
 
 _SETTING = re.compile(r'(?P<unknown>No such )?configuration property:? "(?P<name>[^"]*)"')
 """Matches the setting in librdkafka's errors about unknown settings and refused values."""
 
 
-def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, known: bool) -> list[str]:
+def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, has_problems: bool) -> list[str]:
     """Collect the settings that librdkafka refuses, without naming a broker to it.
 
     :param known: another problem was found already. Errors that name no setting are then dropped.
     """
-    found: list[str] = []
-    rest = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
-    if rest.get("sasl.mechanism") == "OAUTHBEARER":
+    complaints: list[str] = []
+    remaining = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
+    if remaining.get("sasl.mechanism") == "OAUTHBEARER":
         # Otherwise the client would ask for a token at once.
-        rest["security.protocol"] = word_setting(rest, "security.protocol", "").replace("sasl_", "")
+        remaining["security.protocol"] = word_setting(remaining, "security.protocol", "").replace("sasl_", "")
     log = SecretFreeLog(secret_texts(connection))
     while True:
         try:
-            library.Producer(rest | {"enable.idempotence": True, "log_level": 0}, logger=log)
+            library.Producer(remaining | {"enable.idempotence": True, "log_level": 0}, logger=log)
         except (library.KafkaException, TypeError, ValueError, AttributeError) as error:
-            told, complaint = _SETTING.search(str(error)), _complaint(error, log)
+            match, message = _SETTING.search(str(error)), _complaint(error, log)
         else:
-            return found
-        given = next((one for one in rest if told and one in (told["name"], ALIASES.get(told["name"]))), None)
-        if told is None or given is None:
-            return found if known or found else [complaint]
-        del rest[given]
-        why = f"no such setting; {suggest_name(given)}" if told["unknown"] else "librdkafka refuses its value"
-        found.append(f"{given}: {why}")
+            return complaints
+        setting = next(
+            (
+                candidate
+                for candidate in remaining
+                if match and candidate in (match["name"], ALIASES.get(match["name"]))
+            ),
+            None,
+        )
+        if match is None or setting is None:
+            return complaints if has_problems or complaints else [message]
+        del remaining[setting]
+        reason = f"unknown setting, {suggest_name(setting)}" if match["unknown"] else "librdkafka refuses its value"
+        complaints.append(f"{setting}: {reason}")
 
 
 def _complaint(error: Exception, log: SecretFreeLog) -> str:
     """Return librdkafka's error about a setting without the setting's value."""
-    kafka = kafka_error_of(error)
-    if kafka is None:
-        return "a setting is of the wrong kind: all must be text, numbers or booleans"
-    told = _SETTING.search(str(error))
-    return f"{told['name']}: librdkafka refuses it" if told else log.redact(str(kafka.str()))
+    kafka_error = kafka_error_of(error)
+    if kafka_error is None:
+        return "a setting has the wrong type. Use text, numbers or booleans"
+    match = _SETTING.search(str(error))
+    return f"{match['name']}: librdkafka refuses it" if match else log.redact(str(kafka_error.str()))
 
 
 def _client(
@@ -163,20 +173,22 @@ def _client(
     """
     from confluent_kafka import KafkaException
 
-    given = librdkafka_settings(connection)
-    if not given.get("bootstrap.servers"):
-        raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
-    if not_allowed := forbidden_settings(given):  # checked here too: some of them load code as soon as a client is made
-        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
+    conf = librdkafka_settings(connection)
+    if not conf.get("bootstrap.servers"):
+        raise ConfigError(
+            f"connection {connection.conn_id!r}: bootstrap.servers is missing. Set it in the extra, or set the host"
+        )
+    if forbidden := forbidden_settings(conf):  # checked here too: some of them load code as soon as a client is made
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(forbidden.items()))
         raise ConfigError(f"connection {connection.conn_id!r}: {reasons}")
     overrides = {ALIASES.get(name, name): value for name, value in overrides.items()}
-    ours = {"statistics.interval.ms": 0, "error_cb": (client_errors or ClientErrors()).record}
+    fixed = {"statistics.interval.ms": 0, "error_cb": (client_errors or ClientErrors()).record}
     log = SecretFreeLog(secret_texts(connection))
     try:
-        return make(_UNLESS_GIVEN | defaults | given | overrides | ours, logger=log)
+        return make(_UNLESS_GIVEN | defaults | conf | overrides | fixed, logger=log)
     except (KafkaException, TypeError, ValueError, AttributeError) as error:
-        wrong = check_connection(connection) or [f"connection {connection.conn_id!r}: {_complaint(error, log)}"]
-        raise ConfigError("; ".join(wrong)) from None
+        complaints = check_connection(connection) or [f"connection {connection.conn_id!r}: {_complaint(error, log)}"]
+        raise ConfigError("; ".join(complaints)) from None
 
 
 def make_producer(
@@ -188,14 +200,14 @@ def make_producer(
 ) -> Producer:
     """Create an idempotent producer. See :func:`_client`."""
     kind: type[Producer] = _library().Producer
-    sure = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
-    return _client(kind, connection, client_errors, sure | overrides, defaults)
+    required = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
+    return _client(kind, connection, client_errors, required | overrides, defaults)
 
 
 def make_consumer(connection: Connection, client_errors: ClientErrors | None = None, /, **overrides: Any) -> Consumer:
     """Create a consumer of committed records that starts at explicit offsets and stores none. See :func:`_client`."""
     kind: type[Consumer] = _library().Consumer
-    sure = {
+    required = {
         "group.id": str(connection.extra.get("group.id") or GROUP_ID),
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
@@ -204,7 +216,7 @@ def make_consumer(connection: Connection, client_errors: ClientErrors | None = N
         "enable.partition.eof": True,
         "allow.auto.create.topics": False,
     }
-    return _client(kind, connection, client_errors, sure | overrides)
+    return _client(kind, connection, client_errors, required | overrides)
 
 
 def make_admin_client(connection: Connection, client_errors: ClientErrors | None = None) -> AdminClient:
@@ -227,26 +239,26 @@ def _library() -> Any:
 
 def secret_texts(connection: Connection) -> frozenset[str]:
     """Return all texts that must never be shown: secrets, and their forms in headers, URLs and PEM lines."""
-    given = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
+    secrets = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
     if connection.password:
-        given.add(connection.password.get_secret_value())
+        secrets.add(connection.password.get_secret_value())
     user = connection.login.get_secret_value() if connection.login else ""
     users = {user, *(str(connection.extra.get(name, "")) for name in ("sasl.username", "sasl.oauthbearer.client.id"))}
-    shown: set[str] = set()
-    for secret in given:
+    forms: set[str] = set()
+    for secret in secrets:
         lines = {line.strip() for line in re.split(r"\\n|\n", secret) if len(line.strip()) >= _MIN_LINE}
         pairs = {base64.b64encode(f"{name}:{secret}".encode()).decode() for name in users}
         escaped = {quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
-        shown |= {secret, base64.b64encode(secret.encode()).decode()} | lines | pairs | escaped
-    return frozenset(text for text in shown if text)
+        forms |= {secret, base64.b64encode(secret.encode()).decode()} | lines | pairs | escaped
+    return frozenset(text for text in forms if text)
 
 
 @dataclass(frozen=True)
 class SecretFreeLog:
     """Logger for librdkafka that replaces secrets and logs at most warnings.
 
-    Callers decide how serious an error is. Lines that differ only in numbers are logged once, because a client repeats a
-    retry's error without end.
+    Callers decide how serious an error is. Lines that differ only in numbers are logged once, because a client repeats
+    a retry's error without end.
     """
 
     secrets: frozenset[str] = field(repr=False)

@@ -68,8 +68,8 @@ _ADVICE: dict[type[ConnectError], dict[str, str]] = {
         "_AUTHENTICATION (token refused)": "the token server refuses the client: correct sasl.oauthbearer.client.id, "
         "its secret or its scope in the connection",
         "UNSUPPORTED_SASL_MECHANISM": "the cluster has no such sasl.mechanism: correct it in the connection",
-        "ILLEGAL_SASL_STATE": "the listener wants no sign-in: set security.protocol to PLAINTEXT (SSL with TLS) in the "
-        "connection, or give another port",
+        "ILLEGAL_SASL_STATE": "the listener has no sign-in: set security.protocol to PLAINTEXT (SSL with TLS) in the "
+        "connection, or name another port",
         "_SSL": "TLS failed: correct security.protocol, the port, ssl.ca.location or ssl.ca.pem, or the client's "
         "certificate in the connection",
         "INVALID_TRANSACTION_TIMEOUT": "lower transaction_timeout_seconds, or raise the broker's "
@@ -78,14 +78,15 @@ _ADVICE: dict[type[ConnectError], dict[str, str]] = {
         "INVALID_PARTITIONS": "correct partitions",
         "INVALID_CONFIG": "the cluster refuses a setting of the topic: correct topic_config",
         "POLICY_VIOLATION": "a policy of the cluster forbids it: correct the topic's settings",
-        "TOPIC_EXCEPTION": "its name is not legal, or differs in '.' against '_' alone from an existing topic's",
+        "TOPIC_EXCEPTION": "its name is illegal, or differs from an existing topic's only in '.' and '_'",
         "_INVALID_ARG": "correct the setting",
-        "UNSUPPORTED_VERSION": "the cluster is too old for it",
+        "UNSUPPORTED_VERSION": "the cluster's version does not support it",
         "UNSUPPORTED_COMPRESSION_TYPE": "the topic or the cluster refuses this compression: correct "
         "compression.type in the connection",
         "UNSUPPORTED_FOR_MESSAGE_FORMAT": "the topic's message.format.version is too old",
         "SECURITY_DISABLED": "the cluster has no authorizer",
-        "OFFSET_OUT_OF_RANGE": "its oldest records are gone: set cleanup.policy=compact alone, and publish into a new "
+        "OFFSET_OUT_OF_RANGE": "its oldest records were deleted: set cleanup.policy=compact alone, and publish into a "
+        "new "
         "topic",
     },
     DeniedError: {
@@ -98,12 +99,12 @@ _ADVICE: dict[type[ConnectError], dict[str, str]] = {
     UnknownTopicError: {
         "UNKNOWN_TOPIC_OR_PART": "create the topic, correct its name, or use create_disposition='if_needed'",
     },
-    ExistsError: {"TOPIC_ALREADY_EXISTS": "it is there already"},
+    ExistsError: {"TOPIC_ALREADY_EXISTS": "it exists"},
     RetriableError: {
-        "_AUTHENTICATION (no token)": "the token server gives no token: if it stays, check "
+        "_AUTHENTICATION (no token)": "the token server returns no token: if this persists, check "
         "sasl.oauthbearer.token.endpoint.url in the connection",
-        "KAFKA_STORAGE_ERROR": "a broker cannot write to its disk: see whether it is full",
-        "_RESOLVE": "a host's name is not known: check bootstrap.servers and the brokers' own names",
+        "KAFKA_STORAGE_ERROR": "a broker cannot write to its disk: check whether it is full",
+        "_RESOLVE": "a host name cannot be resolved: check bootstrap.servers and the brokers' own names",
     },
 }
 _SAME = {
@@ -119,7 +120,8 @@ _BY_NAME |= {name: _BY_NAME[other] for name, other in _SAME.items()}
 _OTHERWISE = (RetriableError, "it is expected to pass")
 _NOBODY = (
     RetriableError,
-    "no broker answers: if it stays, check bootstrap.servers, its port, security.protocol and the brokers' own names",
+    "no broker answers: if this persists, check bootstrap.servers, its port, security.protocol and the brokers' own "
+    "names",
 )
 _BY_NAME |= dict.fromkeys(_VAGUE - {"_SSL"}, _NOBODY)
 
@@ -159,9 +161,9 @@ class ClientErrors:
 
     def lasting_code(self) -> str | None:
         """Return a recent error code that explains a timeout and does not pass by waiting, or None."""
-        since = time.monotonic() - _FRESH_SECONDS
+        oldest_time = time.monotonic() - _FRESH_SECONDS
         with self._lock:
-            fresh = [name for name, heard in self.heard_at.items() if heard > since]
+            fresh = [name for name, recorded_at in self.heard_at.items() if recorded_at > oldest_time]
             # Reported once when the last broker goes down, and not again until one is up: an answer ends it, not age.
             others_answer = "_ALL_BROKERS_DOWN" not in self.heard_at
         if others_answer:
@@ -170,8 +172,8 @@ class ClientErrors:
 
     def lasting_error(self, action: str) -> ConnectError | None:
         """Return the error for :meth:`lasting_code`, or None."""
-        reason = self.lasting_code()
-        return _error_for(reason, action) if reason is not None else None
+        code = self.lasting_code()
+        return _error_for(code, action) if code is not None else None
 
 
 def _code_of(error: KafkaError) -> str:
@@ -187,12 +189,12 @@ def _code_of(error: KafkaError) -> str:
 
 
 def is_fenced(error: BaseException) -> bool:
-    """True if another producer took the transactional id or the broker ended the transaction because of its age.
+    """Return True if another producer took the transactional id or the broker ended the transaction because of its age.
 
     The broker does not distinguish the two cases (measured on 4.3). The ledger does.
     """
-    kafka = kafka_error_of(error)
-    return isinstance(error, FencedError) or (kafka is not None and kafka.name() in _FENCED)
+    kafka_error = kafka_error_of(error)
+    return isinstance(error, FencedError) or (kafka_error is not None and kafka_error.name() in _FENCED)
 
 
 def kafka_error_of(error: BaseException) -> KafkaError | None:
@@ -213,24 +215,27 @@ def classify(error: BaseException, action: str, client_errors: ClientErrors | No
     if isinstance(error, ConnectError):
         return error
     if isinstance(error, TimeoutError):
-        return RetriableError(f"{action}: no answer in time; {_NOBODY[1]}")
-    kafka = kafka_error_of(error)
-    if kafka is None:
+        return RetriableError(f"{action}: no answer in time: {_NOBODY[1]}")
+    kafka_error = kafka_error_of(error)
+    if kafka_error is None:
         return ConnectError(f"{action}: unexpected {type(error).__name__}")
-    name = _code_of(kafka)
-    behind = client_errors.lasting_error(action) if client_errors is not None and name in _VAGUE else None
-    return behind or _error_for(name, action)
+    name = _code_of(kafka_error)
+    cause = client_errors.lasting_error(action) if client_errors is not None and name in _VAGUE else None
+    return cause or _error_for(name, action)
 
 
-def _error_for(name: str, doing: str) -> ConnectError:
+def _error_for(name: str, action: str) -> ConnectError:
     if name in _FENCED:
         return FencedError(
-            f"{doing}: Kafka says {name}: another run took over this transaction, or the broker ended it for its age"
+            f"{action}: Kafka returned {name}: another run took over this transaction, or the broker ended it because "
+            "of its age"
         )
     if name in _RECORD:
-        return RefusedRecordError(f"{doing}: Kafka says {name}: a record is too large or not what the topic accepts")
-    cls, advice = _BY_NAME.get(name, _OTHERWISE)
-    return cls(f"{doing}: Kafka says {name}; {advice}")
+        return RefusedRecordError(
+            f"{action}: Kafka returned {name}: a record is too large, or the topic does not accept it"
+        )
+    error_type, advice = _BY_NAME.get(name, _OTHERWISE)
+    return error_type(f"{action}: Kafka returned {name}: {advice}")
 
 
 @contextmanager

@@ -31,6 +31,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 def headers_size_bytes(headers: Headers) -> int:
+    """Return the size of a record's headers in bytes."""
     return sum(len(name) + len(value or b"") for name, value in headers)
 
 
@@ -56,9 +57,9 @@ class Outbox:
         self.wait_for_room(len(records), size_bytes)
         while records:
             with self.translate_send_errors(topic):
-                taken = self._producer.produce_batch(topic, records)
-                self.accepted_records += taken
-                records = _left(records, taken)
+                accepted = self._producer.produce_batch(topic, records)
+                self.accepted_records += accepted
+                records = _left(records, accepted)
             if records:
                 self._wait_for_fewer()
 
@@ -73,12 +74,12 @@ class Outbox:
         self._produce(topic, value, key, -1 if partition is None else partition, headers=headers)
         self.accepted_records += 1
 
-    def _produce(self, topic: str, *record: Any, **more: Any) -> None:
+    def _produce(self, topic: str, *record: Any, **fields: Any) -> None:
         """Produce one record, waiting while the client's own queue is full."""
         while True:
             try:
                 with self.translate_send_errors(topic):
-                    self._producer.produce(topic, *record, **more)
+                    self._producer.produce(topic, *record, **fields)
             except BufferError:  # what confluent-kafka makes of _QUEUE_FULL
                 self._wait_for_fewer()
             else:
@@ -96,18 +97,18 @@ class Outbox:
     ) -> None:
         """Send records of one topic with headers, timestamps or partitions, which ``produce_batch`` does not accept.
 
-        :param size_bytes: size of all keys and values. Headers are estimated from the first record, since only their event
-            ids differ.
+        :param size_bytes: size of all keys and values. Headers are estimated from the first record, since only their
+            event ids differ.
         """
         self.wait_for_room(len(values), size_bytes + (len(values) * headers_size_bytes(headers[0]) if values else 0))
         produce = self._producer.produce
         with self.translate_send_errors(topic):
             records = zip(keys, values, headers, timestamps, partitions, strict=True)
-            for key, value, own_headers, timestamp, partition in records:
+            for key, value, record_headers, timestamp, partition in records:
                 try:
-                    produce(topic, value, key, partition, headers=own_headers, timestamp=timestamp)
+                    produce(topic, value, key, partition, headers=record_headers, timestamp=timestamp)
                 except BufferError:
-                    self._produce(topic, value, key, partition, headers=own_headers, timestamp=timestamp)
+                    self._produce(topic, value, key, partition, headers=record_headers, timestamp=timestamp)
         self.accepted_records += len(values)
 
     def wait_for_room(self, records: int, size_bytes: int) -> None:
@@ -115,8 +116,8 @@ class Outbox:
 
         :param size_bytes: size of all keys, values and headers.
         """
-        most = max(0, QUEUE_KBYTES * 1024 - size_bytes)
-        self._wait(lambda: len(self._producer) + records <= QUEUE_RECORDS and self._waiting_bytes() <= most)
+        allowed_bytes = max(0, QUEUE_KBYTES * 1024 - size_bytes)
+        self._wait(lambda: len(self._producer) + records <= QUEUE_RECORDS and self._waiting_bytes() <= allowed_bytes)
         self._queued.append((records, size_bytes))
         self._queued_records += records
         self._queued_bytes += size_bytes
@@ -144,20 +145,20 @@ class Outbox:
         """
         self._wait(lambda: not len(self._producer), self._producer.flush)
 
-    def _wait(self, done: Callable[[], bool], wait: Callable[[float], int] | None = None) -> None:
+    def _wait(self, is_done: Callable[[], bool], poll: Callable[[float], int] | None = None) -> None:
         """Wait as long as the broker keeps taking records."""
-        if done():
+        if is_done():
             return
         waiting, patience = len(self._producer), Patience(self.timeout_seconds)
-        while not done():
+        while not is_done():
             with self.translate_send_errors():
-                (wait or self._producer.poll)(_POLL_SECONDS)
+                (poll or self._producer.poll)(_POLL_SECONDS)
             if len(self._producer) < waiting:
                 waiting = len(self._producer)
                 patience.restart()
             elif patience.is_over:
-                stuck = f"the broker took none of {waiting:,} records for {self.timeout_seconds:.0f} s"
-                raise self.client_errors.lasting_error("sending") or RetriableError(f"{stuck}; it is expected to pass")
+                message = f"the broker took none of {waiting:,} records for {self.timeout_seconds:.0f} s"
+                raise self.client_errors.lasting_error("sending") or RetriableError(f"{message}. The task is retried")
 
     @contextlib.contextmanager
     def translate_send_errors(self, topic: str | None = None) -> Iterator[None]:
@@ -175,7 +176,7 @@ class Outbox:
         """Raise the client's error that explains this one, if there is one."""
 
 
-def _left(records: list[dict[str, Any]], taken: int) -> list[dict[str, Any]]:
+def _left(records: list[dict[str, Any]], accepted: int) -> list[dict[str, Any]]:
     """Return the unsent records, which must be the last ones to keep the order.
 
     :raises KafkaException: the client refused a record.
@@ -183,14 +184,16 @@ def _left(records: list[dict[str, Any]], taken: int) -> list[dict[str, Any]]:
     """
     from confluent_kafka import KafkaError, KafkaException
 
-    if taken == len(records):
+    if accepted == len(records):
         return []
-    errors = [record.pop("_error") for record in records[taken:] if "_error" in record]
-    if len(errors) == len(records) - taken and all(error.code() == KafkaError._QUEUE_FULL for error in errors):
-        return records[taken:]
+    errors = [record.pop("_error") for record in records[accepted:] if "_error" in record]
+    if len(errors) == len(records) - accepted and all(error.code() == KafkaError._QUEUE_FULL for error in errors):
+        return records[accepted:]
     errors = [record["_error"] for record in records if "_error" in record] + errors
     if not errors:
-        raise RetriableError("the client did not take every record and does not say why: nothing is committed")
+        raise RetriableError(
+            "the client skipped records without an error. Nothing is committed, and the day is retried"
+        )
     raise KafkaException(errors[0])
 
 
@@ -201,8 +204,8 @@ class AcknowledgedOutbox(Outbox):
         self._delivered = 0
         self._failed: Any = None
         # Without librdkafka's own timeout, which also counts the time that records wait behind others on a slow line.
-        own = {"on_delivery": self._note, "message.timeout.ms": 0}
-        super().__init__(connection, timeout_seconds, settings | own)
+        overrides = {"on_delivery": self._note, "message.timeout.ms": 0}
+        super().__init__(connection, timeout_seconds, settings | overrides)
 
     def _note(self, error: Any, _: Any) -> None:
         self._delivered += error is None
@@ -218,10 +221,11 @@ class AcknowledgedOutbox(Outbox):
         try:
             super().flush()
         except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
-            raise RetriableError("the client broke down while sending; the next try sends the day again") from error
+            raise RetriableError("the client failed while sending. The next attempt sends the day again") from error
         if self._failed is not None:
             raise classify(KafkaException(self._failed), "sending", self.client_errors)
         if self._delivered != self.accepted_records:
             raise RetriableError(
-                f"{self._delivered:,} of {self.accepted_records:,} records were acknowledged; sent again"
+                f"{self._delivered:,} of {self.accepted_records:,} records were acknowledged. The next attempt sends "
+                "the day again"
             )

@@ -62,24 +62,24 @@ _BY_OPTION = {
     "queue.buffering.max.kbytes": "the sink bounds its memory itself: leave it out",
     "message.max.bytes": "the sink sets it by what the topics take: leave it out",
     "batch.size": "the sink sets it by what the topics take: leave it out",
-    "statistics.interval.ms": "nobody would read the statistics: leave it out",
+    "statistics.interval.ms": "the statistics are not read: leave it out",
     **dict.fromkeys(
         ("plugin.library.paths", "ssl.engine.location", "ssl.engine.id"),
         "it loads foreign code into the task: leave it out",
     ),
-    "sasl.kerberos.kinit.cmd": "it is a command that the task would run: keep the ticket fresh beside the task",
+    "sasl.kerberos.kinit.cmd": "the task would run it as a command: renew the ticket outside the task",
     "internal.termination.signal": "it may end the task's own process: leave it out",
     "interceptor.classes": "it belongs to Java clients: leave it out",
     "logger": "the log is the task's own: leave it out",
-    "default.topic.config": "write its settings beside the others",
+    "default.topic.config": "write its settings directly into the extra",
     "enable.gapless.guarantee": "the sink counts every record itself: leave it out",
-    "dr_cb": "functions cannot come out of a connection: leave it out",
+    "dr_cb": "a connection cannot contain functions: leave it out",
 }
 _VALUES = {
     "enable.idempotence": ({"true"}, "without it a repeated request doubles records: leave it out"),
-    "acks": ({"all", "-1"}, "a record acknowledged by fewer can be lost: leave it out"),
-    "isolation.level": ({"read_committed"}, "the ledger would be read before it is true: leave it out"),
-    "enable.ssl.certificate.verification": ({"true"}, "anybody could pose as the cluster: give its CA in ssl.ca.pem"),
+    "acks": ({"all", "-1"}, "a record acknowledged by fewer replicas can be lost: leave it out"),
+    "isolation.level": ({"read_committed"}, "uncommitted ledger records would be read: leave it out"),
+    "enable.ssl.certificate.verification": ({"true"}, "any server could pose as the cluster: set its CA in ssl.ca.pem"),
 }
 _OPENSSL_PROVIDERS = frozenset({"default", "legacy", "fips", "base"})
 """OpenSSL's own providers. Any other name loads a library from a file."""
@@ -110,7 +110,7 @@ def word_setting(conf: Mapping[str, str], name: str, default: str) -> str:
 
 
 def is_local(servers: str) -> bool:
-    """True if all servers of ``host:port,…`` are on this machine."""
+    """Return True if all servers of ``host:port,…`` are on this machine."""
     hosts = [re.sub(r":\d+$", "", server.strip().rpartition("//")[2]) for server in servers.split(",")]
     return all(host in _LOOPBACK for host in hosts)
 
@@ -120,49 +120,54 @@ def forbidden_settings(conf: Mapping[str, str]) -> dict[str, str]:
 
     :param conf: settings under their current names (:data:`ALIASES`).
     """
-    found = {name: why for name, why in _BY_OPTION.items() if name in conf}
-    found |= {
-        name: "functions cannot come out of a connection: leave it out"
+    forbidden = {name: reason for name, reason in _BY_OPTION.items() if name in conf}
+    forbidden |= {
+        name: "a connection cannot contain functions: leave it out"
         for name in conf
         if name.endswith("_cb") or name in ("on_commit", "on_delivery")
     }
-    for name, (allowed, why) in _VALUES.items():
+    for name, (allowed, reason) in _VALUES.items():
         if name in conf and conf[name].lower() not in allowed:
-            found[name] = f"must be {' or '.join(sorted(allowed))}; {why}"
-    return found | dict(_loading(conf))
+            forbidden[name] = f"must be {' or '.join(sorted(allowed))}: {reason}"
+    return forbidden | dict(_loading(conf))
 
 
 def _loading(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield settings whose value would load a library or change a shell command."""
     providers = {name.strip() for name in conf.get("ssl.providers", "").split(",")} - {""}
     if providers - _OPENSSL_PROVIDERS:
-        yield "ssl.providers", f"must be of {', '.join(sorted(_OPENSSL_PROVIDERS))}; others load foreign code"
+        yield "ssl.providers", f"must be {', '.join(sorted(_OPENSSL_PROVIDERS))}: others load foreign code"
     for name in _IN_A_COMMAND:
         if not _PLAIN.fullmatch(conf.get(name, "")):
-            yield name, "must have no spaces and no signs but . _ @ / : + = , -, as a shell reads it"
+            yield (
+                name,
+                "must contain only letters, digits and . _ @ / : + = , - because it becomes part of a shell command",
+            )
 
 
 def security_problems(conf: Mapping[str, str]) -> list[str]:
     """Validate the security settings together. Returns the problems found."""
     protocol = word_setting(conf, "security.protocol", "plaintext")
-    found = [*_servers(conf), *_files(conf)]
+    complaints = [*_servers(conf), *_files(conf)]
     if protocol in _SASL:
-        found += _sasl(conf, protocol)
+        complaints += _sasl(conf, protocol)
     elif unused := sorted(name for name in conf if name.startswith("sasl.")):
-        found.append(f"{', '.join(unused)}: not used with security.protocol {protocol.upper()}; set it to SASL_SSL")
-    if protocol in _TLS:
-        found += _tls(conf)
-    elif unused := sorted(name for name in conf if name.startswith("ssl.")):
-        found.append(
-            f"{', '.join(unused)}: not used with security.protocol {protocol.upper()}; set it to SSL or SASL_SSL"
+        complaints.append(
+            f"{', '.join(unused)}: not used with security.protocol {protocol.upper()}. Set it to SASL_SSL"
         )
-    return found
+    if protocol in _TLS:
+        complaints += _tls(conf)
+    elif unused := sorted(name for name in conf if name.startswith("ssl.")):
+        complaints.append(
+            f"{', '.join(unused)}: not used with security.protocol {protocol.upper()}. Set it to SSL or SASL_SSL"
+        )
+    return complaints
 
 
 def _servers(conf: Mapping[str, str]) -> Iterator[str]:
     servers = conf.get("bootstrap.servers", "")
     if not servers:
-        yield "no bootstrap.servers in the extra, and no host"
+        yield "bootstrap.servers is missing. Set it in the extra, or set the host"
     elif any(not re.search(r"[^\s:/]", server) for server in servers.split(",")):
         yield "bootstrap.servers has an empty entry: write host:port,host:port"
 
@@ -171,21 +176,21 @@ def _files(conf: Mapping[str, str]) -> Iterator[str]:
     for name in _FILES:
         path = conf.get(name, "")
         if path and path != "probe" and not Path(path).exists():
-            yield f"{name}: no such file on this machine; it must be on every machine that works on the task"
-    for name, other in _BY_LOCATION.items():
-        if f"{name}.location" in conf and f"{name}.{other}" in conf:
-            yield f"give only one of {name}.location and {name}.{other}"
+            yield f"{name}: this machine has no such file. Every machine that runs the task needs it"
+    for name, alternative in _BY_LOCATION.items():
+        if f"{name}.location" in conf and f"{name}.{alternative}" in conf:
+            yield f"set only one of {name}.location and {name}.{alternative}"
 
 
 def _tls(conf: Mapping[str, str]) -> Iterator[str]:
     names = {kind for kind in ("certificate", "key") if {f"ssl.{kind}.pem", f"ssl.{kind}.location"} & conf.keys()}
     if len(names) == 1:
-        yield "a client's certificate needs both: ssl.certificate.pem and ssl.key.pem, or their .location"
+        yield "a client's certificate needs both ssl.certificate.pem and ssl.key.pem, or their .location"
     own_ca = {"ssl.ca.pem", "ssl.ca.location"} & conf.keys()
     if word_setting(conf, "ssl.endpoint.identification.algorithm", "https") == "none" and not own_ca:
         yield (
-            "ssl.endpoint.identification.algorithm=none: anybody with a public certificate could pose as the cluster; "
-            "use certificates that name their host, or name the only CA to trust in ssl.ca.pem"
+            "ssl.endpoint.identification.algorithm=none: any server with a public certificate could pose as the "
+            "cluster. Use certificates that name their host, or set the only trusted CA in ssl.ca.pem"
         )
 
 
@@ -194,14 +199,14 @@ def _sasl(conf: Mapping[str, str], protocol: str) -> Iterator[str]:
     if not mechanism:
         yield f"security.protocol {protocol.upper()} needs sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, …"
     if mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-        given = {"login (sasl.username)": "sasl.username", "password (sasl.password)": "sasl.password"}
-        if missing := [field for field, name in given.items() if name not in conf]:
+        names_by_field = {"login (sasl.username)": "sasl.username", "password (sasl.password)": "sasl.password"}
+        if missing := [field for field, name in names_by_field.items() if name not in conf]:
             yield f"sasl.mechanism {mechanism} needs {' and '.join(missing)}"
     if mechanism == "OAUTHBEARER":
         yield from _oauth(conf)
     in_clear = mechanism in ("PLAIN", "OAUTHBEARER") and protocol == "sasl_plaintext"
     if in_clear and not is_local(conf.get("bootstrap.servers", "")):
-        yield f"sasl.mechanism {mechanism} without TLS shows the credentials to the network: use SASL_SSL"
+        yield f"sasl.mechanism {mechanism} without TLS exposes the credentials on the network. Use SASL_SSL"
 
 
 def _oauth(conf: Mapping[str, str]) -> Iterator[str]:
@@ -209,13 +214,13 @@ def _oauth(conf: Mapping[str, str]) -> Iterator[str]:
         if word_setting(conf, "enable.sasl.oauthbearer.unsecure.jwt", "false") not in ("true", "t", "1"):
             yield "OAUTHBEARER needs sasl.oauthbearer.method=oidc and sasl.oauthbearer.token.endpoint.url"
         elif not is_local(conf.get("bootstrap.servers", "")):
-            yield "enable.sasl.oauthbearer.unsecure.jwt: such tokens prove nothing: use sasl.oauthbearer.method=oidc"
+            yield "enable.sasl.oauthbearer.unsecure.jwt: such tokens prove nothing. Use sasl.oauthbearer.method=oidc"
         return
     url = urlsplit(conf.get("sasl.oauthbearer.token.endpoint.url", ""))
     if url.username or url.password:
-        yield "sasl.oauthbearer.token.endpoint.url must hold no credentials: use sasl.oauthbearer.client.secret"
+        yield "sasl.oauthbearer.token.endpoint.url must not contain credentials. Use sasl.oauthbearer.client.secret"
     if url.scheme == "http" and url.hostname not in _LOOPBACK:
-        yield "sasl.oauthbearer.token.endpoint.url must begin with https://: the client's secret travels to it"
+        yield "sasl.oauthbearer.token.endpoint.url must begin with https://, because it receives the client's secret"
     if "sasl.oauthbearer.metadata.authentication.type" not in conf and not url.scheme:
         yield "sasl.oauthbearer.method=oidc needs sasl.oauthbearer.token.endpoint.url"
     grant = word_setting(conf, "sasl.oauthbearer.grant.type", "client_credentials")

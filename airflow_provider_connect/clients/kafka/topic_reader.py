@@ -35,7 +35,7 @@ _FETCH_BYTES = 4_000_000
 _AGAIN_SECONDS = 0.1
 TOPIC_LISTING_SECONDS = 2.0
 """Time for which a new topic may be unknown to some brokers."""
-_ADVICE = "see who deletes it; a new run makes it again with create_disposition='if_needed'"
+_ADVICE = "find out which program deletes it. A new run creates it with create_disposition='if_needed'"
 EndOffsets = dict[str, dict[int, int]]
 
 
@@ -68,22 +68,24 @@ class TopicReader:
         """Request the first offset and the offset after the last record visible to this reader."""
         from confluent_kafka import TopicPartition
 
-        place = TopicPartition(self.topic, partition)
-        found: tuple[int, int] = self._ask(lambda seconds: self._reader.get_watermark_offsets(place, timeout=seconds))
-        return found
+        topic_partition = TopicPartition(self.topic, partition)
+        bounds: tuple[int, int] = self._ask(
+            lambda seconds: self._reader.get_watermark_offsets(topic_partition, timeout=seconds)
+        )
+        return bounds
 
-    def _ask(self, question: Callable[[float], Any]) -> Any:
+    def _ask(self, request: Callable[[float], Any]) -> Any:
         """Repeat a request that fails for a passing reason, until the timeout."""
         from confluent_kafka import KafkaException
 
         patience = Patience(self.timeout_seconds, (_LOOK_SECONDS,))
         while True:
             try:
-                return question(max(1.0, patience.left_seconds))
+                return request(max(1.0, patience.left_seconds))
             except KafkaException as error:
                 # A client that has lost its broker does not know the partitions either that it was told of before.
-                passing = isinstance(classify(error, self.called), (RetriableError, UnknownTopicError))
-                if not passing or not patience.wait_and_poll():
+                may_pass = isinstance(classify(error, self.called), (RetriableError, UnknownTopicError))
+                if not may_pass or not patience.wait_and_poll():
                     raise
 
     def cached_end(self, partition: int) -> int:
@@ -122,7 +124,7 @@ class TopicReader:
             elif patience.is_over:
                 raise RetriableError(
                     f"{self.called} could not be read to its end for {self.timeout_seconds:.0f} s: a transaction is "
-                    "open there, which its timeout ends, or the broker is away"
+                    "open there, which its timeout ends, or the broker does not answer"
                 )
 
     def read_all(self, last_offsets: int | None = None) -> Iterator[list[Message]]:
@@ -132,8 +134,8 @@ class TopicReader:
         """
         bounds = {number: self.read_bounds(number) for number in self.partition_numbers()}
         starts = {
-            number: low if last_offsets is None else max(low, end - last_offsets)
-            for number, (low, end) in bounds.items()
+            number: begin if last_offsets is None else max(begin, end - last_offsets)
+            for number, (begin, end) in bounds.items()
         }
         yield from self.read_batches(starts, {number: end for number, (_, end) in bounds.items()})
 
@@ -143,8 +145,8 @@ class TopicReader:
 
     def _arrived(self) -> list[Message]:
         """Return the records that have arrived. ``consume`` alone would wait its whole time for a full batch."""
-        first: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
-        return first + self._reader.consume(_BATCH, 0) if first else first
+        messages: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
+        return messages + self._reader.consume(_BATCH, 0) if messages else messages
 
 
 @contextmanager
@@ -160,13 +162,13 @@ def open_topic(
     :raises ConfigError: the connection, a right or the topic is wrong.
     :raises RetriableError: the broker does not answer.
     """
-    heard, called = ClientErrors(), f"{topic_kind} {topic!r}"
-    own = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
-    own |= {"fetch.message.max.bytes": _FETCH_BYTES}
-    reader = make_consumer(connection, heard, **own)
+    client_errors, description = ClientErrors(), f"{topic_kind} {topic!r}"
+    overrides = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
+    overrides |= {"fetch.message.max.bytes": _FETCH_BYTES}
+    reader = make_consumer(connection, client_errors, **overrides)
     try:
-        with translate_kafka_errors(f"reading {called}", heard):
-            yield TopicReader(reader, topic, called, timeout_seconds)
+        with translate_kafka_errors(f"reading {description}", client_errors):
+            yield TopicReader(reader, topic, description, timeout_seconds)
     finally:
         reader.close()
 
@@ -191,21 +193,21 @@ def read_end_offsets(
     patience = Patience(timeout_seconds, (_AGAIN_SECONDS,))
     while True:
         try:
-            found = _asked(admin, names, max(1.0, patience.left_seconds), committed=committed)
+            offsets = _asked(admin, names, max(1.0, patience.left_seconds), committed=committed)
         except (KafkaException, UnknownTopicError) as error:
             failure = classify(error, "asking for the topics' ends", client_errors)
             if patience.is_over or not _may_pass(failure, patience.spent_seconds):
                 raise failure from None
         else:
             # confluent-kafka 2.16 answers a call that broke with an offset below zero, and without an error.
-            if all(end >= 0 for partitions in found.values() for end in partitions.values()):
-                return found
+            if all(end >= 0 for partitions in offsets.values() for end in partitions.values()):
+                return offsets
         if not patience.wait_and_poll():
-            raise RetriableError(f"no broker told within {timeout_seconds:.0f} s where the topics end")
+            raise RetriableError(f"no broker returned the topics' end offsets within {timeout_seconds:.0f} s")
 
 
 def _may_pass(failure: Exception, waited_seconds: float) -> bool:
-    """True if a retry may succeed, also for a new topic that one broker does not know yet."""
+    """Return True if a retry may succeed, also for a new topic that one broker does not know yet."""
     if isinstance(failure, UnknownTopicError):
         return waited_seconds <= TOPIC_LISTING_SECONDS
     return isinstance(failure, RetriableError)
@@ -216,26 +218,28 @@ def _asked(admin: AdminClient, topics: Iterable[str], timeout_seconds: float, *,
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # where its documentation has it
 
     latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    found: EndOffsets = {topic: dict.fromkeys(_partitions(admin, topic, timeout_seconds), -1) for topic in topics}
-    places = {TopicPartition(topic, number): latest for topic, numbers in found.items() for number in numbers}
+    offsets: EndOffsets = {topic: dict.fromkeys(_partitions(admin, topic, timeout_seconds), -1) for topic in topics}
+    requests = {TopicPartition(topic, number): latest for topic, numbers in offsets.items() for number in numbers}
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    for place, answer in admin.list_offsets(places, isolation_level=level, request_timeout=timeout_seconds).items():
+    for topic_partition, future in admin.list_offsets(
+        requests, isolation_level=level, request_timeout=timeout_seconds
+    ).items():
         try:
-            found[place.topic][place.partition] = answer.result().offset
+            offsets[topic_partition.topic][topic_partition.partition] = future.result().offset
         except KafkaException as error:
-            raise _named(error, place.topic) from None
-    return found
+            raise _named(error, topic_partition.topic) from None
+    return offsets
 
 
 def _partitions(admin: AdminClient, topic: str, timeout_seconds: float) -> list[int]:
     from confluent_kafka import KafkaException
 
-    told = admin.list_topics(topic, timeout=timeout_seconds).topics[topic]
-    if told.error is not None:
-        raise _named(KafkaException(told.error), topic)
-    if not told.partitions:
+    metadata = admin.list_topics(topic, timeout=timeout_seconds).topics[topic]
+    if metadata.error is not None:
+        raise _named(KafkaException(metadata.error), topic)
+    if not metadata.partitions:
         raise _gone(topic)
-    return list(told.partitions)
+    return list(metadata.partitions)
 
 
 def _named(error: KafkaException, topic: str) -> Exception:
@@ -247,17 +251,17 @@ def _named(error: KafkaException, topic: str) -> Exception:
 
 
 def _gone(topic: str) -> UnknownTopicError:
-    return UnknownTopicError(f"topic {topic!r} was there when the publish began, and is gone: {_ADVICE}")
+    return UnknownTopicError(f"topic {topic!r} was deleted after the publish began: {_ADVICE}")
 
 
-def written_spans(before: EndOffsets, after: EndOffsets) -> dict[str, dict[int, tuple[int, int]]]:
+def written_spans(ends_before: EndOffsets, ends_after: EndOffsets) -> dict[str, dict[int, tuple[int, int]]]:
     """Return the new offsets of each partition that grew: the first one and the one after the last."""
     spans = {
         topic: {
-            partition: (before.get(topic, {}).get(partition, 0), end)
+            partition: (ends_before.get(topic, {}).get(partition, 0), end)
             for partition, end in sorted(partitions.items())
-            if end > before.get(topic, {}).get(partition, 0)
+            if end > ends_before.get(topic, {}).get(partition, 0)
         }
-        for topic, partitions in sorted(after.items())
+        for topic, partitions in sorted(ends_after.items())
     }
     return {topic: partitions for topic, partitions in spans.items() if partitions}

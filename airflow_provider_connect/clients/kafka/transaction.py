@@ -58,8 +58,8 @@ class Transaction(Outbox):
     ) -> None:
         milliseconds = int(transaction_timeout_seconds * 1000)
         times = {"transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
-        own = {"transactional.id": transactional_id} | times
-        super().__init__(connection, timeout_seconds, (settings or {}) | own)
+        overrides = {"transactional.id": transactional_id} | times
+        super().__init__(connection, timeout_seconds, (settings or {}) | overrides)
         self.id = transactional_id
         self.what = description or repr(transactional_id)
         self.transaction_timeout_seconds = transaction_timeout_seconds
@@ -100,10 +100,10 @@ class Transaction(Outbox):
         """
         from confluent_kafka import KafkaError
 
-        kafka = kafka_error_of(error)
-        if kafka is not None and kafka.code() == KafkaError._FATAL:
+        kafka_error = kafka_error_of(error)
+        if kafka_error is not None and kafka_error.code() == KafkaError._FATAL:
             self._producer.abort_transaction(1.0)
-        if kafka is not None and kafka.code() == KafkaError._STATE:
+        if kafka_error is not None and kafka_error.code() == KafkaError._STATE:
             self._producer.begin_transaction()
 
     @property
@@ -114,7 +114,8 @@ class Transaction(Outbox):
     def require_time_left(self, sent_records: int, total_records: int) -> None:
         """Abort early, while there is still time for it.
 
-        :raises RetriableError: the transaction's time is nearly over. The earlier estimate, from the ledger, was too low.
+        :raises RetriableError: the transaction's time is nearly over. The earlier estimate, from the ledger, was too
+            low.
         """
         if self.open_seconds > USABLE_TIME_SHARE * self.transaction_timeout_seconds:
             raise self._too_slow(sent_records, total_records)
@@ -122,17 +123,18 @@ class Transaction(Outbox):
     def flush(self) -> None:
         """Wait until the broker has acknowledged or refused every record.
 
-        :raises RetriableError: the broker took no record for ``timeout_seconds``, or the transaction's time is over and unsent
-            records were dropped.
+        :raises RetriableError: the broker took no record for ``timeout_seconds``, or the transaction's time is over and
+            unsent records were dropped.
         """
         super().flush()
         if self.open_seconds > self.transaction_timeout_seconds:
             raise self._too_slow(self.accepted_records, self.accepted_records)
 
-    def _too_slow(self, done: int, total: int) -> RetriableError:
+    def _too_slow(self, sent_records: int, total_records: int) -> RetriableError:
         return RetriableError(
-            f"{self.what}: {done:,} of {total:,} records took {self.open_seconds:.0f} s, and a transaction may be open for "
-            f"{self.transaction_timeout_seconds:.0f} s. The next try may be faster; if it stays, raise "
+            f"{self.what}: {sent_records:,} of {total_records:,} records took {self.open_seconds:.0f} s, and a "
+            "transaction may be open for "
+            f"{self.transaction_timeout_seconds:.0f} s. The next attempt may be faster. If this persists, raise "
             "transaction_timeout_seconds (and the broker's transaction.max.timeout.ms), or set atomicity='partition'"
         )
 
@@ -151,18 +153,21 @@ class Transaction(Outbox):
                 self._producer.commit_transaction(max(1.0, patience.left_seconds))
             except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
                 raise UndecidedError(
-                    f"the client broke down in the commit of {self.what}; the ledger decides"
+                    f"the client failed during the commit of {self.what}. The ledger shows the outcome"
                 ) from error
             except KafkaException as error:
-                kafka = kafka_error_of(error)
-                if kafka is not None and kafka.retriable():
+                kafka_error = kafka_error_of(error)
+                if kafka_error is not None and kafka_error.retriable():
                     if patience.wait_and_retry():
                         continue
                     raise UndecidedError(
-                        f"no answer to the commit of {self.what} for {self.timeout_seconds:.0f} s; the ledger decides"
+                        f"no answer to the commit of {self.what} for {self.timeout_seconds:.0f} s. The ledger shows "
+                        "the outcome"
                     ) from error
-                if kafka is not None and kafka.fatal() and not is_fenced(error):
-                    raise UndecidedError(f"committing {self.what}: {kafka.name()}; the ledger decides") from error
+                if kafka_error is not None and kafka_error.fatal() and not is_fenced(error):
+                    raise UndecidedError(
+                        f"committing {self.what}: {kafka_error.name()}. The ledger shows the outcome"
+                    ) from error
                 raise classify(error, f"committing {self.what}", self.client_errors) from None
             self._ended = True
             return
@@ -184,18 +189,18 @@ class Transaction(Outbox):
     def _released(self) -> bool:
         """End the open transaction. Returns True if it has ended, also by fencing.
 
-        If this producer cannot end it, a new producer takes the id and ends it. If that fails too, the next attempt ends it,
-        or the broker after the timeout.
+        If this producer cannot end it, a new producer takes the id and ends it. If that fails too, the next attempt
+        ends it, or the broker after the timeout.
         """
         from confluent_kafka import KafkaException
 
-        until = time.monotonic() + RELEASE_SECONDS
+        deadline = time.monotonic() + RELEASE_SECONDS
         try:
             # An abort is fatal to the client in most cases while records are on their way: 22 of 30 times, and never
             # after a flush (https://github.com/confluentinc/librdkafka/issues/4849).
             if self._producer.flush(RELEASE_SECONDS):
                 raise RetriableError("records are still on their way")
-            self._producer.abort_transaction(max(1.0, until - time.monotonic()))
+            self._producer.abort_transaction(max(1.0, deadline - time.monotonic()))
         except (KafkaException, RetriableError, SystemError) as error:
             return is_fenced(error) or self._taken_over()
         return True

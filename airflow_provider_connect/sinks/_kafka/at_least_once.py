@@ -20,22 +20,22 @@ class AtLeastOnceDelivery(DayDelivery):
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
         """Claim the day and a generation that no other run uses."""
-        claims, used = self.claims, 0
+        claims, highest_conflict = self.claims, 0
         published_entry = self._mended()
         while True:
-            read_to = dict(self.ledger.view.positions)
+            read_positions = dict(self.ledger.view.positions)
             earlier = claims.newest_claim()
-            if (own := self.row_of_this_intent(published_entry)) is not None:
-                claims.write_claim(earlier, own.generation)
-                return replace(self.plan, generation=own.generation)
-            free = self.free_generation(published_entry.row if published_entry else None, earlier)
+            if (own_row := self.row_of_this_intent(published_entry)) is not None:
+                claims.write_claim(earlier, own_row.generation)
+                return replace(self.plan, generation=own_row.generation)
+            free_generation = self.free_generation(published_entry.row if published_entry else None, earlier)
             if claims.is_same_try(earlier):
-                read_to = {}  # the earlier try may have died before it read on
-            generation = max(free, used + 1)
+                read_positions = {}  # the earlier try may have died before it read on
+            generation = max(free_generation, highest_conflict + 1)
             claims.write_claim(earlier, generation)
-            if (lost_to := claims.find_conflicting_generation(generation, read_to)) is None:
+            if (conflicting := claims.find_conflicting_generation(generation, read_positions)) is None:
                 return replace(self.plan, generation=generation)
-            used, published_entry = lost_to, self.read_published_entry()
+            highest_conflict, published_entry = conflicting, self.read_published_entry()
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
         """Send a share and wait until the broker has acknowledged it."""
@@ -47,13 +47,13 @@ class AtLeastOnceDelivery(DayDelivery):
 
         :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
-        standing = self._mended()
-        if (own := self.require_not_overtaken(standing)) is not None:
-            return own
+        published_entry = self._mended()
+        if (own_row := self.require_not_overtaken(published_entry)) is not None:
+            return own_row
         self.require_tolerated(receipts)
         outbox = self._outbox()
         total = SentShare.total(receipts, self.send_source_rejects(outbox))
-        entry = self.new_entry(self.plan.generation or 1, total, standing, self.publish.manifest.seen)
+        entry = self.new_entry(self.plan.generation or 1, total, published_entry, self.publish.manifest.seen)
         # Before the day: a publish that dies between the two is compared with once too often, and not once too seldom.
         self.write_definition(outbox)
         self._settle(entry, outbox)
@@ -61,10 +61,10 @@ class AtLeastOnceDelivery(DayDelivery):
 
     def confirm(self) -> LedgerRow:
         """Write the day's record again with one more check. The ledger's order decides, as for a commit."""
-        standing = self._mended()
-        if (own := self.row_of_this_intent(standing)) is not None:
-            return own
-        entry = self.new_confirmation(standing, in_transaction=False)
+        published_entry = self._mended()
+        if (own_row := self.row_of_this_intent(published_entry)) is not None:
+            return own_row
+        entry = self.new_confirmation(published_entry, in_transaction=False)
         self._settle(entry, self._outbox())
         return entry.row
 
@@ -83,31 +83,31 @@ class AtLeastOnceDelivery(DayDelivery):
 
         :raises OvertakenError: another record counts.
         """
-        counts = entry
+        counting_entry = entry
         while True:
-            self.write_record(outbox, counts)
+            self.write_record(outbox, counting_entry)
             outbox.flush()
-            last, counts = counts, self.read_published_entry() or counts
-            if counts.is_same_attempt(last):
+            last_written, counting_entry = counting_entry, self.read_published_entry() or counting_entry
+            if counting_entry.is_same_attempt(last_written):
                 break
-            counts = counts.rewritten_over(entry)
-        if counts.row_for_intent(entry.row.token) is None:
-            raise overtaken_error(self.publish, counts.row)
+            counting_entry = counting_entry.rewritten_over(entry)
+        if counting_entry.row_for_intent(entry.row.token) is None:
+            raise overtaken_error(self.publish, counting_entry.row)
 
     def _mended(self) -> DayEntry | None:
         """Return the record that counts. Writes it again if it is not its key's last, so that compaction keeps it.
 
         A losing run may have died before it did so.
         """
-        standing = self.read_published_entry()
-        last = self.ledger.superseded_entry(self.publish.day.date)
-        if standing is None or last is None:
-            return standing
-        mended = standing.rewritten_over(last)
+        published_entry = self.read_published_entry()
+        last_entry = self.ledger.superseded_entry(self.publish.day.date)
+        if published_entry is None or last_entry is None:
+            return published_entry
+        rewritten = published_entry.rewritten_over(last_entry)
         outbox = self._outbox()
-        self.write_record(outbox, mended)
+        self.write_record(outbox, rewritten)
         outbox.flush()
-        return mended
+        return rewritten
 
     def _outbox(self) -> AcknowledgedOutbox:
         return AcknowledgedOutbox(self.cluster.connection, self.options.timeout_seconds, self.producer_settings())

@@ -61,25 +61,25 @@ class DayClaims:
     def find_conflicting_generation(self, generation: int, read_positions: dict[int, int]) -> int | None:
         """Return the highest claimed generation if another run claimed this generation first, else None.
 
-        Two runs may choose the same generation before either writes its claim. Both read the ledger after their write. The
-        first claim keeps the generation, and the run that finds an earlier claim takes the next one.
+        Two runs may choose the same generation before either writes its claim. Both read the ledger after their write.
+        The first claim keeps the generation, and the run that finds an earlier claim takes the next one.
 
         :param read_positions: ledger offsets at which the generation was chosen. Later claims were unknown then.
         """
         records = self.ledger.records_since(self.ledger_key, read_positions)
-        found = [parse_record(Claim, value, self.options.ledger_topic) for value in records]
-        for claim in found:
+        claims = [parse_record(Claim, value, self.options.ledger_topic) for value in records]
+        for claim in claims:
             if claim.begun == self.plan.begin_id and claim.generation == generation:
                 return None
             if claim.generation == generation and not self.is_same_try(claim):
-                return max(other.generation or 0 for other in found)
+                return max(claimed.generation or 0 for claimed in claims)
         return None
 
     def is_same_try(self, claim: Claim | None) -> bool:
-        """True if the claim belongs to an attempt that sends the same files for the same intent."""
+        """Return True if the claim belongs to an attempt that sends the same files for the same intent."""
         publish = self.plan.publish
-        mine = (publish.intent.token, publish.manifest.attempt)
-        return claim is not None and (claim.token, claim.attempt) == mine
+        own_attempt = (publish.intent.token, publish.manifest.attempt)
+        return claim is not None and (claim.token, claim.attempt) == own_attempt
 
     def highest_used_generation(self) -> int:
         """Return the highest generation of which an earlier claim may have sent records.
@@ -89,13 +89,13 @@ class DayClaims:
         claim = self.newest_claim()
         if claim is None:
             raise ConfigError(
-                f"{self.description}: ledger topic {self.options.ledger_topic!r} was deleted or emptied since this "
-                "publish began: nothing is sent. Restore it, or publish into another topic with another ledger_topic"
+                f"{self.description}: ledger topic {self.options.ledger_topic!r} was deleted or emptied after this "
+                "publish began. Nothing is sent. Restore it, or publish into another topic with another ledger_topic"
             )
         return claim.used
 
     def is_held(self) -> bool:
-        """True if no other run or attempt has claimed the day since."""
+        """Return True if no other run or attempt has claimed the day since."""
         claim = self.newest_claim()
         return claim is not None and claim.begun == self.plan.begin_id
 
@@ -107,8 +107,8 @@ class DayClaims:
         claim = self.newest_claim()
         if claim is None or claim.begun != self.plan.begin_id:
             raise RetriableError(
-                f"{self.description}: {claim.run if claim else 'another run'} has begun to publish this day too; "
-                "the next try finds out whose answer counts"
+                f"{self.description}: {claim.run if claim else 'another run'} has begun to publish this day too: "
+                "the next attempt lets the ledger decide"
             )
 
     def fencing_message(self, transaction: Transaction, error: str) -> str:
@@ -118,16 +118,17 @@ class DayClaims:
         except (RetriableError, ConfigError):
             return f"{self.description}: {error}"
         if claim is not None and claim.attempt != self.plan.publish.manifest.attempt:
-            began = f"which began to publish at {claim.at:%F %T} UTC"
-            return f"{self.description}: fenced by {claim.run} (attempt {claim.attempt}), {began}"
+            start = f"which began to publish at {claim.at:%F %T} UTC"
+            return f"{self.description}: fenced by {claim.run} (attempt {claim.attempt}), {start}"
         if transaction.open_seconds > self.options.transaction_timeout_seconds:
             return (
-                f"{self.description}: the broker ended the transaction, which was open for {transaction.open_seconds:.0f} s and "
+                f"{self.description}: the broker ended the transaction, which was open for "
+                f"{transaction.open_seconds:.0f} s and "
                 f"may be for {self.options.transaction_timeout_seconds:.0f} s: raise transaction_timeout_seconds, or "
                 "set atomicity='partition'"
             )
-        others = (
+        candidates = (
             "another task of this same attempt, a retry of it, the clean-up of an earlier one, or a run that found the "
             "day unchanged"
         )
-        return f"{self.description}: fenced by {others}"
+        return f"{self.description}: fenced by {candidates}"

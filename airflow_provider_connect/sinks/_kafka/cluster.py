@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Cluster:
     """Cluster of one stream. Safe to use from several threads.
 
-    Shares the admin client and the ledger, which are thread-safe. Producers belong to one transaction and consumers to one
-    thread, so their users open them.
+    Shares the admin client and the ledger, which are thread-safe. Producers belong to one transaction and consumers to
+    one thread, so their users open them.
     """
 
     def __init__(self, options: KafkaOptions, stream_key: StreamKey, connections: Connections) -> None:

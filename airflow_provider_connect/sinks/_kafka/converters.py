@@ -57,8 +57,8 @@ def make_converter(
 class KeyEncoder:
     """Encodes record keys. A single key column that is NULL gives no key.
 
-    :param name: ``string`` writes one string column as it is, one other column as JSON text and several as a JSON array.
-        Other names write a record of the columns with the value converter of this name.
+    :param name: ``string`` writes one string column as it is, one other column as JSON text and several as a JSON
+        array. Other names write a record of the columns with the value converter of this name.
     :param fields: column names. Empty for no key.
     :param record_name: full name of the record.
     """
@@ -67,18 +67,20 @@ class KeyEncoder:
         import pyarrow as pa
 
         self.fields = fields
-        own = [schema.field(field) for field in fields]
-        self._may_lack = len(own) == 1 and own[0].nullable
-        if len(own) == 1:
-            own = [own[0].with_nullable(nullable=False)]  # whatever the source says: so the schema stays the same
-        made = pa.schema(own)
+        key_columns = [schema.field(field) for field in fields]
+        self._may_lack = len(key_columns) == 1 and key_columns[0].nullable
+        if len(key_columns) == 1:
+            key_columns = [
+                key_columns[0].with_nullable(nullable=False)
+            ]  # whatever the source says: so the schema stays the same
+        key_schema = pa.schema(key_columns)
         self.converter: Converter | None = None
         if name != "string" and fields:
-            self.converter = make_converter(name, made, None, record_name=record_name)
-        elif len(own) == 1 and is_text(own[0].type):
-            self.converter = StringConverter(made, None, record_name, fields[0])
+            self.converter = make_converter(name, key_schema, None, record_name=record_name)
+        elif len(key_columns) == 1 and is_text(key_columns[0].type):
+            self.converter = StringConverter(key_schema, None, record_name, fields[0])
         elif fields:
-            self.converter = _JsonKeys(made, None, record_name)
+            self.converter = _JsonKeys(key_schema, None, record_name)
 
     def problems(self) -> list[str]:
         """Return the columns that cannot be part of a key, as messages."""
@@ -93,13 +95,13 @@ class KeyEncoder:
             return EncodedBatch([None] * batch.num_rows, {})
         if not self._may_lack or not batch.column(self.fields[0]).null_count:
             return self.converter.encode(batch, ref)
-        there = batch.column(self.fields[0]).is_valid()
-        rows = there.to_numpy(zero_copy_only=False).nonzero()[0].tolist()
-        some = self.converter.encode(batch.filter(there), ref)
-        found: list[bytes | None] = [None] * batch.num_rows
-        for row, value in zip(rows, some.values, strict=True):
-            found[row] = value
-        return EncodedBatch(found, {rows[place]: why for place, why in some.refused.items()})
+        has_key = batch.column(self.fields[0]).is_valid()
+        rows = has_key.to_numpy(zero_copy_only=False).nonzero()[0].tolist()
+        encoded = self.converter.encode(batch.filter(has_key), ref)
+        keys: list[bytes | None] = [None] * batch.num_rows
+        for row, value in zip(rows, encoded.values, strict=True):
+            keys[row] = value
+        return EncodedBatch(keys, {rows[index]: reason for index, reason in encoded.refused.items()})
 
 
 class _JsonKeys(Converter):

@@ -77,19 +77,19 @@ class DeadLetterSender:
 
     def _send(self, letters: Iterable[DeadLetter]) -> int:
         """Send letters. Cuts a letter that is too large for its topic and adds a header."""
-        topic, sent = self.plan.dead_letter_topic, 0
+        topic, count = self.plan.dead_letter_topic, 0
         if topic is None:
             return 0
-        room = self.plan.limits[topic].max_message_bytes - _HEADERS_BYTES
+        max_bytes = self.plan.limits[topic].max_message_bytes - _HEADERS_BYTES
         for letter in letters:
             key, value, headers = letter
-            if len(value) + len(key or b"") > room:
-                key = key if len(key or b"") <= room // 2 else None
-                value = value[: max(0, room - len(key or b""))]
+            if len(value) + len(key or b"") > max_bytes:
+                key = key if len(key or b"") <= max_bytes // 2 else None
+                value = value[: max(0, max_bytes - len(key or b""))]
                 headers = [*headers, (_CUT, str(len(letter.value)).encode())]
             self.outbox.send(topic, key, value, headers)
-            sent += 1
-        return sent
+            count += 1
+        return count
 
     def _headers(  # noqa: PLR0917  # as many as Connect's headers take
         self, topic: str, part: int, offset: int, stage: str, reason: str, class_name: str
@@ -118,21 +118,23 @@ def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_recor
     :param max_records: letters of a day whose record is kept in memory.
     """
     topic = cluster.options.effective_dead_letter_topic
-    counted = {
+    rows_by_attempt = {
         row.attempt: row
         for row in cluster.ledger.between(first, last)
         if row.attempt is not None and row.counts.get("rejected")
     }
-    found: dict[str, dict[tuple[str, ...], RejectedRecord]] = {attempt: {} for attempt in counted}
-    for headers, message in _letters(cluster, topic) if counted else ():
-        letters = found.get(headers.get("task.id", ""))
+    letters_by_attempt: dict[str, dict[tuple[str, ...], RejectedRecord]] = {attempt: {} for attempt in rows_by_attempt}
+    for headers, message in _letters(cluster, topic) if rows_by_attempt else ():
+        letters = letters_by_attempt.get(headers.get("task.id", ""))
         if letters is not None and headers.get("connector.name") == str(cluster.key):
             # A retry without a transaction sends the same letters again.
-            place = tuple(headers.get(name, "") for name in ("stage", "topic", "partition", "offset"))
-            letters.setdefault(place, _as_set_aside(headers, message, whole=len(letters) < max_records))
-    for attempt, row in sorted(counted.items(), key=lambda each: each[1].day):
-        where = f"topic {topic!r}"
-        yield DayRejects(row.day, row.generation, row.counts["rejected"], where, found[attempt].values())
+            position = tuple(headers.get(name, "") for name in ("stage", "topic", "partition", "offset"))
+            letters.setdefault(position, _as_set_aside(headers, message, with_record=len(letters) < max_records))
+    for attempt, row in sorted(rows_by_attempt.items(), key=lambda item: item[1].day):
+        location = f"topic {topic!r}"
+        yield DayRejects(
+            row.day, row.generation, row.counts["rejected"], location, letters_by_attempt[attempt].values()
+        )
 
 
 def _letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
@@ -148,7 +150,7 @@ def _letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Mes
                 yield headers, message
 
 
-def _as_set_aside(headers: dict[str, str], message: Message, *, whole: bool) -> RejectedRecord:
+def _as_set_aside(headers: dict[str, str], message: Message, *, with_record: bool) -> RejectedRecord:
     value, is_source = message.value(), headers.get("stage") == _OF_SOURCE
     record = value if isinstance(value, bytes) and value else None
     is_cut = _CUT in headers
@@ -157,7 +159,7 @@ def _as_set_aside(headers: dict[str, str], message: Message, *, whole: bool) -> 
     return RejectedRecord(
         origin="source" if is_source else "sink",
         position=offset if is_source else (part << POSITION_BITS) + offset,
-        reason=f"{reason} (the record is cut, from {headers[_CUT]} bytes)" if is_cut else reason,
+        reason=f"{reason} (record cut from {headers[_CUT]} bytes)" if is_cut else reason,
         digest=None if record is None or is_cut else hashlib.blake2b(record, digest_size=16).hexdigest(),
-        record=record if whole else None,
+        record=record if with_record else None,
     )

@@ -101,10 +101,10 @@ class DayDelivery(ABC):
             with transaction:
                 if after_fencing is not None:
                     after_fencing()
-                standing = self.read_published_entry()
-                if (own := self.row_of_this_intent(standing)) is not None:
-                    return own
-                entry = self.new_confirmation(standing, in_transaction=True)
+                published_entry = self.read_published_entry()
+                if (own_row := self.row_of_this_intent(published_entry)) is not None:
+                    return own_row
+                entry = self.new_confirmation(published_entry, in_transaction=True)
                 transaction.begin()
                 self.write_record(transaction, entry)
                 transaction.flush()
@@ -145,13 +145,13 @@ class DayDelivery(ABC):
         :raises RetriableError: the broker does not answer, or the client accepted another number of records.
         """
         started = time.monotonic()
-        sent = sender.send(snapshot)
-        aside = self.send_source_rejects(sender.outbox) if with_source_rejects else 0
+        share = sender.send(snapshot)
+        source_rejects = self.send_source_rejects(sender.outbox) if with_source_rejects else 0
         sender.outbox.flush()
-        sent.require_all(sender.files, sender.outbox, aside)
+        share.require_all(sender.files, sender.outbox, source_rejects)
         offsets = written_spans(ends_before, self.cluster.end_offsets(self.topics))
         seconds = time.monotonic() - started
-        return replace(sent, rejected=sent.rejected + aside, offsets=offsets, seconds=seconds)
+        return replace(share, rejected=share.rejected + source_rejects, offsets=offsets, seconds=seconds)
 
     def read_published_entry(self) -> DayEntry | None:
         """Read the day's newest publish. Waits for open transactions that hide it."""
@@ -166,12 +166,14 @@ class DayDelivery(ABC):
 
         :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
-        if (own := self.row_of_this_intent(published_entry)) is None:
+        if (own_row := self.row_of_this_intent(published_entry)) is None:
             self.next_generation(published_entry.row if published_entry else None)
-        return own
+        return own_row
 
     def next_generation(self, newest_row: LedgerRow | None, used_generation: int = 0) -> int:
-        """Return the generation to publish: see :func:`.publishing.next_generation`. The ledger must have been read just before.
+        """Return the generation to publish: see :func:`.publishing.next_generation`.
+
+        The ledger must have been read just before.
 
         :raises OvertakenError: another run has published the day or brought another definition into force.
         """
@@ -184,37 +186,38 @@ class DayDelivery(ABC):
         :param newest_row: the day's newest publish. A claim alone blocks nothing.
         :raises OvertakenError: as for :meth:`next_generation`.
         """
-        free = self.next_generation(newest_row, claim.highest_generation if claim else 0)
-        return claim.generation if claim and claim.generation and self.claims.is_same_try(claim) else free
+        generation = self.next_generation(newest_row, claim.highest_generation if claim else 0)
+        return claim.generation if claim and claim.generation and self.claims.is_same_try(claim) else generation
 
     def new_entry(
         self,
         generation: int,
-        sent: SentShare,
+        share: SentShare,
         published_entry: DayEntry | None = None,
         decided_on: SeenPublish | None = None,
     ) -> DayEntry:
         """Return the ledger record of the records sent.
 
         :param published_entry: the day's previous generation.
-        :param decided_on: state of the ledger that a publish without a transaction was decided on. See :class:`.DayEntry`.
+        :param decided_on: state of the ledger that a publish without a transaction was decided on. See
+            :class:`.DayEntry`.
         """
         counts = self.publish.manifest.polled.all_counts | {
-            "rejected": sent.rejected,
-            "tombstones": sent.tombstones,
-            "unchanged": sent.unchanged,
-            "vanished": sent.vanished,
-            **({SOFT_DELETED: sent.soft_deleted} if self.options.deletes == "soft" else {}),
-            "publish_ms": int(sent.seconds * 1000),
+            "rejected": share.rejected,
+            "tombstones": share.tombstones,
+            "unchanged": share.unchanged,
+            "vanished": share.vanished,
+            **({SOFT_DELETED: share.soft_deleted} if self.options.deletes == "soft" else {}),
+            "publish_ms": int(share.seconds * 1000),
         }
-        row = ledger_row(self.publish, generation, rows=sent.rows, counts=counts, reference=self.id)
-        covered = published_entry.covered_generations() if published_entry else ()
+        row = ledger_row(self.publish, generation, rows=share.rows, counts=counts, reference=self.id)
+        covered_generations = published_entry.covered_generations() if published_entry else ()
         columns = {field.name: str(field.type) for field in self.publish.schema}
         return DayEntry(
             row=row,
-            offsets=sent.offsets,
+            offsets=share.offsets,
             columns=columns,
-            covered=covered,
+            covered=covered_generations,
             built_on=decided_on.generation if decided_on else None,
             built_on_checks=decided_on.checks if decided_on else 0,
         )
@@ -239,20 +242,20 @@ class DayDelivery(ABC):
     def write_definition(self, outbox: Outbox) -> None:
         """Pass the publish's definition to a producer if another definition or task is in force.
 
-        Days without turns may change the definition concurrently. Each publish reads the ledger after its write, and the first
-        record counts.
+        Days without turns may change the definition concurrently. Each publish reads the ledger after its write, and
+        the first record counts.
 
         :raises OvertakenError: another run has brought another definition into force.
         """
         publish, ledger = self.publish, self.ledger
-        read_to = dict(ledger.view.positions)  # before the next look, as other threads read on as well
-        known = ledger.known_definition()
-        require_definition(publish, known)
-        if publish.definition is None or known == (publish.definition, publish.intent.task_digest):
+        read_positions = dict(ledger.view.positions)  # before the next look, as other threads read on as well
+        definition = ledger.known_definition()
+        require_definition(publish, definition)
+        if publish.definition is None or definition == (publish.definition, publish.intent.task_digest):
             return
         self.write_definition_record(outbox, DefinitionRecord(definition=publish.definition, run=publish.intent.run))
-        first, *_ = ledger.records_since(ledger.key_for(NO_DAY, "in_force"), read_to)
-        self.require_first_definition(outbox, parse_record(DefinitionRecord, first, ledger.ledger_topic))
+        first_value, *_ = ledger.records_since(ledger.key_for(NO_DAY, "in_force"), read_positions)
+        self.require_first_definition(outbox, parse_record(DefinitionRecord, first_value, ledger.ledger_topic))
 
     def write_definition_record(self, outbox: Outbox, record: DefinitionRecord) -> None:
         """Write the definition in force and wait until the broker has acknowledged it."""
@@ -275,5 +278,5 @@ class DayDelivery(ABC):
 
         :raises DataError: there are more than ``max_rejects``.
         """
-        rejected = sum(sent.rejected for sent in receipts)
-        self.options.tolerance.require(rejected, f"{self.claims.description}: {rejected:,} rows are no records")
+        rejected = sum(share.rejected for share in receipts)
+        self.options.tolerance.require(rejected, f"{self.claims.description}: {rejected:,} rows cannot become records")

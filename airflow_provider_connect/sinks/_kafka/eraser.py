@@ -93,15 +93,15 @@ class KafkaEraser:
                 "key_converter='string'), so no tombstone could name a person's records"
             )
         if not options.takes_turns:
-            problems.append("a publish at the same time could not be kept from it without turns")
+            problems.append("without turns a concurrent publish could bring the rows back")
         if not options.headers:
             problems.append("without headers the records do not say which stream wrote them")
         if not problems and not self.cluster.topics().limits(self.topic).is_compacted:
-            problems.append("it is not compacted: a tombstone would take nothing out of it")
+            problems.append("it is not compacted, so tombstones would delete nothing")
         if problems:
             raise ConfigError(
                 f"nothing can be erased from topic {self.topic!r}: {'; '.join(problems)}. See 'Deleting people' in "
-                "docs/kafka.md for what to do instead"
+                "docs/kafka.md for alternatives"
             )
 
     def _try(self, values: Sequence[str], rows: dict[dt.date, int], shaping: ShapingDigest) -> EraseList:
@@ -120,39 +120,40 @@ class KafkaEraser:
                 with transaction:
                     turn.close_fenced_tickets()
                     turn.wait_for_turn()
-                    listed = cluster.ledger.erased()
-                    erased = listed.with_values(self.column, values, shaping)
-                    found = self._live(values, cluster.end_offsets([self.topic])[self.topic])
-                    if erased is not listed or found:
-                        rows.update(_by_day(found))  # now: if the commit's answer is lost, the next try finds none
-                        self._write(transaction, erased, found)
+                    current_list = cluster.ledger.erased()
+                    new_list = current_list.with_values(self.column, values, shaping)
+                    live_keys = self._live(values, cluster.end_offsets([self.topic])[self.topic])
+                    if new_list is not current_list or live_keys:
+                        rows.update(_by_day(live_keys))  # now: if the commit's answer is lost, the next try finds none
+                        self._write(transaction, new_list, live_keys)
             finally:
                 turn.leave_queue(transaction_is_over=transaction.is_over)
-        return erased
+        return new_list
 
-    def _write(self, transaction: Transaction, erased: EraseList, found: dict[_Place, dt.date]) -> None:
+    def _write(self, transaction: Transaction, erase_list: EraseList, live_keys: dict[_Place, dt.date]) -> None:
         """Commit the list and a tombstone for each key.
 
         :raises ConfigError: the list is too large for a record.
         """
         key, options = self.cluster.key, self.cluster.options
-        text = erased.model_dump_json(exclude_defaults=True).encode()
+        text = erase_list.model_dump_json(exclude_defaults=True).encode()
         if len(text) > _MOST_LIST_BYTES:
             raise ConfigError(
-                f"the erase list of {self.topic!r} would have {len(erased.digests):,} entries in {len(text):,} bytes, "
-                f"and a record of the ledger may have {_MOST_LIST_BYTES:,}: have the source delete these people, "
+                f"the erase list of {self.topic!r} would have {len(erase_list.digests):,} entries in {len(text):,} "
+                "bytes, "
+                f"and a record of the ledger may have {_MOST_LIST_BYTES:,}. Delete these people in the source, "
                 "and load the days again into a new topic"
             )
         constant: Headers = [
             ("connect.connector", key.connector.encode()),
             ("connect.stream", key.stream.encode()),
-            ("connect.run", erase_run(erased.version).encode()),
+            ("connect.run", erase_run(erase_list.version).encode()),
         ]
         transaction.begin()
         # An earlier version of this package reads its stream's record alone: it cannot read this one, and stops.
-        for about in (erase_list_key(self.topic), self.cluster.ledger.key_for(NO_DAY, "erased")):
-            transaction.send(options.ledger_topic, about.encode(), text, [])
-        for record_key, partition in found:
+        for list_key in (erase_list_key(self.topic), self.cluster.ledger.key_for(NO_DAY, "erased")):
+            transaction.send(options.ledger_topic, list_key.encode(), text, [])
+        for record_key, partition in live_keys:
             transaction.send(self.topic, record_key, None, constant, partition)
         transaction.flush()
         transaction.commit()
@@ -160,24 +161,24 @@ class KafkaEraser:
     def _live(self, values: Sequence[str], ends: dict[int, int]) -> dict[_Place, dt.date]:
         """Return the keys that have a value in the topic, with the day that wrote it."""
         refuse_text("values", values)
-        wanted = {value.encode("utf-8", "surrogatepass") for value in values}
-        found: dict[_Place, dt.date] = {}
+        keys = {value.encode("utf-8", "surrogatepass") for value in values}
+        live_keys: dict[_Place, dt.date] = {}
         with open_topic(self.cluster.connection, self.topic, self.cluster.options.timeout_seconds) as partitions:
             for messages in partitions.read_batches(dict.fromkeys(ends, 0), ends):
                 for message in messages:
                     record_key = message.key()
-                    if not isinstance(record_key, bytes) or record_key not in wanted:
+                    if not isinstance(record_key, bytes) or record_key not in keys:
                         continue
-                    headers, place = dict(message.headers() or []), (record_key, message.partition() or 0)
+                    headers, key_partition = dict(message.headers() or []), (record_key, message.partition() or 0)
                     if "connect.stream" not in headers:  # not a sink's
                         continue
                     day = headers["connect.day"] if message.value() is not None else None
                     if isinstance(day, bytes):
-                        found[place] = dt.date.fromisoformat(day.decode())
+                        live_keys[key_partition] = dt.date.fromisoformat(day.decode())
                     else:
-                        found.pop(place, None)
-        return found
+                        live_keys.pop(key_partition, None)
+        return live_keys
 
 
-def _by_day(found: dict[_Place, dt.date]) -> dict[dt.date, int]:
-    return dict(sorted(Counter(found.values()).items()))
+def _by_day(live_keys: dict[_Place, dt.date]) -> dict[dt.date, int]:
+    return dict(sorted(Counter(live_keys.values()).items()))

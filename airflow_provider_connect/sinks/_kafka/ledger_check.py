@@ -45,103 +45,112 @@ class LedgerCheck:
         return self._lost_records(newest) if newest else self._lost_ledger()
 
     def _lost_records(self, newest: Sequence[DayEntry]) -> list[str]:
-        known: dict[str, dict[int, int]] = {}
+        known_ends: dict[str, dict[int, int]] = {}
         for entry in newest:
             for topic, partitions in entry.offsets.items():
-                highest = known.setdefault(topic, {})
+                highest = known_ends.setdefault(topic, {})
                 highest |= {number: max(end, highest.get(number, 0)) for number, (_, end) in partitions.items()}
-        there = self.topics.existing_topics(list(known))
+        existing = self.topics.existing_topics(list(known_ends))
         ledger = f"ledger topic {self.options.ledger_topic!r}"
-        found = [
-            f"topic {name!r} is gone, and {ledger} knows days in it: restore it, publish into another topic, or forget "
-            "those days (docs/kafka.md, Ledger)"
-            for name in sorted(set(known) - set(there))
+        complaints = [
+            f"topic {name!r} is missing, but {ledger} has days of it. Restore it, publish into another topic, or "
+            "forget those days (docs/kafka.md, Ledger)"
+            for name in sorted(set(known_ends) - set(existing))
         ]
-        now = self.cluster.end_offsets(there) if there else {}
-        for name in sorted(there):
-            short = [number for number, end in known[name].items() if now[name].get(number, 0) < end]
-            found += [
-                f"topic {name!r}, partition {number} ends at offset {now[name].get(number, 0):,}, and {ledger} knows "
-                f"records up to {known[name][number]:,}: it was deleted and made anew, or has lost records. Restore "
-                "it, publish into another topic, or forget those days (docs/kafka.md, Ledger)"
-                for number in sorted(short)[:1]
+        current_ends = self.cluster.end_offsets(existing) if existing else {}
+        for name in sorted(existing):
+            short_partitions = [
+                number for number, end in known_ends[name].items() if current_ends[name].get(number, 0) < end
             ]
-        return found
+            complaints += [
+                f"topic {name!r}, partition {number} ends at offset {current_ends[name].get(number, 0):,}, but "
+                f"{ledger} has "
+                f"records up to {known_ends[name][number]:,}. The topic was created again, or has lost records. "
+                "Restore it, publish into another topic, or forget those days (docs/kafka.md, Ledger)"
+                for number in sorted(short_partitions)[:1]
+            ]
+        return complaints
 
     def _lost_ledger(self) -> list[str]:
         """Return a message if a topic holds records of the stream but the ledger knows no day of it."""
         if self.ledger.has_claims():
             return []  # what broke in the middle of a stream's very first day has left a claim
-        whose = self.ledger.key if self.options.headers else None
-        elsewhere = topics_of_other_targets(self.ledger)
+        stream_key = self.ledger.key if self.options.headers else None
+        other_targets = topics_of_other_targets(self.ledger)
         candidates = self._candidates()
         if self.options.route_column is None:
-            if self.options.topic in elsewhere:
-                return [mixed_topic_message(self.ledger, self.options.topic, elsewhere[self.options.topic])]
+            if self.options.topic in other_targets:
+                return [mixed_topic_message(self.ledger, self.options.topic, other_targets[self.options.topic])]
         else:  # the pattern also fits names that are never made; those that are, are checked with each day
-            candidates = [name for name in candidates if name not in elsewhere]
+            candidates = [name for name in candidates if name not in other_targets]
         for name in candidates[:_SOME_TOPICS]:
-            if lacks := self.topics.missing_rights({name: ("READ",)}):
-                return [f"{text}. The first publish looks for records of a lost ledger" for text in lacks]
+            if missing_rights := self.topics.missing_rights({name: ("READ",)}):
+                return [
+                    f"{text}. The first publish searches the topic for records of a lost ledger"
+                    for text in missing_rights
+                ]
             # A run beside this one may have begun, and ended, between the two looks.
             if (
-                holds_records(self.cluster.connection, name, whose, self.options.timeout_seconds)
+                holds_records(self.cluster.connection, name, stream_key, self.options.timeout_seconds)
                 and not self.ledger.has_claims()
             ):
                 return [self._lost(name)]
         return []
 
     def _lost(self, name: str) -> str:
-        ledger = f"but ledger topic {self.options.ledger_topic!r} knows no day of it"
+        ledger = f"but ledger topic {self.options.ledger_topic!r} has no day of it"
         if not self.options.headers:
             return (
-                f"topic {name!r} holds records, and headers=False leaves open whether they are of "
-                f"{self.ledger.key}, {ledger}. If they are, restore the ledger, name it in ledger_topic, or publish "
-                "into another topic; if they are of others, publish the first day with headers=True"
+                f"topic {name!r} holds records, and with headers=False they may belong to "
+                f"{self.ledger.key}, {ledger}. If they do, restore the ledger, name it in ledger_topic, or publish "
+                "into another topic. If other programs wrote them, publish the first day with headers=True"
             )
         return (
-            f"topic {name!r} holds records of {self.ledger.key}, {ledger}: the ledger was deleted, or is another one. "
-            "Restore it, name it in ledger_topic, or publish into another topic"
+            f"topic {name!r} holds records of {self.ledger.key}, {ledger}. The ledger was deleted, or ledger_topic "
+            "names another one. Restore it, name it in ledger_topic, or publish into another topic"
         )
 
     def _candidates(self) -> list[str]:
         if self.options.route_column is None:
             return [self.options.topic]
         with translate_kafka_errors("listing the topics"):
-            there = self.topics.client.list_topics(timeout=self.options.timeout_seconds).topics
+            cluster_topics = self.topics.client.list_topics(timeout=self.options.timeout_seconds).topics
         pattern = re.compile(topic_name_pattern(self.options.topic))
-        others = (self.options.ledger_topic, self.options.effective_dead_letter_topic)
-        return [name for name in sorted(there) if pattern.fullmatch(name) and name not in others]
+        reserved = (self.options.ledger_topic, self.options.effective_dead_letter_topic)
+        return [name for name in sorted(cluster_topics) if pattern.fullmatch(name) and name not in reserved]
 
 
 def topics_of_other_targets(ledger: KafkaLedger) -> dict[str, str]:
     """Return the topics that hold this stream under another ``topic=``, with that option."""
-    key, own = ledger.key, ledger.target
+    key, own_target = ledger.key, ledger.target
 
-    def elsewhere(seen: LedgerKey) -> bool:
-        is_same_stream = (seen.connector, seen.stream) == (key.connector, key.stream) and seen.topic != own
-        return is_same_stream and seen.kind not in STREAM_KINDS  # which say nothing of records in the topic
+    def is_other_target(ledger_key: LedgerKey) -> bool:
+        is_same_stream = (ledger_key.connector, ledger_key.stream) == (
+            key.connector,
+            key.stream,
+        ) and ledger_key.topic != own_target
+        return is_same_stream and ledger_key.kind not in STREAM_KINDS  # which say nothing of records in the topic
 
-    found = ledger.read_records(elsewhere, "ignore", skipped_prefix=ledger.key_prefix()) | ledger.undecided_records(
-        elsewhere
-    )
-    topics = {seen.topic: seen.topic for seen in found if template_column(seen.topic) is None}
-    for seen, value in found.items():
-        if template_column(seen.topic) is not None and seen.kind != "claim":
-            topics |= dict.fromkeys(parse_record(DayEntry, value, ledger.ledger_topic).offsets, seen.topic)
+    records = ledger.read_records(
+        is_other_target, "ignore", skipped_prefix=ledger.key_prefix()
+    ) | ledger.undecided_records(is_other_target)
+    topics = {ledger_key.topic: ledger_key.topic for ledger_key in records if template_column(ledger_key.topic) is None}
+    for ledger_key, value in records.items():
+        if template_column(ledger_key.topic) is not None and ledger_key.kind != "claim":
+            topics |= dict.fromkeys(parse_record(DayEntry, value, ledger.ledger_topic).offsets, ledger_key.topic)
     return topics
 
 
 def mixed_topic_message(ledger: KafkaLedger, topic: str, other_target: str) -> str:
     """Return the message for a topic that would hold one stream twice, with separate generations."""
     return (
-        f"topic {topic!r} holds {ledger.key} already, as topic={other_target!r} of a sink has it: with {ledger.target!r} "
-        "beside it, readers would find two first generations of a day. Publish into another topic"
+        f"topic {topic!r} already holds {ledger.key}, published with topic={other_target!r}. With {ledger.target!r} "
+        "readers would find two first generations of a day. Publish into another topic"
     )
 
 
 def holds_records(connection: Connection, topic: str, stream_key: StreamKey | None, timeout_seconds: float) -> bool:
-    """True if one of a topic's last records has the stream's headers. Records without headers do not count.
+    """Return True if one of a topic's last records has the stream's headers. Records without headers do not count.
 
     :param stream_key: None accepts any record.
     :raises RetriableError: the broker does not answer.

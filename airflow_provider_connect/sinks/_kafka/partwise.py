@@ -23,16 +23,16 @@ class PartwiseDelivery(DayDelivery):
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
         """Claim the day, end other runs' transactions of it, and reserve a generation.
 
-        After that no part of an earlier claim can be committed: its producers are fenced, and new ones see the newer claim. So
-        the offsets in the ledger contain one generation.
+        After that no part of an earlier claim can be committed: its producers are fenced, and new ones see the newer
+        claim. So the offsets in the ledger contain one generation.
         """
         with self.transaction() as transaction:
             earlier = self.claims.newest_claim()
             earlier_parts = earlier.parts if earlier else 0
             self._end_parts(earlier_parts)  # what they have open hides what is published of the day
             published_entry = self.read_published_entry()
-            if (own := self.row_of_this_intent(published_entry)) is not None:
-                return replace(self.plan, generation=own.generation)
+            if (own_row := self.row_of_this_intent(published_entry)) is not None:
+                return replace(self.plan, generation=own_row.generation)
             generation = self.free_generation(published_entry.row if published_entry else None, earlier)
             transaction.begin()
             claim = self.claims.new_claim(earlier, generation, parts=len(self.publish.manifest.polled.files))
@@ -59,21 +59,21 @@ class PartwiseDelivery(DayDelivery):
         try:
             with transaction:
                 entries = self.ledger.entries(self.ledger_key, key)
-                standing, known = entries.get(self.ledger_key), entries.get(key)
-                if self.require_not_overtaken(standing) is not None and standing is not None:
-                    return SentShare.from_entry(standing)  # whoever completes the day finds it there
+                published_entry, part_entry = entries.get(self.ledger_key), entries.get(key)
+                if self.require_not_overtaken(published_entry) is not None and published_entry is not None:
+                    return SentShare.from_entry(published_entry)  # whoever completes the day finds it there
                 self.claims.require_held()
-                if known is not None and known.row.generation == self.plan.generation:
-                    return SentShare.from_entry(known)
-                before = self.cluster.end_offsets(self.topics)
+                if part_entry is not None and part_entry.row.generation == self.plan.generation:
+                    return SentShare.from_entry(part_entry)
+                ends_before = self.cluster.end_offsets(self.topics)
                 transaction.begin()
-                sent = self.send(ShareSender(self.options, self.plan, transaction, files, generation), before)
-                entry = self.new_entry(generation, sent)
+                share = self.send(ShareSender(self.options, self.plan, transaction, files, generation), ends_before)
+                entry = self.new_entry(generation, share)
                 self.write_record(transaction, entry, key)
                 transaction.commit()
         except FencedError as error:
             raise FencedError(self.claims.fencing_message(transaction, str(error))) from None
-        return replace(sent, entry=entry)
+        return replace(share, entry=entry)
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
         """Write the day's record, which publishes the day.
@@ -81,14 +81,14 @@ class PartwiseDelivery(DayDelivery):
         :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
         with self.transaction() as transaction:
-            standing = self.read_published_entry()
-            if (own := self.require_not_overtaken(standing)) is not None:
-                return own
+            published_entry = self.read_published_entry()
+            if (own_row := self.require_not_overtaken(published_entry)) is not None:
+                return own_row
             self.claims.require_held()
             self.require_tolerated(receipts)
             transaction.begin()
             rejected = self.send_source_rejects(transaction)
-            entry = self.new_entry(self.plan.generation or 1, SentShare.total(receipts, rejected), standing)
+            entry = self.new_entry(self.plan.generation or 1, SentShare.total(receipts, rejected), published_entry)
             self.write_record(transaction, entry)
             self.write_definition(transaction)
             transaction.flush()

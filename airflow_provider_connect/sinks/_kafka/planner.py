@@ -60,15 +60,19 @@ class Planner:
         topic_of = map_values_to_topics(options, publish)
         names = sorted(set(topic_of.values()))
         if options.route_column is not None:
-            elsewhere = topics_of_other_targets(ledger)
-            if both := [mixed_topic_message(ledger, name, elsewhere[name]) for name in names if name in elsewhere]:
-                raise ConfigError("; ".join(both))
-        needs_letters = options.errors_tolerance == "all" or bool(publish.manifest.polled.rejects)
+            other_targets = topics_of_other_targets(ledger)
+            if mixed_topics := [
+                mixed_topic_message(ledger, name, other_targets[name]) for name in names if name in other_targets
+            ]:
+                raise ConfigError("; ".join(mixed_topics))
+        needs_dead_letters = options.errors_tolerance == "all" or bool(publish.manifest.polled.rejects)
         topics = self.cluster.topics()
         problems = self.topic_problems(topics, names, publish.day)
-        if needs_letters:
-            letters = options.effective_dead_letter_topic
-            problems += topics.ensure_dead_letter_topic(letters) or topics.missing_rights({letters: ("WRITE",)})
+        if needs_dead_letters:
+            dead_letter_topic = options.effective_dead_letter_topic
+            problems += topics.ensure_dead_letter_topic(dead_letter_topic) or topics.missing_rights(
+                {dead_letter_topic: ("WRITE",)}
+            )
         if problems:
             raise ConfigError("; ".join(problems))
         if options.delivery == "exactly_once":
@@ -83,22 +87,22 @@ class Planner:
             key_schemas=key_refs,
             limits={
                 name: topics.limits(name)
-                for name in [*names, *([options.effective_dead_letter_topic] if needs_letters else [])]
+                for name in [*names, *([options.effective_dead_letter_topic] if needs_dead_letters else [])]
             },
-            dead_letter_topic=options.effective_dead_letter_topic if needs_letters else None,
+            dead_letter_topic=options.effective_dead_letter_topic if needs_dead_letters else None,
         )
 
     def snapshot_problems(self, kind: SourceKind) -> list[str]:
         """Return why a snapshot's rows cannot be compared with the topic."""
         options = self.options
         if problems := options.kind_problems(kind):
-            return [f"topic {options.topic!r}: {each}" for each in problems]
+            return [f"topic {options.topic!r}: {problem}" for problem in problems]
         if kind != "snapshot" or options.cleanup == "delete":
             return []
         if options.is_one_transaction and options.route_column is None and options.headers:
             return []
         return [
-            f"topic {options.topic!r}: a snapshot is compared with what one topic of its own holds, in one "
+            f"topic {options.topic!r}: a snapshot is compared with one topic of its own, in one "
             "transaction: use delivery='exactly_once', atomicity='day', headers=True and a topic without a column, or "
             "cleanup='delete'"
         ]
@@ -106,10 +110,10 @@ class Planner:
     def topic_problems(self, topics: TopicAdmin, names: Sequence[str], oldest: Day | None) -> list[str]:
         """Create missing data topics. Returns problems of existing and missing topics."""
         writing = self.intended_writes(oldest)
-        found = topics.problems_if_created(names, writing) or topics.create_missing(names) + topics.problems(
+        complaints = topics.problems_if_created(names, writing) or topics.create_missing(names) + topics.problems(
             names, writing
         )
-        return found or topics.missing_rights(dict.fromkeys(names, ("WRITE",)))
+        return complaints or topics.missing_rights(dict.fromkeys(names, ("WRITE",)))
 
     def intended_writes(self, oldest: Day | None) -> IntendedWrites:
         """Return the properties of the records to be written into data topics."""
@@ -157,8 +161,10 @@ class Planner:
 
     def _key_subject(self, topic: str) -> Subject | None:
         """Return the subject of a topic's keys, or None."""
-        made = self.options.key_encoder_for(self.schema).converter
-        return None if made is None or made.kind is None else _subject(key_subject(topic), made)
+        key_converter = self.options.key_encoder_for(self.schema).converter
+        return (
+            None if key_converter is None or key_converter.kind is None else _subject(key_subject(topic), key_converter)
+        )
 
     def _content(self, publish: Publish) -> Literal["rows", "changes"]:
         """Return whether all rows or only changed rows are sent.
@@ -170,19 +176,19 @@ class Planner:
             return "rows"
         if problems := self.snapshot_problems(publish.kind):
             raise ConfigError("; ".join(problems))
-        if aside := sum(file.rows for file in publish.manifest.polled.rejects):
+        if rejected_rows := sum(file.rows for file in publish.manifest.polled.rejects):
             raise DataError(
-                f"topic {self.options.topic!r}: the source has set {aside:,} rows of the snapshot aside; without their "
-                "keys nobody knows which ones have vanished. Mend them in the source"
+                f"topic {self.options.topic!r}: the source has rejected {rejected_rows:,} rows of the snapshot. "
+                "Without their keys, vanished keys cannot be found. Correct the rows in the source"
             )
         return "changes"
 
 
-def _subject(name: str, made: Converter) -> Subject:
-    document = made.document
+def _subject(name: str, schema_converter: Converter) -> Subject:
+    document = schema_converter.document
     assert document is not None
-    assert made.kind is not None
-    return name, document, made.kind
+    assert schema_converter.kind is not None
+    return name, document, schema_converter.kind
 
 
 def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedger) -> None:
@@ -198,7 +204,7 @@ def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedg
     if rows / rate > share * seconds:
         raise ConfigError(
             f"topic {options.topic!r}: {rows:,} rows in one transaction take about {rows / rate:,.0f} s at {rate:,.0f} "
-            f"rows/s ({origin}), and transaction_timeout_seconds={seconds:,.0f} leaves no room for that: raise it (the "
+            f"rows/s ({origin}), and transaction_timeout_seconds={seconds:,.0f} is too short: raise it (the "
             "broker's transaction.max.timeout.ms must allow it), or set atomicity='partition'"
         )
 
@@ -214,13 +220,14 @@ def _fastest(ledger: KafkaLedger) -> tuple[float, str, float]:
         if row.rows >= _MANY_ROWS and row.counts.get("publish_ms")
     }
     if not measured:
-        assumed = "assumed, as the ledger knows no large day yet"
+        assumed = "assumed, because the ledger has no large day yet"
         return float(ROWS_PER_SECOND), assumed, _UNMEASURED_SHARE
     fastest, slowest = max(measured, key=measured.__getitem__), min(measured, key=measured.__getitem__)
     origin = f"measured on {fastest}"
     if fastest != slowest:
         origin += (
-            f", the fastest of {len(measured)} large days; the slowest, {slowest}, made {measured[slowest]:,.0f} rows/s"
+            f", the fastest of {len(measured)} large days. The slowest, {slowest}, reached "
+            f"{measured[slowest]:,.0f} rows/s"
         )
     return measured[fastest], origin, USABLE_TIME_SHARE
 
@@ -239,13 +246,13 @@ def map_values_to_topics(options: KafkaOptions, publish: Publish) -> dict[str | 
     for file in publish.manifest.polled.files:
         with open_parquet(folder, file.path) as staged:
             for batch in staged.iter_batches(columns=[options.route_column]):
-                found = pc.unique(batch.column(0)).to_pylist()
-                values.update(value if value is None else str(value) for value in found)
+                batch_values = pc.unique(batch.column(0)).to_pylist()
+                values.update(value if value is None else str(value) for value in batch_values)
                 if len(values) > MAX_TOPICS_PER_DAY:
                     raise ConfigError(
                         f"topic {options.topic!r}: column {options.route_column!r} has {len(values):,} values or more "
-                        f"on {publish.day}, each of which is a topic, and one day may have {MAX_TOPICS_PER_DAY:,}: name "
-                        "a column with fewer"
+                        f"on {publish.day}, each of which is a topic, and one day may have {MAX_TOPICS_PER_DAY:,}. "
+                        "Name a column with fewer"
                     )
     return topic_names(
         options.topic,

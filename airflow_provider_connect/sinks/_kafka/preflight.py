@@ -40,30 +40,30 @@ class Preflight:
 
     def problems(self) -> list[str]:
         """Return all problems. Creates missing topics if there are none."""
-        found = self.problems_without_changes()
-        if found := found or self._problems_of(self._transactional_id):
-            return found
-        found = self._problems_of(lambda: self.topics.ensure_ledger_topic(self.options.ledger_topic))
-        if not found and (
-            wrong := self._problems_of(self._rights)
+        complaints = self.problems_without_changes()
+        if complaints := complaints or self._problems_of(self._transactional_id):
+            return complaints
+        complaints = self._problems_of(lambda: self.topics.ensure_ledger_topic(self.options.ledger_topic))
+        if not complaints and (
+            blocking := self._problems_of(self._rights)
             or self._problems_of(LedgerCheck(self.cluster, self.topics).problems)
         ):
-            return wrong  # a topic that is missing because it was deleted is not made again
+            return blocking  # a topic that is missing because it was deleted is not made again
         for step in (self._topics, self._ledger, self._erased):
-            found += self._problems_of(step)
-        found = found or self._problems_of(self._rights_of_a_first_publish)
-        if not found and self.options.route_column is None:
-            found += self._problems_of(lambda: self.planner.schema_problems(self.options.topic))
-        return found
+            complaints += self._problems_of(step)
+        complaints = complaints or self._problems_of(self._rights_of_a_first_publish)
+        if not complaints and self.options.route_column is None:
+            complaints += self._problems_of(lambda: self.planner.schema_problems(self.options.topic))
+        return complaints
 
     def problems_without_changes(self) -> list[str]:
         """Return the problems that can be found without creating topics or taking transactional ids."""
-        found = self._columns() + self.planner.snapshot_problems(self.kind)
-        found = found or self._problems_of(self._reach)
-        if not found:
-            found = self._problems_of(self._rights) or self._problems_of(self._foreseen)
-            found += self._problems_of(self._transactions)
-        return found
+        complaints = self._columns() + self.planner.snapshot_problems(self.kind)
+        complaints = complaints or self._problems_of(self._reach)
+        if not complaints:
+            complaints = self._problems_of(self._rights) or self._problems_of(self._foreseen)
+            complaints += self._problems_of(self._transactions)
+        return complaints
 
     @staticmethod
     def _problems_of(step: Callable[[], list[str]]) -> list[str]:
@@ -77,39 +77,40 @@ class Preflight:
         import pyarrow as pa
 
         options, schema = self.options, self.schema
-        named = [
+        named_columns = [
             *(("key_fields", name) for name in options.key_fields),
             ("topic", options.route_column),
             ("timestamp_field", options.timestamp_field),
             ("delete_where", options.delete_where),
             ("value_field", options.value_field),
         ]
-        found = [
-            f"{option}: the source has no column {name!r}; it has {', '.join(schema.names)}"
-            for option, name in named
+        complaints = [
+            f"{option}: the source has no column {name!r}. It has {', '.join(schema.names)}"
+            for option, name in named_columns
             if name is not None and name not in schema.names
         ]
-        if found:
-            return found
+        if complaints:
+            return complaints
         if options.timestamp_field and not pa.types.is_timestamp(schema.field(options.timestamp_field).type):
-            found.append(f"timestamp_field: column {options.timestamp_field!r} holds no timestamps")
+            complaints.append(f"timestamp_field: column {options.timestamp_field!r} holds no timestamps")
         if options.delete_where and not pa.types.is_boolean(schema.field(options.delete_where).type):
-            found.append(f"delete_where: column {options.delete_where!r} holds no booleans")
-        found += options.key_encoder_for(schema).problems()
-        return found + options.value_converter_for(schema, dt.date.min).problems()
+            complaints.append(f"delete_where: column {options.delete_where!r} holds no booleans")
+        complaints += options.key_encoder_for(schema).problems()
+        return complaints + options.value_converter_for(schema, dt.date.min).problems()
 
     def _erased(self) -> list[str]:
         """Return this stream's problems with the topic's erase list."""
         options = self.options
-        listed = EraseList() if options.route_column is not None else self.cluster.ledger.erased()
-        found = [problem] if (problem := listed.column_problem(self.schema.names)) is not None else []
-        if listed.version and not options.takes_turns:
-            found.append(
-                f"topic {options.topic!r} has an erase list, and without turns an erase could not be kept apart from a "
+        erase_list = EraseList() if options.route_column is not None else self.cluster.ledger.erased()
+        complaints = [problem] if (problem := erase_list.column_problem(self.schema.names)) is not None else []
+        if erase_list.version and not options.takes_turns:
+            complaints.append(
+                f"topic {options.topic!r} has an erase list, and without turns a publish could run during an erase. "
+                "Set "
                 "publish at the same time: set delivery='exactly_once', atomicity='day' and turns='topic', or publish "
                 "into another topic"
             )
-        return found
+        return complaints
 
     def _reach(self) -> list[str]:
         self.topics.wait_until_reachable()
@@ -142,31 +143,31 @@ class Preflight:
     def _foreseen(self) -> list[str]:
         """Check missing topics as they would be created."""
         options, topics, writing = self.options, self.topics, self.planner.intended_writes(self.oldest)
-        found = topics.ledger_problems_if_created(options.ledger_topic)
+        complaints = topics.ledger_problems_if_created(options.ledger_topic)
         if options.errors_tolerance == "all":
-            found += topics.dead_letter_problems_if_created(options.effective_dead_letter_topic)
+            complaints += topics.dead_letter_problems_if_created(options.effective_dead_letter_topic)
         if options.route_column is None:
-            return found + topics.problems_if_created([options.topic], writing)
+            return complaints + topics.problems_if_created([options.topic], writing)
         [example] = topic_names(options.topic, ["example"]).values()
-        return found + topics.example_problems_if_created(example, writing)
+        return complaints + topics.example_problems_if_created(example, writing)
 
     def _topics(self) -> list[str]:
-        options, topics, found = self.options, self.topics, []
+        options, topics, complaints = self.options, self.topics, []
         if options.errors_tolerance == "all":
-            found += topics.ensure_dead_letter_topic(options.effective_dead_letter_topic)
+            complaints += topics.ensure_dead_letter_topic(options.effective_dead_letter_topic)
         if options.route_column is not None:
-            return found  # made with the day that has their values
-        return found + self.planner.topic_problems(topics, [options.topic], self.oldest)
+            return complaints  # made with the day that has their values
+        return complaints + self.planner.topic_problems(topics, [options.topic], self.oldest)
 
     def _transactions(self) -> list[str]:
         options = self.options
         if options.delivery == "at_least_once":
             return []
-        most = self.topics.max_transaction_timeout_ms()
-        if most is not None and options.transaction_timeout_seconds * 1000 > most:
+        allowed_ms = self.topics.max_transaction_timeout_ms()
+        if allowed_ms is not None and options.transaction_timeout_seconds * 1000 > allowed_ms:
             return [
                 f"transaction_timeout_seconds={options.transaction_timeout_seconds:,.0f} is more than the broker "
-                f"allows (transaction.max.timeout.ms={most:,}): lower the one or raise the other"
+                f"allows (transaction.max.timeout.ms={allowed_ms:,}): lower the one or raise the other"
             ]
         return []
 
@@ -185,16 +186,16 @@ class Preflight:
         if options.value_is_registered or options.schema_contract == "ignore":
             return []
         day = newest.row.day
-        found = [
+        complaints = [
             f"column {field.name!r} was {newest.columns[field.name]} on {day} and is {field.type} now: cast it in the "
             "source, publish into another topic, or set schema_contract='ignore'"
             for field in self.schema
             if newest.columns.get(field.name, str(field.type)) != str(field.type)
         ]
         if options.schema_contract == "freeze" and newest.columns:
-            found += [
+            complaints += [
                 f"column {field.name!r} is new since {day}, and schema_contract='freeze'"
                 for field in self.schema
                 if field.name not in newest.columns
             ]
-        return found
+        return complaints

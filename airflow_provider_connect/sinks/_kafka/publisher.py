@@ -86,7 +86,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         ledger = self.ledger
         if problems := self._cluster.topics().ensure_ledger_topic(ledger.ledger_topic):
             raise ConfigError("; ".join(problems))
-        if not any((known.kind, known.id) == (note.kind, note.id) for known in ledger.notes()):
+        if not any((existing.kind, existing.id) == (note.kind, note.id) for existing in ledger.notes()):
             ledger.write_record(ledger.note_key(note.kind, note.id), note)
 
     def begin(self, publish: Publish) -> DayPlan:
@@ -98,12 +98,12 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         """
         self._require_whole()
         plan = Planner(self._cluster, publish.schema).plan(publish)
-        standing = self.ledger.entry(publish.day.date)
+        published_entry = self.ledger.entry(publish.day.date)
         plan = replace(plan, handover=self.ledger.handover(publish.day.date))
-        return self._delivery(self._cluster, plan).begin(standing)
+        return self._delivery(self._cluster, plan).begin(published_entry)
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Return the whole day as one share for a single transaction, even if it is empty, else one share for each file."""
+        """Return the day as one share for a single transaction, even if it is empty, else one share for each file."""
         return [tuple(files)] if self._delivery is WholeDayDelivery else super().shares(files)
 
     def put(self, token: DayPlan, stage: str, share: tuple[StagedFile, ...]) -> SentShare:
@@ -138,8 +138,8 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         :raises ConfigError: ledger and topics disagree, so published records may be lost.
         """
         self._require_whole()
-        standing = self.ledger.entry(publish.day.date)
-        routes: dict[str | None, str] = {name: name for name in standing.offsets} if standing else {}
+        published_entry = self.ledger.entry(publish.day.date)
+        routes: dict[str | None, str] = {name: name for name in published_entry.offsets} if published_entry else {}
         plan = DayPlan(
             publish=publish, content="rows", topic_by_value=routes, value_schemas={}, limits={}, dead_letter_topic=None
         )
@@ -163,13 +163,13 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return KafkaEraser(self._cluster, column).erase(values, shaping)
 
     def copies(self) -> list[str]:
-        """Return places that may still hold erased rows: covered records and the dead letter topic. Does not read them."""
+        """Return places that may still hold erased rows: covered records and dead letters. Does not read them."""
         options = self.options
         return [
-            f"records of topic {options.topic!r} that a tombstone covers, or that a failed transaction left: they can "
+            f"records of topic {options.topic!r} covered by a tombstone or left by a failed transaction: they can "
             "be read until the broker compacts their segments, as the topic's max.compaction.lag.ms says",
-            f"rejects in topic {options.effective_dead_letter_topic!r}, if there is one: nothing says whose a rejected record is. "
-            "The topic's retention deletes them, or kafka-delete-records.sh",
+            f"rejects in topic {options.effective_dead_letter_topic!r}, if it exists: rejected records do not name "
+            "their person. The topic's retention deletes them, or kafka-delete-records.sh",
         ]
 
     def _patience(self) -> Patience:
@@ -181,14 +181,14 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
 
         :raises ConfigError: records are lost on either side.
         """
-        if lost := LedgerCheck(self._cluster, self._cluster.topics()).problems():
-            raise ConfigError("; ".join(lost))
+        if problems := LedgerCheck(self._cluster, self._cluster.topics()).problems():
+            raise ConfigError("; ".join(problems))
 
     def abort(self, publish: Publish, token: DayPlan) -> None:
         """End transactions of dead executors, because readers and later days wait for them."""
         seconds = min(RELEASE_SECONDS, self.options.timeout_seconds)
-        hasty = self.options.model_copy(update={"timeout_seconds": seconds})
-        self._delivery(Cluster(hasty, publish.key, self._cluster.connections), token).abort()
+        short_timeout_options = self.options.model_copy(update={"timeout_seconds": seconds})
+        self._delivery(Cluster(short_timeout_options, publish.key, self._cluster.connections), token).abort()
 
     def close(self) -> None:
         """Drop the clients."""

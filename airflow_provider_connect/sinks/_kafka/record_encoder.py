@@ -150,30 +150,34 @@ class RecordEncoder:
             yield self._outgoing(topic, batch.take(positions), (positions + first_position).tolist())
 
     def _outgoing(self, topic: str, batch: pa.RecordBatch, positions: Sequence[int]) -> OutgoingRecords:
-        made = self.converter.encode(batch, self.plan.value_schemas.get(topic))
-        named = self.key_encoder.encode(batch, self.plan.key_schemas.get(topic))
-        gone = self._gone(batch)
-        values = [None if row in gone else value for row, value in enumerate(made.values)] if gone else made.values
-        stamps = self._timestamps(batch)
-        bad: dict[int, tuple[str, str | None, str]] = {
-            row: (VALUE_STAGE, *why) for row, why in made.refused.items() if row not in gone
+        encoded_values = self.converter.encode(batch, self.plan.value_schemas.get(topic))
+        encoded_keys = self.key_encoder.encode(batch, self.plan.key_schemas.get(topic))
+        deleted_rows = self._gone(batch)
+        values = (
+            [None if row in deleted_rows else value for row, value in enumerate(encoded_values.values)]
+            if deleted_rows
+            else encoded_values.values
+        )
+        timestamps = self._timestamps(batch)
+        rejected: dict[int, tuple[str, str | None, str]] = {
+            row: (VALUE_STAGE, *reason) for row, reason in encoded_values.refused.items() if row not in deleted_rows
         }
-        bad |= {row: (KEY_STAGE, *why) for row, why in named.refused.items()}
-        ids = self._event_ids(batch, named.values) if self.options.headers else []
-        bad |= self._not_taken(topic, named.values, values, ids, stamps)
+        rejected |= {row: (KEY_STAGE, *reason) for row, reason in encoded_keys.refused.items()}
+        ids = self._event_ids(batch, encoded_keys.values) if self.options.headers else []
+        rejected |= self._not_taken(topic, encoded_keys.values, values, ids, timestamps)
         headers = self._headers(topic, ids, positions) if self.options.headers else None
         refusals = [
-            RejectedRow(positions[row], topic, *why, named.values[row], partial(row_as_json, batch, row))
-            for row, why in sorted(bad.items())
+            RejectedRow(positions[row], topic, *reason, encoded_keys.values[row], partial(row_as_json, batch, row))
+            for row, reason in sorted(rejected.items())
         ]
-        made_of_all = OutgoingRecords(topic, named.values, values, headers, stamps, refused=refusals)
-        return made_of_all.select([row for row in range(batch.num_rows) if row not in bad]) if bad else made_of_all
+        outgoing = OutgoingRecords(topic, encoded_keys.values, values, headers, timestamps, refused=refusals)
+        return outgoing.select([row for row in range(batch.num_rows) if row not in rejected]) if rejected else outgoing
 
     def _gone(self, batch: pa.RecordBatch) -> set[int]:
         """Return the rows that the source marks as deleted."""
         if self.options.delete_where is None:
             return set()
-        return {row for row, gone in enumerate(batch.column(self.options.delete_where).to_pylist()) if gone}
+        return {row for row, is_deleted in enumerate(batch.column(self.options.delete_where).to_pylist()) if is_deleted}
 
     def _timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
         if self.options.timestamp_field is None:
@@ -183,12 +187,12 @@ class RecordEncoder:
 
         column = batch.column(self.options.timestamp_field).cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
         # librdkafka takes 0 for the time of sending, which NULL means here: 1970's first instant cannot be sent.
-        found: list[int] = pc.fill_null(pc.if_else(pc.equal(column, 0), -1, column), 0).to_pylist()
-        return found
+        milliseconds: list[int] = pc.fill_null(pc.if_else(pc.equal(column, 0), -1, column), 0).to_pylist()
+        return milliseconds
 
-    def _event_ids(self, batch: pa.RecordBatch, named: list[bytes | None]) -> list[bytes | None]:
+    def _event_ids(self, batch: pa.RecordBatch, keys: list[bytes | None]) -> list[bytes | None]:
         """Return each row's id as text: its ``record_key``, or the key if the source has none."""
-        return named if self._ids is None else self._ids.encode(batch, None).values
+        return keys if self._ids is None else self._ids.encode(batch, None).values
 
     def _headers(self, topic: str, ids: list[bytes | None], positions: Sequence[int]) -> list[Headers]:
         constant = list(self.constant_headers)
@@ -202,55 +206,60 @@ class RecordEncoder:
     def _not_taken(
         self,
         topic: str,
-        named: list[bytes | None],
+        keys: list[bytes | None],
         values: list[bytes | None],
         ids: list[bytes | None],
-        stamps: list[int] | None,
+        timestamps: list[int] | None,
     ) -> dict[int, tuple[str, str | None, str]]:
-        """Return rows that the topic would refuse: too large, without a key in a compacted topic, or outside its time limits."""
+        """Return rows that the topic would refuse.
+
+        These are too large, have no key in a compacted topic, or lie outside the topic's time limits.
+        """
         limits = self.plan.limits[topic]
         framing = _FRAMING_BYTES
         if self.options.headers:
             framing += _HEADERS_BYTES + sum(len(name) + len(value or b"") for name, value in self.constant_headers)
-        bad: dict[int, tuple[str, str | None, str]] = {
+        rejected: dict[int, tuple[str, str | None, str]] = {
             row: (
                 PUT_STAGE,
                 None,
-                f"{size:,} bytes with headers and framing, and topic {topic!r} takes {limits.max_message_bytes:,}",
+                f"{size:,} bytes with headers and framing, and topic {topic!r} accepts {limits.max_message_bytes:,}",
             )
-            for row, size in _too_large([named, values, *([ids] if ids else [])], framing, limits.max_message_bytes)
+            for row, size in _too_large([keys, values, *([ids] if ids else [])], framing, limits.max_message_bytes)
         }
         if limits.is_compacted:
-            keyless = (row for row, key in enumerate(named) if key is None)
-            bad |= dict.fromkeys(keyless, (PUT_STAGE, None, "no key, and the topic is compacted"))
-        if stamps is not None:
-            bad |= {row: (PUT_STAGE, self.options.timestamp_field, why) for row, why in _too_far(stamps, limits)}
-        return bad
+            keyless = (row for row, key in enumerate(keys) if key is None)
+            rejected |= dict.fromkeys(keyless, (PUT_STAGE, None, "no key, and the topic is compacted"))
+        if timestamps is not None:
+            rejected |= {
+                row: (PUT_STAGE, self.options.timestamp_field, reason) for row, reason in _too_far(timestamps, limits)
+            }
+        return rejected
 
 
-def _too_large(parts: Sequence[list[bytes | None]], framing: int, most: int) -> Iterator[tuple[int, int]]:
+def _too_large(parts: Sequence[list[bytes | None]], framing: int, max_bytes: int) -> Iterator[tuple[int, int]]:
     """Yield rows with more than ``most`` bytes, framing included, with their size."""
     longest = sum(max(map(len, filter(None, part)), default=0) for part in parts)
-    if framing + longest <= most:
+    if framing + longest <= max_bytes:
         return
     for row, pieces in enumerate(zip(*parts, strict=True)):
         size = framing + sum(map(len, filter(None, pieces)))
-        if size > most:
+        if size > max_bytes:
             yield row, size
 
 
-def _too_far(stamps: list[int], limits: TopicLimits) -> Iterator[tuple[int, str]]:
-    now = int(time.time() * 1000)
-    latest, earliest = now + limits.timestamp_after_max_ms, now - limits.timestamp_before_max_ms
-    for row, at in enumerate(stamps):
-        if at < 0:
-            yield row, "a time before 1970, or its first millisecond, which no record can have"
-        elif at and not earliest <= at <= latest:
+def _too_far(timestamps: list[int], limits: TopicLimits) -> Iterator[tuple[int, str]]:
+    now_ms = int(time.time() * 1000)
+    latest, earliest = now_ms + limits.timestamp_after_max_ms, now_ms - limits.timestamp_before_max_ms
+    for row, timestamp in enumerate(timestamps):
+        if timestamp < 0:
+            yield row, "a time before 1970, or its first millisecond, which Kafka cannot store"
+        elif timestamp and not earliest <= timestamp <= latest:
             yield row, "a time farther from now than the topic's message.timestamp limits allow"
 
 
 def is_written_by(headers: Any, stream_key: StreamKey) -> bool:
-    """True if a record's headers name this stream."""
-    found = dict(headers or [])
-    mine = (stream_key.connector.encode(), stream_key.stream.encode())
-    return (found.get("connect.connector"), found.get("connect.stream")) == mine
+    """Return True if a record's headers name this stream."""
+    header_values = dict(headers or [])
+    own_names = (stream_key.connector.encode(), stream_key.stream.encode())
+    return (header_values.get("connect.connector"), header_values.get("connect.stream")) == own_names

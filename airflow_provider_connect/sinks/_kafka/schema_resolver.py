@@ -74,27 +74,27 @@ class SchemaResolver:
         :raises ConfigError: access is denied, or the subject has no schema to use.
         :raises RetriableError: the registry does not answer.
         """
-        found = self._oldest_that_fits(subject, document, kind)
-        if found is None:
+        schema = self._oldest_that_fits(subject, document, kind)
+        if schema is None:
             self._client.register(subject, document, kind)
-            found = self._oldest_that_fits(subject, document, kind)  # another run may have been faster
-        if found is None:
+            schema = self._oldest_that_fits(subject, document, kind)  # another run may have been faster
+        if schema is None:
             raise _not_shown_yet(subject)
-        return found
+        return schema
 
     def problems(self, value_subject: Subject | None, key_subject: Subject | None) -> list[str]:
         """Return why :meth:`value_schema` or :meth:`key_schema` would fail without a retry. Registers nothing.
 
         :raises RetriableError: the registry does not answer.
         """
-        found = []
+        complaints = []
         for step, subject in ((self._rehearse_values, value_subject), (self._oldest_that_fits, key_subject)):
             try:
                 if subject is not None:
                     step(*subject)
             except (ConfigError, DataError) as error:
-                found.append(str(error))
-        return found
+                complaints.append(str(error))
+        return complaints
 
     def _rehearse_values(self, subject: str, document: str, kind: SchemaLanguage) -> None:
         if self.registration == "use_latest":
@@ -103,34 +103,34 @@ class SchemaResolver:
             self._require_compatible(subject, self._continued(subject, document, kind), kind)
 
     def _oldest_that_fits(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef | None:
-        why: list[str] = []
+        misfits: list[str] = []
         for number in self._client.versions(subject):
-            found = self._client.version(subject, number)
-            why = _key_misfits(found, document, kind)
-            if found is not None and not why:
-                return _reference(subject, found, document)
-        if why:
+            registered = self._client.version(subject, number)
+            misfits = _key_misfits(registered, document, kind)
+            if registered is not None and not misfits:
+                return _reference(subject, registered, document)
+        if misfits:
             raise DataError(
-                f"subject {subject!r}: no version holds the keys; the newest: {'; '.join(why)}. By another schema a "
-                "row would get another key: set key_fields back, or publish into another topic"
+                f"subject {subject!r}: no version holds the keys. The newest: {'; '.join(misfits)}. With another "
+                "schema a row would get another key. Restore key_fields, or publish into another topic"
             )
         if self.registration == "use_latest":
             raise _without_schema(subject)
         return None
 
-    def _registered(self, subject: str, first: str, kind: SchemaLanguage) -> SchemaRef:
-        document = self._continued(subject, first, kind)
-        known = self._client.lookup(subject, document, kind)
-        if known is None:
+    def _registered(self, subject: str, source_document: str, kind: SchemaLanguage) -> SchemaRef:
+        document = self._continued(subject, source_document, kind)
+        registered = self._client.lookup(subject, document, kind)
+        if registered is None:
             self._require_compatible(subject, document, kind)
             try:
                 self._client.register(subject, document, kind)
             except IncompatibleError:
                 raise self._incompatible(subject, document, kind) from None
-            known = self._client.lookup(subject, document, kind)
-        if known is None:
+            registered = self._client.lookup(subject, document, kind)
+        if registered is None:
             raise _not_shown_yet(subject)
-        return SchemaRef(subject, known.id, known.version, document if document != first else None)
+        return SchemaRef(subject, registered.id, registered.version, document if document != source_document else None)
 
     def _continued(self, subject: str, document: str, kind: SchemaLanguage) -> str:
         """Return the schema adapted to the subject: Protobuf fields keep their numbers."""
@@ -144,9 +144,9 @@ class SchemaResolver:
         if newest.kind == kind:
             yield newest.document
         for number in reversed(self._client.versions(subject)):
-            found = self._client.version(subject, number) if number < newest.version else None
-            if found is not None and found.kind == kind:
-                yield found.document
+            registered = self._client.version(subject, number) if number < newest.version else None
+            if registered is not None and registered.kind == kind:
+                yield registered.document
 
     def _require_compatible(self, subject: str, document: str, kind: SchemaLanguage) -> None:
         if not self._client.is_compatible(subject, document, kind):
@@ -154,11 +154,11 @@ class SchemaResolver:
 
     def _incompatible(self, subject: str, document: str, kind: SchemaLanguage) -> DataError:
         newest = self._client.newest_version(subject)
-        differ = _MISFITS[kind](document, newest.document) if newest is not None and newest.kind == kind else []
-        why = "; ".join(differ) or f"what differs is not in its newest version, or is no {kind} schema"
+        misfits = _MISFITS[kind](document, newest.document) if newest is not None and newest.kind == kind else []
+        reasons = "; ".join(misfits) or f"the difference is in an older version, or in a schema other than {kind}"
         return DataError(
-            f"subject {subject!r}: the registry finds the source's schema incompatible: {why}. Change the subject's "
-            "compatibility rule, or write to another topic"
+            f"subject {subject!r}: the registry finds the source's schema incompatible: {reasons}. Change the "
+            "subject's compatibility rule, or write to another topic"
         )
 
     def _newest_that_fits(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
@@ -168,27 +168,33 @@ class SchemaResolver:
         if newest.kind != kind:
             raise DataError(f"subject {subject!r}: its schema is {newest.kind}, the converter's is {kind}")
         if newest.has_references:
-            raise DataError(f"subject {subject!r}: its schema refers to others, which is not supported")
-        if differ := _MISFITS[kind](document, newest.document):
-            raise DataError(f"subject {subject!r}, version {newest.version}: cannot hold the rows: {'; '.join(differ)}")
+            raise DataError(f"subject {subject!r}: its schema refers to other subjects, which is not supported")
+        if misfits := _MISFITS[kind](document, newest.document):
+            raise DataError(
+                f"subject {subject!r}, version {newest.version}: cannot hold the rows: {'; '.join(misfits)}"
+            )
         return _reference(subject, newest, document)
 
 
-def _key_misfits(found: RegisteredSchema | None, document: str, kind: SchemaLanguage) -> list[str]:
-    if found is None or found.kind != kind:
-        return [f"its schema is {found.kind if found else 'gone'}, the key_converter's is {kind}"]
-    if found.has_references:
-        return ["its schema refers to others, which is not supported"]
-    return _MISFITS[kind](document, found.document)
+def _key_misfits(registered: RegisteredSchema | None, document: str, kind: SchemaLanguage) -> list[str]:
+    if registered is None or registered.kind != kind:
+        return [f"its schema is {registered.kind if registered else 'gone'}, the key_converter's is {kind}"]
+    if registered.has_references:
+        return ["its schema refers to other subjects, which is not supported"]
+    return _MISFITS[kind](document, registered.document)
 
 
-def _reference(subject: str, found: RegisteredSchema, document: str) -> SchemaRef:
-    return SchemaRef(subject, found.id, found.version, found.document if found.document != document else None)
+def _reference(subject: str, registered: RegisteredSchema, document: str) -> SchemaRef:
+    return SchemaRef(
+        subject, registered.id, registered.version, registered.document if registered.document != document else None
+    )
 
 
 def _without_schema(subject: str) -> ConfigError:
-    return ConfigError(f"subject {subject!r} has no schema; register one, or set schema_registration='auto_register'")
+    return ConfigError(f"subject {subject!r} has no schema. Register one, or set schema_registration='auto_register'")
 
 
 def _not_shown_yet(subject: str) -> RetriableError:
-    return RetriableError(f"subject {subject!r}: the schema was registered, but is not shown yet; try again")
+    return RetriableError(
+        f"subject {subject!r}: the schema was registered, but the registry does not return it yet. The task is retried"
+    )

@@ -69,18 +69,18 @@ class SentShare:
     def total(cls, receipts: list[SentShare], source_rejects: int) -> SentShare:
         """Sum the shares of a day. Spans of one partition are merged."""
         offsets: dict[str, dict[int, tuple[int, int]]] = {}
-        for sent in receipts:
-            for topic, partitions in sent.offsets.items():
-                known = offsets.setdefault(topic, {})
-                for partition, (first, end) in partitions.items():
-                    low, high = known.get(partition, (first, end))
-                    known[partition] = (min(low, first), max(high, end))
+        for share in receipts:
+            for topic, partitions in share.offsets.items():
+                spans = offsets.setdefault(topic, {})
+                for partition, (begin, end) in partitions.items():
+                    low, high = spans.get(partition, (begin, end))
+                    spans[partition] = (min(low, begin), max(high, end))
         return cls(
-            rows=sum(sent.rows for sent in receipts),
-            rejected=sum(sent.rejected for sent in receipts) + source_rejects,
-            tombstones=sum(sent.tombstones for sent in receipts),
+            rows=sum(share.rows for share in receipts),
+            rejected=sum(share.rejected for share in receipts) + source_rejects,
+            tombstones=sum(share.tombstones for share in receipts),
             offsets=offsets,
-            seconds=sum(sent.seconds for sent in receipts),  # of all transactions: what one would have taken
+            seconds=sum(share.seconds for share in receipts),  # of all transactions: what one would have taken
         )
 
     def require_all(self, files: tuple[StagedFile, ...], outbox: Outbox, source_rejects: int = 0) -> None:
@@ -92,8 +92,8 @@ class SentShare:
         expected = staged - self.unchanged + self.vanished + self.soft_deleted + source_rejects
         if self.rows + self.rejected != staged or outbox.accepted_records != expected:
             raise RetriableError(
-                f"{staged:,} rows were staged and {expected:,} records should be sent, but the client took "
-                f"{outbox.accepted_records:,}: nothing is committed"
+                f"{staged:,} rows were staged and {expected:,} records were expected, but the client accepted "
+                f"{outbox.accepted_records:,}. Nothing is committed, and the day is retried"
             )
 
 
@@ -136,12 +136,12 @@ class ShareSender:
                 self.set_aside(outgoing.refused)
             self._hand_over(outgoing if snapshot is None else snapshot.select_changes(outgoing))
             self.outbox.require_time_left(rows, total)
-        sent = SentShare(rows, self._rejected, tombstones)
+        share = SentShare(rows, self._rejected, tombstones)
         if snapshot is None:
-            return sent
+            return share
         vanished = self._bury_vanished(snapshot)
-        softly = vanished if self.options.deletes == "soft" else 0
-        return replace(sent, unchanged=snapshot.unchanged_rows, vanished=vanished, soft_deleted=softly)
+        soft_deleted = vanished if self.options.deletes == "soft" else 0
+        return replace(share, unchanged=snapshot.unchanged_rows, vanished=vanished, soft_deleted=soft_deleted)
 
     def set_aside(self, refused: list[RejectedRow]) -> None:
         """Count rejected rows and send them to the dead letter topic.
@@ -149,10 +149,14 @@ class ShareSender:
         :raises DataError: the options allow no rejects, or fewer.
         """
         self._rejected += len(refused)
-        first = refused[0]
-        what = f"row {first.position}" + (f", column {first.column!r}" if first.column else "") + f": {first.reason}"
-        what = f"{len(refused)} rows are no records for topic {first.topic!r}, the first: {what}"
-        self.options.tolerance.require(self._rejected, what)
+        first_row = refused[0]
+        message = (
+            f"row {first_row.position}"
+            + (f", column {first_row.column!r}" if first_row.column else "")
+            + f": {first_row.reason}"
+        )
+        message = f"{len(refused)} rows cannot become records of topic {first_row.topic!r}, the first: {message}"
+        self.options.tolerance.require(self._rejected, message)
         DeadLetterSender(self.plan, self.outbox, self.options.topic).send_refused(refused)
 
     def _encoded(self) -> Iterator[OutgoingRecords]:
@@ -163,32 +167,32 @@ class ShareSender:
         rows = _FIRST_ROWS
         for file in self.files:
             for start, batch in read_batches(self.plan.publish.stage, file.path, BATCH_BYTES):
-                done = 0
-                while done < batch.num_rows:
-                    some = _at_most(batch.slice(done, rows), SLICE_BYTES)
+                encoded_rows = 0
+                while encoded_rows < batch.num_rows:
+                    encoded_slice = _at_most(batch.slice(encoded_rows, rows), SLICE_BYTES)
                     size_bytes = 0
-                    for outgoing in self._records.encode(some, start + done):
+                    for outgoing in self._records.encode(encoded_slice, start + encoded_rows):
                         size_bytes += outgoing.size_bytes
                         yield outgoing
-                    done += some.num_rows
-                    fitting = SLICE_BYTES * some.num_rows // max(1, size_bytes)
-                    rows = max(1, min(fitting, _GROWTH * some.num_rows))
+                    encoded_rows += encoded_slice.num_rows
+                    fitting_rows = SLICE_BYTES * encoded_slice.num_rows // max(1, size_bytes)
+                    rows = max(1, min(fitting_rows, _GROWTH * encoded_slice.num_rows))
 
     def _hand_over(self, outgoing: OutgoingRecords) -> None:
         keys, values = outgoing.keys, outgoing.values
-        each = outgoing.size_bytes // max(1, len(values))
+        bytes_per_record = outgoing.size_bytes // max(1, len(values))
         for first in range(0, len(values), _CHUNK):
             chunk = slice(first, first + _CHUNK)
             if outgoing.headers is None and outgoing.timestamps is None and outgoing.partitions is None:
                 records = [{"key": key, "value": value} for key, value in zip(keys[chunk], values[chunk], strict=True)]
-                self.outbox.send_batch(outgoing.topic, records, each * len(records))
+                self.outbox.send_batch(outgoing.topic, records, bytes_per_record * len(records))
                 continue
             headers = outgoing.headers[chunk] if outgoing.headers is not None else [[]] * len(values[chunk])
-            stamps = outgoing.timestamps[chunk] if outgoing.timestamps is not None else [0] * len(values[chunk])
+            timestamps = outgoing.timestamps[chunk] if outgoing.timestamps is not None else [0] * len(values[chunk])
             partitions = outgoing.partitions[chunk] if outgoing.partitions is not None else [-1] * len(values[chunk])
-            size_bytes = each * len(stamps)
+            size_bytes = bytes_per_record * len(timestamps)
             self.outbox.send_with_headers(
-                outgoing.topic, keys[chunk], values[chunk], headers, stamps, partitions, size_bytes
+                outgoing.topic, keys[chunk], values[chunk], headers, timestamps, partitions, size_bytes
             )
 
     def _bury_vanished(self, snapshot: SnapshotDiff) -> int:
@@ -200,9 +204,9 @@ class ShareSender:
         (topic,) = self.plan.topic_by_value.values()
         headers = self._records.constant_headers  # compared snapshots have headers
         vanished = 0
-        for partition, key, value, kept in snapshot.read_vanished():
+        for partition, key, value, value_headers in snapshot.read_vanished():
             if self.options.deletes == "soft":
-                self.outbox.send(topic, key, value, [*headers, *kept, *self._marks], partition)
+                self.outbox.send(topic, key, value, [*headers, *value_headers, *self._marks], partition)
             self.outbox.send(topic, key, None, headers, partition)
             vanished += 1
         return vanished
@@ -212,8 +216,8 @@ class ShareSender:
         """Headers of a soft-deleted value, with the time of the poll."""
         publish = self.plan.publish
         day = dt.datetime.combine(publish.day.date, dt.time(), tzinfo=dt.UTC)
-        at = (publish.manifest.polled_at or day).astimezone(dt.UTC)
-        return [(DELETED, b"true"), (DELETED_AT, f"{at:%Y-%m-%dT%H:%M:%S.%fZ}".encode())]
+        deleted_at = (publish.manifest.polled_at or day).astimezone(dt.UTC)
+        return [(DELETED, b"true"), (DELETED_AT, f"{deleted_at:%Y-%m-%dT%H:%M:%S.%fZ}".encode())]
 
 
 def _emptied(ready: list[OutgoingRecords]) -> Iterator[OutgoingRecords]:

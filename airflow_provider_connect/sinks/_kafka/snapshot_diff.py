@@ -62,26 +62,26 @@ class SnapshotDiff:
         self._keep(outgoing.refused)
         keys, values = _digests(outgoing.keys), _digests(outgoing.values)
         self._sent.append(keys)
-        places, known = self._places(keys)
-        self._seen[places[known]] = True
-        same = known.copy()
-        same[known] = self._values[places[known]] == values[known]
-        self.unchanged_rows += int(same.sum())
-        rows = (~same).nonzero()[0].tolist()
-        at = np.full(len(keys), _ANY_PARTITION)
-        at[known] = self._partitions[places[known]]
-        return replace(outgoing, partitions=at.tolist()).select(rows)
+        indices, is_known = self._places(keys)
+        self._seen[indices[is_known]] = True
+        is_unchanged = is_known.copy()
+        is_unchanged[is_known] = self._values[indices[is_known]] == values[is_known]
+        self.unchanged_rows += int(is_unchanged.sum())
+        rows = (~is_unchanged).nonzero()[0].tolist()
+        partitions = np.full(len(keys), _ANY_PARTITION)
+        partitions[is_known] = self._partitions[indices[is_known]]
+        return replace(outgoing, partitions=partitions.tolist()).select(rows)
 
     def _keep(self, refused: Sequence[RejectedRow]) -> None:
         """Keep the topic's records for rejected rows, because these rows have not vanished."""
         keys = [row.key for row in refused]
         if keyless := keys.count(None):
             raise DataError(
-                f"topic {self.topic!r}: {keyless:,} rows without a key are in the snapshot; with them nobody "
-                "knows which keys have vanished. Mend them in the source"
+                f"topic {self.topic!r}: {keyless:,} rows of the snapshot have no key. Without their keys, "
+                "vanished keys cannot be found. Correct the rows in the source"
             )
-        places, known = self._places(_digests(keys))
-        self._seen[places[known]] = True
+        indices, is_known = self._places(_digests(keys))
+        self._seen[indices[is_known]] = True
         self._kept += len(keys)
 
     def require_unique(self) -> None:
@@ -92,8 +92,8 @@ class SnapshotDiff:
         import numpy as np
 
         if self._sent:
-            every = np.concatenate(self._sent)
-            if surplus := len(every) - len(np.unique(every)):
+            all_keys = np.concatenate(self._sent)
+            if surplus := len(all_keys) - len(np.unique(all_keys)):
                 raise DataError(
                     f"{surplus:,} rows of the snapshot have the key of another row: choose key_fields that identify "
                     "a row"
@@ -106,27 +106,27 @@ class SnapshotDiff:
         """
         import numpy as np
 
-        is_gone = ~self._seen & (self._values != _DEAD.rstrip(b"\0"))
-        gone, newest = self._keys[is_gone], self._values[is_gone]
-        if not len(gone):
+        is_vanished = ~self._seen & (self._values != _DEAD.rstrip(b"\0"))
+        vanished_keys, newest_values = self._keys[is_vanished], self._values[is_vanished]
+        if not len(vanished_keys):
             return
         if self.on_empty != "accept" and not self._kept and not any(map(len, self._sent)):
             raise DataError(
-                f"topic {self.topic!r}: the snapshot has no rows, and the topic has {len(gone):,} live keys, "
-                "which would all be deleted: see why the source sent nothing; if that is right, set the operator's "
+                f"topic {self.topic!r}: the snapshot has no rows, and the topic has {len(vanished_keys):,} live keys, "
+                "which would all be deleted. Check the source. If the snapshot is empty, set the operator's "
                 "on_empty='accept' and clear the task"
             )
-        buried = np.zeros(len(gone), dtype=bool)
+        is_sent = np.zeros(len(vanished_keys), dtype=bool)
         for records in self._stored():
             keys = [message.key() or b"" for message in records]
-            places = gone.searchsorted(digests := _digests(keys)).clip(max=len(gone) - 1)
-            is_newest = newest[places] == _digests([message.value() for message in records])
-            for row in ((gone[places] == digests) & is_newest & ~buried[places]).nonzero()[0].tolist():
-                if not buried[places[row]]:  # of a key that comes twice in this batch
-                    buried[places[row]] = True
+            indices = vanished_keys.searchsorted(key_digests := _digests(keys)).clip(max=len(vanished_keys) - 1)
+            is_newest = newest_values[indices] == _digests([message.value() for message in records])
+            for row in ((vanished_keys[indices] == key_digests) & is_newest & ~is_sent[indices]).nonzero()[0].tolist():
+                if not is_sent[indices[row]]:  # of a key that comes twice in this batch
+                    is_sent[indices[row]] = True
                     message = records[row]
-                    kept = [(name, value) for name, value in message.headers() or [] if name in _OF_THE_VALUE]
-                    yield message.partition() or 0, keys[row], message.value() or b"", kept
+                    value_headers = [(name, value) for name, value in message.headers() or [] if name in _OF_THE_VALUE]
+                    yield message.partition() or 0, keys[row], message.value() or b"", value_headers
 
     def _stored(self) -> Iterator[list[Message]]:
         """Yield all committed records of the topic, oldest first within each partition.
@@ -139,8 +139,8 @@ class SnapshotDiff:
             for records in partitions.read_batches(dict.fromkeys(self.ends, 0), self.ends):
                 if not all(is_written_by(message.headers(), cluster.key) for message in records):
                     raise ConfigError(
-                        f"topic {self.topic!r} holds records that {cluster.key} did not write, which a snapshot would "
-                        "delete: use a topic of its own"
+                        f"topic {self.topic!r} holds records that {cluster.key} did not write, and a snapshot would "
+                        "delete them. Use a separate topic"
                     )
                 yield records
 
@@ -150,8 +150,8 @@ class SnapshotDiff:
 
         if not len(self._keys):
             return np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=bool)
-        places = self._keys.searchsorted(keys).clip(max=len(self._keys) - 1)
-        return places, self._keys[places] == keys
+        indices = self._keys.searchsorted(keys).clip(max=len(self._keys) - 1)
+        return indices, self._keys[indices] == keys
 
 
 def _newest(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
@@ -163,11 +163,15 @@ def _newest(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
         partitions.append(np.array([message.partition() for message in records], np.int32))
         keys.append(_digests([message.key() for message in records]))
         values.append(_digests([message.value() for message in records]))
-    every_key = np.concatenate(keys)
-    order = every_key.argsort(kind="stable")
-    every_key, every_value, place = every_key[order], np.concatenate(values)[order], np.concatenate(partitions)[order]
-    last = np.append(every_key[1:] != every_key[:-1], len(every_key) > 0)[: len(every_key)]
-    return every_key[last], every_value[last], place[last]
+    sorted_keys = np.concatenate(keys)
+    order = sorted_keys.argsort(kind="stable")
+    sorted_keys, sorted_values, sorted_partitions = (
+        sorted_keys[order],
+        np.concatenate(values)[order],
+        np.concatenate(partitions)[order],
+    )
+    is_last = np.append(sorted_keys[1:] != sorted_keys[:-1], len(sorted_keys) > 0)[: len(sorted_keys)]
+    return sorted_keys[is_last], sorted_values[is_last], sorted_partitions[is_last]
 
 
 def _digests(texts: Sequence[bytes | None]) -> np.ndarray[Any, Any]:

@@ -60,7 +60,7 @@ class TopicGroup(Wire):
         return patterns
 
     def matches(self, name: str) -> bool:
-        """True if the group applies to this topic name."""
+        """Return True if the group applies to this topic name."""
         included = any(re.fullmatch(pattern, name) for pattern in self.include)
         return included and not any(re.fullmatch(pattern, name) for pattern in self.exclude)
 
@@ -116,14 +116,14 @@ class NewTopicSettings:
 
         :param broker_settings: a broker's settings, which fill gaps. Empty if they cannot be read.
         """
-        config = {name: value for name, own in _BROKERS.items() if (value := broker_settings.get(own))}
+        config = {name: value for name, broker_name in _BROKERS.items() if (value := broker_settings.get(broker_name))}
         for name, milliseconds in _RETENTIONS:
-            if "retention.ms" not in config and (given := broker_settings.get(name)):
-                config["retention.ms"] = str(int(given) * milliseconds)
+            if "retention.ms" not in config and (retention := broker_settings.get(name)):
+                config["retention.ms"] = str(int(retention) * milliseconds)
         config |= self.config
-        found = TopicState(self.name, self.partitions or 1, 1, config)
+        topic = TopicState(self.name, self.partitions or 1, 1, config)
         replicas = self.replication_factor or broker_settings.get("default.replication.factor")
-        return replace(found, replicas=int(replicas or found.number_setting("min.insync.replicas", 1)))
+        return replace(topic, replicas=int(replicas or topic.number_setting("min.insync.replicas", 1)))
 
 
 def dead_letter_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
@@ -216,26 +216,27 @@ class IntendedWrites:
     keeps_newest_only: bool = False
 
 
-def topic_problems(topic: TopicState, writing: IntendedWrites, now: dt.datetime) -> list[str]:
+def topic_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> list[str]:
     """Return settings that would lose records or have them refused."""
-    return [f"topic {topic.name!r}: {text}" for text in _misfits(topic, writing, now)]
+    return [f"topic {topic.name!r}: {text}" for text in _misfits(topic, writing, current_time)]
 
 
 def new_topic_problems(
-    new_topic: NewTopicSettings, broker_settings: Mapping[str, str], writing: IntendedWrites, now: dt.datetime
+    new_topic: NewTopicSettings, broker_settings: Mapping[str, str], writing: IntendedWrites, current_time: dt.datetime
 ) -> list[str]:
     """Return problems that a new topic would have, since its settings are never changed later.
 
     :param broker_settings: as for :meth:`NewTopicSettings.as_created`.
     """
     return [
-        f"topic {new_topic.name!r} is missing, and would not fit as topic_config and the cluster's defaults have it: {text}"
-        for text in _misfits(new_topic.as_created(broker_settings), writing, now)
+        f"topic {new_topic.name!r} is missing, and topic_config and the cluster's defaults would create it with a "
+        f"problem: {text}"
+        for text in _misfits(new_topic.as_created(broker_settings), writing, current_time)
     ]
 
 
-def _misfits(topic: TopicState, writing: IntendedWrites, now: dt.datetime) -> list[str]:
-    return [*_policy(topic, writing), *_acknowledged(topic), *_times(topic, writing, now)]
+def _misfits(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> list[str]:
+    return [*_policy(topic, writing), *_acknowledged(topic), *_times(topic, writing, current_time)]
 
 
 def _policy(topic: TopicState, writing: IntendedWrites) -> Iterator[str]:
@@ -243,49 +244,54 @@ def _policy(topic: TopicState, writing: IntendedWrites) -> Iterator[str]:
         yield "its cleanup.policy is compact, which refuses records without a key: use key_fields=, or another topic"
     elif "compact" in topic.cleanup_policies and not writing.keeps_newest_only:
         yield (
-            "its cleanup.policy is compact: of records with one key it keeps the last; use cleanup='compact' if that "
-            "is meant, else cleanup.policy=delete on the topic"
+            "its cleanup.policy is compact, which keeps only the last record of each key. Set cleanup.policy=delete "
+            "on the topic, or use cleanup='compact' if this is intended"
         )
     elif topic.cleanup_policies and topic.cleanup_policies != {"compact"} and writing.keeps_newest_only:
         yield (
-            "its cleanup.policy has delete in it, which forgets rows that do not change: set it to compact alone, or "
+            "its cleanup.policy contains delete, which removes unchanged rows. Set it to compact alone, or "
             "use cleanup='delete'"
         )
 
 
 def _acknowledged(topic: TopicState) -> Iterator[str]:
-    wanted = topic.number_setting("min.insync.replicas", 1)
-    if wanted > topic.replicas:
-        yield f"min.insync.replicas is {wanted} and it has {topic.replicas}: lower the one or raise the other"
+    min_replicas = topic.number_setting("min.insync.replicas", 1)
+    if min_replicas > topic.replicas:
+        yield (
+            f"min.insync.replicas is {min_replicas} and the topic has {topic.replicas} replicas: lower the one or "
+            "raise the other"
+        )
 
 
-def _times(topic: TopicState, writing: IntendedWrites, now: dt.datetime) -> Iterator[str]:
+def _times(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> Iterator[str]:
     if writing.timestamps == "now":
         return
     if topic.settings.get("message.timestamp.type") == "LogAppendTime":
         yield "message.timestamp.type is LogAppendTime: set it to CreateTime, or leave timestamp_field out"
     if writing.oldest_start is None:
         return
-    age_ms = (now - writing.oldest_start) / dt.timedelta(milliseconds=1)
-    before = topic.number_setting("message.timestamp.before.max.ms", _FOREVER)
-    if age_ms > before:
+    age_ms = (current_time - writing.oldest_start) / dt.timedelta(milliseconds=1)
+    max_age_ms = topic.number_setting("message.timestamp.before.max.ms", _FOREVER)
+    if age_ms > max_age_ms:
         yield (
-            f"message.timestamp.before.max.ms is {before}, and the oldest day's events are older: raise it, or leave "
-            "timestamp_field out"
+            f"message.timestamp.before.max.ms is {max_age_ms}, and the oldest day's events are older: raise it, or "
+            "leave timestamp_field out"
         )
-    retention = topic.number_setting("retention.ms", -1)
-    if "compact" not in topic.cleanup_policies and 0 <= retention < age_ms:
+    retention_ms = topic.number_setting("retention.ms", -1)
+    if "compact" not in topic.cleanup_policies and 0 <= retention_ms < age_ms:
         yield (
-            f"retention.ms is {retention}, counted from the time of an event: the oldest day would be deleted as soon "
-            "as it is written; raise it (-1 keeps all), or leave timestamp_field out"
+            f"retention.ms is {retention_ms}, counted from the time of an event: the oldest day would be deleted as "
+            "soon as it is written. Raise it (-1 keeps all), or leave timestamp_field out"
         )
 
 
 def ledger_problems(topic: TopicState) -> list[str]:
     """Return why a topic cannot be the ledger. Settings that cannot be read pass."""
-    found = list(_acknowledged(topic))
+    complaints = list(_acknowledged(topic))
     if topic.cleanup_policies and topic.cleanup_policies != {"compact"}:
-        found.append("its cleanup.policy must be compact alone, else days that were published are forgotten")
+        complaints.append("its cleanup.policy must be compact alone, because published days would be deleted")
     if topic.partitions != 1:
-        found.append(f"it has {topic.partitions} partitions and must have one")
-    return [f"ledger topic {topic.name!r}: {text}; set it right, or name another with ledger_topic=" for text in found]
+        complaints.append(f"it has {topic.partitions} partitions and must have one")
+    return [
+        f"ledger topic {topic.name!r}: {text}. Correct it, or name another topic in ledger_topic" for text in complaints
+    ]

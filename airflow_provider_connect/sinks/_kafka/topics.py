@@ -36,7 +36,7 @@ from airflow_provider_connect.sinks._kafka.topic_rules import (
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-_GIVE = "give it the right (docs/kafka.md, Rights)"
+_GIVE = "grant it (docs/kafka.md, Rights)"
 _AT_ONCE = 200  # topics in one request
 _ANSWER_SECONDS = 1.0
 _AGAIN_SECONDS = 0.05
@@ -65,16 +65,16 @@ class TopicAdmin:
         :raises RetriableError: the cluster does not answer.
         """
         patience = Patience(self.timeout_seconds)
-        explained = False
+        port_tested = False
         while True:
-            left = patience.left_seconds
+            seconds_left = patience.left_seconds
             try:
-                return len(self._brokers(max(min(left, _ANSWER_SECONDS), 0.1)))
+                return len(self._brokers(max(min(seconds_left, _ANSWER_SECONDS), 0.1)))
             except RetriableError:
-                if not explained and (why := find_protocol_mismatch(self.settings)):
-                    raise ConfigError(f"connecting to the cluster: {why}") from None
-                explained = True
-                if left <= _ANSWER_SECONDS:
+                if not port_tested and (mismatch := find_protocol_mismatch(self.settings)):
+                    raise ConfigError(f"connecting to the cluster: {mismatch}") from None
+                port_tested = True
+                if seconds_left <= _ANSWER_SECONDS:
                     raise
 
     def problems_if_created(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
@@ -86,8 +86,8 @@ class TopicAdmin:
 
     def example_problems_if_created(self, name: str, writing: IntendedWrites) -> list[str]:
         """Check the example of a template. Returns problems only if no group's settings would work."""
-        found = [self._foreseen([plan], writing) for plan in self.rules.possible_settings_for(name)]
-        return found[0] if all(found) else []
+        problem_lists = [self._foreseen([plan], writing) for plan in self.rules.possible_settings_for(name)]
+        return problem_lists[0] if all(problem_lists) else []
 
     def dead_letter_problems_if_created(self, name: str) -> list[str]:
         """Return problems that a missing dead letter topic would have. Creates nothing."""
@@ -107,13 +107,13 @@ class TopicAdmin:
 
     def ensure_dead_letter_topic(self, name: str) -> list[str]:
         """Create the dead letter topic if it is missing. Returns problems of an existing one."""
-        wrong = self._ensure([dead_letter_topic_settings(name, self.rules.replication_factor)])
-        return wrong or self._wrong(name, IntendedWrites(has_keys=False))
+        creation_problems = self._ensure([dead_letter_topic_settings(name, self.rules.replication_factor)])
+        return creation_problems or self._wrong(name, IntendedWrites(has_keys=False))
 
     def ensure_ledger_topic(self, name: str) -> list[str]:
         """Create the ledger topic if it is missing. Returns why an existing one cannot be the ledger."""
-        wrong = self._ensure([ledger_topic_settings(name, self.rules.replication_factor)])
-        return wrong or ledger_problems(self._known[name])
+        creation_problems = self._ensure([ledger_topic_settings(name, self.rules.replication_factor)])
+        return creation_problems or ledger_problems(self._known[name])
 
     def missing_rights(self, needed_rights: Mapping[str, Collection[str]]) -> list[str]:
         """Return operations on existing topics that the user may not perform.
@@ -123,14 +123,22 @@ class TopicAdmin:
         :param needed_rights: operations by topic, with Kafka's names: ``READ``, ``WRITE``.
         """
         _, hidden = self._look([name for name in needed_rights if name not in self._known])
-        found = []
-        for name, wanted in needed_rights.items():
-            may = self._known[name].authorized_operations if name in self._known else None
-            lacks = {*wanted, "DESCRIBE"} if name in hidden else set(wanted) - may if may is not None else set()
-            if lacks:
-                has = f" (it has {', '.join(sorted(may))})" if may else ""
-                found.append(f"{self.user} lacks {' and '.join(sorted(lacks))} on topic {name!r}{has}: {_GIVE}")
-        return found
+        complaints = []
+        for name, operations in needed_rights.items():
+            allowed = self._known[name].authorized_operations if name in self._known else None
+            missing = (
+                {*operations, "DESCRIBE"}
+                if name in hidden
+                else set(operations) - allowed
+                if allowed is not None
+                else set()
+            )
+            if missing:
+                granted = f" (it has {', '.join(sorted(allowed))})" if allowed else ""
+                complaints.append(
+                    f"{self.user} lacks {' and '.join(sorted(missing))} on topic {name!r}{granted}: {_GIVE}"
+                )
+        return complaints
 
     @property
     def user(self) -> str:
@@ -160,18 +168,18 @@ class TopicAdmin:
         :raises UnknownTopicError: the topic does not exist.
         """
         if name not in self._known and not self.existing_topics([name]):
-            raise UnknownTopicError(f"no such topic: {name!r}; create it, or correct its name")
+            raise UnknownTopicError(f"no such topic: {name!r}. Create it, or correct its name")
         return self._known[name].limits()
 
     def max_transaction_timeout_ms(self) -> int | None:
         """Return the brokers' ``transaction.max.timeout.ms``, or None if an ACL hides it."""
         configs = self._configs("BROKER", self._brokers(self.timeout_seconds))
-        found = [config.get("transaction.max.timeout.ms") for config in configs.values()]
-        return min((int(value) for value in found if value), default=None)
+        timeouts = [config.get("transaction.max.timeout.ms") for config in configs.values()]
+        return min((int(value) for value in timeouts if value), default=None)
 
     def _brokers(self, timeout_seconds: float) -> list[str]:
-        asked = self.client.describe_cluster(request_timeout=timeout_seconds)
-        return [node.id_string for node in self._answer(asked, "connecting to the cluster").nodes]
+        description = self.client.describe_cluster(request_timeout=timeout_seconds)
+        return [node.id_string for node in self._answer(description, "connecting to the cluster").nodes]
 
     def _wrong(self, name: str, writing: IntendedWrites) -> list[str]:
         return topic_problems(self._known[name], writing, dt.datetime.now(dt.UTC))
@@ -179,16 +187,16 @@ class TopicAdmin:
     def _foreseen(self, plans: Sequence[NewTopicSettings], writing: IntendedWrites) -> list[str]:
         self._find([plan.name for plan in plans if plan.name not in self._known])
         missing = [plan for plan in plans if plan.name not in self._known]
-        now = dt.datetime.now(dt.UTC)
-        found = [
+        current_time = dt.datetime.now(dt.UTC)
+        complaints = [
             text
             for plan in missing
             for text in new_topic_problems(
-                plan, self._new_topics_settings, replace(writing, keeps_newest_only=plan.is_compacted), now
+                plan, self._new_topics_settings, replace(writing, keeps_newest_only=plan.is_compacted), current_time
             )
         ]
-        if found or self.rules.create_disposition == "never":
-            return found
+        if complaints or self.rules.create_disposition == "never":
+            return complaints
         return self._create(missing, "rehearse")
 
     @cached_property
@@ -202,23 +210,23 @@ class TopicAdmin:
 
         :raises DeniedError: an ACL hides a topic.
         """
-        found, hidden = self._look(names)
+        existing, hidden = self._look(names)
         if hidden:
-            shown = ", ".join(repr(name) for name in hidden)
-            raise DeniedError(f"{self.user} lacks DESCRIBE on topic {shown}: {_GIVE}")
-        return found
+            names_text = ", ".join(repr(name) for name in hidden)
+            raise DeniedError(f"{self.user} lacks DESCRIBE on topic {names_text}: {_GIVE}")
+        return existing
 
     def _look(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return existing topics, and topics hidden by an ACL, which may or may not exist."""
         from confluent_kafka import TopicCollection
 
-        found: dict[str, TopicState] = {}
+        states: dict[str, TopicState] = {}
         hidden: list[str] = []
-        for some in _portions(names):
-            wanted = TopicCollection(some)
+        for portion in _portions(names):
+            collection = TopicCollection(portion)
             seconds = {"request_timeout": self.timeout_seconds}
-            asked = self.client.describe_topics(wanted, include_authorized_operations=True, **seconds)
-            for name, future in asked.items():
+            futures = self.client.describe_topics(collection, include_authorized_operations=True, **seconds)
+            for name, future in futures.items():
                 try:
                     described = self._answer(future, f"looking at topic {name!r}")
                 except UnknownTopicError:
@@ -227,87 +235,91 @@ class TopicAdmin:
                     hidden.append(name)
                     continue
                 replicas = min(len(partition.replicas) for partition in described.partitions)
-                may = authorized_operations(described.authorized_operations)
-                found[name] = TopicState(name, len(described.partitions), replicas, authorized_operations=may)
-        configs = self._configs("TOPIC", list(found))
-        self._known |= {name: replace(topic, settings=configs[name]) for name, topic in found.items()}
-        return list(found), hidden
+                allowed = authorized_operations(described.authorized_operations)
+                states[name] = TopicState(name, len(described.partitions), replicas, authorized_operations=allowed)
+        configs = self._configs("TOPIC", list(states))
+        self._known |= {name: replace(topic, settings=configs[name]) for name, topic in states.items()}
+        return list(states), hidden
 
     def _ensure(self, plans: Sequence[NewTopicSettings]) -> list[str]:
-        there = self._find([plan.name for plan in plans])
-        missing = [plan for plan in plans if plan.name not in there]
+        existing = self._find([plan.name for plan in plans])
+        missing = [plan for plan in plans if plan.name not in existing]
         if missing and self.rules.create_disposition == "never":
             return [
                 f"topic {plan.name!r} is missing, and create_disposition is 'never': {_command(plan)}"
                 for plan in missing
             ]
-        if wrong := self._create(missing, "make"):
-            return wrong
+        if complaints := self._create(missing, "make"):
+            return complaints
         # The answer to their making comes before the brokers know them.
-        made = [plan.name for plan in missing]
-        if unlisted := set(made) - set(self._listed(made, self.timeout_seconds)):
-            shown = ", ".join(sorted(repr(name) for name in unlisted))
-            raise RetriableError(f"made, but not listed within {self.timeout_seconds:.0f} s: {shown}")
+        created = [plan.name for plan in missing]
+        if unlisted := set(created) - set(self._listed(created, self.timeout_seconds)):
+            names_text = ", ".join(sorted(repr(name) for name in unlisted))
+            raise RetriableError(f"created, but not listed within {self.timeout_seconds:.0f} s: {names_text}")
         return []
 
     def _listed(self, names: Sequence[str], seconds: float) -> list[str]:
         """Return the topics that the brokers know. Waits until all are known, at most ``seconds``."""
         patience = Patience(seconds, (_AGAIN_SECONDS,))
-        while len(found := self._find(names)) < len(names) and patience.wait_and_poll():
+        while len(listed_names := self._find(names)) < len(names) and patience.wait_and_poll():
             pass
-        return found
+        return listed_names
 
     def _create(self, plans: Sequence[NewTopicSettings], mode: Literal["make", "rehearse"]) -> list[str]:
         from confluent_kafka.cimpl import NewTopic
 
-        wrong: list[str] = []
-        for some in _portions(plans):
-            wanted = [
+        complaints: list[str] = []
+        for portion in _portions(plans):
+            new_topics = [
                 NewTopic(plan.name, plan.partitions or -1, plan.replication_factor or -1, config=plan.config)
-                for plan in some
+                for plan in portion
             ]
             seconds = {"request_timeout": self.timeout_seconds, "operation_timeout": self.timeout_seconds}
-            for name, future in self.client.create_topics(wanted, validate_only=mode == "rehearse", **seconds).items():
+            for name, future in self.client.create_topics(
+                new_topics, validate_only=mode == "rehearse", **seconds
+            ).items():
                 try:
                     self._answer(future, f"creating topic {name!r}")
                 except ExistsError:
                     continue  # another run was faster
                 except DeniedError:
-                    wrong.append(f"{self.user} lacks CREATE on topic {name!r}, which is missing: {_GIVE}, or make it")
+                    complaints.append(
+                        f"{self.user} lacks CREATE on missing topic {name!r}: {_GIVE}, or create the topic"
+                    )
                 except ConfigError as error:
-                    wrong.append(str(error))
-        return wrong
+                    complaints.append(str(error))
+        return complaints
 
     def _configs(self, kind: Literal["TOPIC", "BROKER"], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the settings of topics or brokers. Empty if they cannot be read."""
         from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # public all the same
 
-        result: dict[str, dict[str, str]] = {}
+        configs: dict[str, dict[str, str]] = {}
         # librdkafka takes any number of topics in a request, and of brokers one (_CONFLICT).
-        for some in _portions(names) if kind == "TOPIC" else ([name] for name in names):
-            wanted = [ConfigResource(ResourceType[kind], name) for name in some]
-            asked = self.client.describe_configs(wanted, request_timeout=self.timeout_seconds)
-            for resource, future in asked.items():
+        for portion in _portions(names) if kind == "TOPIC" else ([name] for name in names):
+            resources = [ConfigResource(ResourceType[kind], name) for name in portion]
+            futures = self.client.describe_configs(resources, request_timeout=self.timeout_seconds)
+            for resource, future in futures.items():
                 try:
                     entries = self._answer(future, f"reading the settings of {kind.lower()} {resource.name!r}")
                 except DeniedError:
                     entries = {}
-                result[resource.name] = {
+                configs[resource.name] = {
                     name: entry.value for name, entry in entries.items() if entry.value is not None
                 }
-        return result
+        return configs
 
-    def _answer(self, future: Any, doing: str) -> Any:
+    def _answer(self, future: Any, action: str) -> Any:
         from confluent_kafka import KafkaException
 
         try:
             # The client's own timeout comes first; this one is for a client that says nothing at all.
-            answer = future.result(timeout=self.timeout_seconds + 10)
+            response = future.result(timeout=self.timeout_seconds + 10)
         except (KafkaException, TimeoutError) as error:
             self.client_errors.poll(self.client)
-            raise classify(error, doing, self.client_errors) from None
+            raise classify(error, action, self.client_errors) from None
         self.client_errors.note_answer(self.client)
-        return answer
+        return response
 
 
 def authorized_operations(described: Sequence[Any] | None) -> frozenset[str] | None:

@@ -75,8 +75,8 @@ class Turn:
     :param topics: topics it sends into.
     :param description: the publish in messages of waiting publishes.
     :param begin_id: see :class:`.record_encoder.DayPlan`.
-    :param transaction_timeout_seconds: longest wait for one and the same ticket, since no transaction is open for longer.
-        After that Airflow retries.
+    :param transaction_timeout_seconds: longest wait for one and the same ticket, since no transaction is open for
+        longer. After that Airflow retries.
     """
 
     def __init__(  # noqa: PLR0917
@@ -127,8 +127,8 @@ class Turn:
     def wait_for_same_day(self) -> None:
         """Wait until no other live run is about to send this day. Taking the id would fence that run.
 
-        The caller takes the id next. This fences every ticket of the day that was read until now, because its owner took the id
-        earlier. For later tickets the order is unknown.
+        The caller takes the id next. This fences every ticket of the day that was read until now, because its owner
+        took the id earlier. For later tickets the order is unknown.
 
         :raises RetriableError: the other run does not end in time.
         """
@@ -152,8 +152,8 @@ class Turn:
         self._wait(number)
         self._beat_on(number)
         self._look()
-        mine = self._mine(number)
-        for dead in self.queue.passed_over(mine):
+        own_ticket = self._mine(number)
+        for dead in self.queue.passed_over(own_ticket):
             if dead.record.id == self.id:
                 raise PassedOverError(f"{self.who}: another run of the same day took its id at the same time")
             self._fence(dead)
@@ -171,100 +171,101 @@ class Turn:
         if (number := self._own) is None:
             return
         with contextlib.suppress(ConnectError):  # then it is passed over in some seconds
-            mine = self.queue.tickets.get(number)
+            own_ticket = self.queue.tickets.get(number)
             if transaction_is_over:
                 self._tombstones(number)
-            elif mine is not None and not mine.is_passed_over:
-                self._pass(mine)
+            elif own_ticket is not None and not own_ticket.is_passed_over:
+                self._pass(own_ticket)
 
     def close_fenced_tickets(self) -> None:
         """Close the tickets of this day that were read before its id was taken.
 
-        Called before the turn, because a day that is already published takes none. Its passed-over ticket would stay in the
-        ledger and be fenced again by each later publisher.
+        Called before the turn, because a day that is already published takes none. Its passed-over ticket would stay in
+        the ledger and be fenced again by each later publisher.
         """
         for ticket in self.queue.with_id(self.id):
             if ticket.number in self._to_fence:
                 self._over(ticket)
 
     def has_orphan(self) -> bool:
-        """True if an executor of this ``begin`` may have left a transaction open, and no other run sends the day.
+        """Return True if an executor of this ``begin`` may have left a transaction open and no other run sends the day.
 
-        A transaction begins only with a ticket, which stays until the transaction is over. Another owner of a ticket that was
-        not passed over may be sending, and taking the id would end its transaction. That owner ends an orphan before it sends,
-        and so does every owner that passes one over. So an orphan left alone costs others some seconds, and taking the id
-        destroys no other run's work.
+        A transaction begins only with a ticket, which stays until the transaction is over. Another owner of a ticket
+        that was not passed over may be sending, and taking the id would end its transaction. That owner ends an orphan
+        before it sends, and so does every owner that passes one over. So an orphan left alone costs others some
+        seconds, and taking the id destroys no other run's work.
         """
         self.note_own_tickets()
-        found = self.queue.with_id(self.id)
-        own = [ticket for ticket in found if ticket.record.begun == self.begun]
-        return bool(own) and all(ticket in own or ticket.is_passed_over for ticket in found)
+        tickets = self.queue.with_id(self.id)
+        own_tickets = [ticket for ticket in tickets if ticket.record.begun == self.begun]
+        return bool(own_tickets) and all(ticket in own_tickets or ticket.is_passed_over for ticket in tickets)
 
     # Waiting
 
     def _wait(self, number: int | None) -> None:
-        """Wait until no ticket is ahead of ``number``. For None, wait until no other ticket of the same day is alive."""
+        """Wait until no ticket is ahead of ``number``. For None: until no other ticket of the same day is alive."""
         self._look()
         self.queue.watch_from(self._position)
         waited_for, since = None, self._clock()
-        begun, tell_after = since, _WARNED_SECONDS
+        started, warn_after = since, _WARNED_SECONDS
         while True:
             self._look()
-            before = self._rivals() if number is None else self._before(number)
-            overdue = self.queue.silent_tickets(before)
+            tickets_ahead = self._rivals() if number is None else self._before(number)
+            overdue = self.queue.silent_tickets(tickets_ahead)
             if number is None:
-                before = [ticket for ticket in before if ticket not in overdue]
-            if not before:
+                tickets_ahead = [ticket for ticket in tickets_ahead if ticket not in overdue]
+            if not tickets_ahead:
                 return
             for ticket in overdue:
                 if number is not None or ticket.record.id != self.id:
                     self._pass(ticket)
             if number is not None:
                 self._answer_roll_call(number)
-            now = self._clock()
-            if before[0].number != waited_for:
-                waited_for, since = before[0].number, now
-            if now - since > self.transaction_timeout_seconds:
-                raise self._too_long(number, before[0])
-            if now - begun > tell_after:
-                tell_after *= 2
+            time_now = self._clock()
+            if tickets_ahead[0].number != waited_for:
+                waited_for, since = tickets_ahead[0].number, time_now
+            if time_now - since > self.transaction_timeout_seconds:
+                raise self._too_long(number, tickets_ahead[0])
+            if time_now - started > warn_after:
+                warn_after *= 2
                 _LOG.warning(
-                    "%s: waits for its turn, as number %d; %s is sending",
+                    "%s: waits for its turn at place %d while %s is sending",
                     self.who,
-                    len(before) + 1,
-                    before[0].record.who,
+                    len(tickets_ahead) + 1,
+                    tickets_ahead[0].record.who,
                 )
-            time.sleep(min(_LOOK_SECONDS * len(before), _MOST_LOOK_SECONDS))
+            time.sleep(min(_LOOK_SECONDS * len(tickets_ahead), _MOST_LOOK_SECONDS))
 
-    def _too_long(self, number: int | None, first: Ticket) -> RetriableError:
+    def _too_long(self, number: int | None, first_ticket: Ticket) -> RetriableError:
         if number is not None:
             self._tombstones(number)
             self._own = None
         return RetriableError(
-            f"{self.who}: {first.record.who} has been sending into {', '.join(first.record.topics[:3])} for "
-            f"{self.transaction_timeout_seconds:.0f} s, and days of a topic take turns: the next try queues again"
+            f"{self.who}: {first_ticket.record.who} has been sending into {', '.join(first_ticket.record.topics[:3])} "
+            "for "
+            f"{self.transaction_timeout_seconds:.0f} s, and days of a topic take turns. The next attempt queues again"
         )
 
     def _rivals(self) -> list[Ticket]:
-        found = [
+        rivals = [
             ticket for ticket in self.queue.with_id(self.id) if ticket.number != self._own and not ticket.is_passed_over
         ]
-        return sorted(found, key=lambda ticket: ticket.offset)
+        return sorted(rivals, key=lambda ticket: ticket.offset)
 
     def _before(self, number: int) -> list[Ticket]:
-        mine = self._mine(number)
-        for other in self.queue.with_id(self.id):
-            if other.number in self._to_fence:
-                self._over(other)
-            elif other.offset < mine.offset and not other.is_passed_over:
+        own_ticket = self._mine(number)
+        for ticket in self.queue.with_id(self.id):
+            if ticket.number in self._to_fence:
+                self._over(ticket)
+            elif ticket.offset < own_ticket.offset and not ticket.is_passed_over:
                 raise PassedOverError(f"{self.who}: another run of the same day queued at the same time")
-        return self.queue.tickets_ahead(mine)
+        return self.queue.tickets_ahead(own_ticket)
 
     def _mine(self, number: int) -> Ticket:
-        mine = self.queue.tickets.get(number)
-        if mine is None or mine.is_passed_over:
-            raise PassedOverError(f"{self.who}: gave no sign of life for a while, and others went on without it")
-        return mine
+        own_ticket = self.queue.tickets.get(number)
+        if own_ticket is None or own_ticket.is_passed_over:
+            raise PassedOverError(f"{self.who}: wrote no heartbeat for a while, and others went on without it")
+        return own_ticket
 
     def _look(self) -> None:
         """Read the queue to its end."""
@@ -276,10 +277,10 @@ class Turn:
                         self._note(message)
                 self._position = self._reader.stop_offsets[0]
                 self._reader.pause()
-        now = self._clock()
-        if now - self._last_look > _MOST_LOOK_SECONDS + _AWAY_SECONDS:
+        time_now = self._clock()
+        if time_now - self._last_look > _MOST_LOOK_SECONDS + _AWAY_SECONDS:
             self.queue.restart_clock()
-        self._last_look = now
+        self._last_look = time_now
         self.queue.mark_fronts()
 
     def _note(self, message: Message) -> None:
@@ -296,9 +297,9 @@ class Turn:
         self._notes.write(heartbeat_key(self.topics[0], number), b"{}")
 
     def _answer_roll_call(self, number: int) -> None:
-        last = self._beaten_at
+        last_heartbeat = self._beaten_at
         if self.queue.must_answer_roll_call(number) and (
-            last is None or self._clock() - last > _ROLL_CALL_BEAT_SECONDS
+            last_heartbeat is None or self._clock() - last_heartbeat > _ROLL_CALL_BEAT_SECONDS
         ):
             self._beat(number)
 
@@ -325,7 +326,7 @@ class Turn:
 
     def _pass(self, ticket: Ticket) -> None:
         if ticket.number != self._own:
-            _LOG.warning("%s: %s gives no sign of life, and is passed over", self.who, ticket.record.who)
+            _LOG.warning("%s: %s writes no heartbeat and is passed over", self.who, ticket.record.who)
         record = ticket.record.model_copy(update={"what": "pass", "place": ticket.offset})
         self._write(ticket.number, record)
 
@@ -355,8 +356,8 @@ class _Notes:
         self.topic = topic
         self.timeout_seconds = timeout_seconds
         self._heard = ClientErrors()
-        own = {"enable.idempotence": False, "linger.ms": 0, "message.timeout.ms": int(timeout_seconds * 1000)}
-        self._producer = make_producer(connection, self._heard, **own)
+        overrides = {"enable.idempotence": False, "linger.ms": 0, "message.timeout.ms": int(timeout_seconds * 1000)}
+        self._producer = make_producer(connection, self._heard, **overrides)
 
     def write(self, key: bytes, value: bytes | None) -> None:
         """Write a record. Returns when all in-sync replicas have it.
@@ -366,13 +367,13 @@ class _Notes:
         from confluent_kafka import KafkaException
 
         outcome: list[Any] = []
-        doing = f"writing to topic {self.topic!r}"
-        with translate_kafka_errors(doing, self._heard):
+        action = f"writing to topic {self.topic!r}"
+        with translate_kafka_errors(action, self._heard):
             self._producer.produce(self.topic, value, key, on_delivery=lambda error, _: outcome.append(error))
             patience = Patience(self.timeout_seconds + 1.0)
             while not outcome and not patience.is_over:
                 self._producer.poll(_NOTE_SECONDS)
         if not outcome:
-            raise RetriableError(f"{doing}: no answer for {self.timeout_seconds:.0f} s")
+            raise RetriableError(f"{action}: no answer for {self.timeout_seconds:.0f} s")
         if outcome[0] is not None:
-            raise classify(KafkaException(outcome[0]), doing, self._heard)
+            raise classify(KafkaException(outcome[0]), action, self._heard)

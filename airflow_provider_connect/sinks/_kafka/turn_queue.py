@@ -31,7 +31,8 @@ _ANSWER_SECONDS = 3 * DEAD_SECONDS
 class TicketRecord(Wire):
     """State of a ticket that is not over.
 
-    :param what: ``want`` while it waits or sends. ``pass`` after it was passed over: the next owner ends its transaction.
+    :param what: ``want`` while it waits or sends. ``pass`` after it was passed over: the next owner ends its
+        transaction.
     :param id: transactional id taken **before** it queued. Taking the id again fences the owner.
     :param topics: topics it sends into, sorted.
     :param who: the publish, for messages.
@@ -86,16 +87,16 @@ class Ticket:
     expected_since: float | None = None
 
     def shares_topic(self, other: Ticket) -> bool:
-        """True if both tickets send into a common topic."""
+        """Return True if both tickets send into a common topic."""
         return not set(self.record.topics).isdisjoint(other.record.topics)
 
 
 class TurnQueue:
     """All tickets that are not over.
 
-    A roll call addresses the owners of tickets ahead of the pass that started it, because only they are sure to read it.
-    The next pass addresses owners that queue later. A watcher judges only by passes that it saw happen. It cannot know the
-    age of an older pass, whose owners may have answered and fallen silent again.
+    A roll call addresses the owners of tickets ahead of the pass that started it, because only they are sure to read
+    it. The next pass addresses owners that queue later. A watcher judges only by passes that it saw happen. It cannot
+    know the age of an older pass, whose owners may have answered and fallen silent again.
 
     :param clock: seconds, such as :func:`time.monotonic`.
     """
@@ -112,52 +113,52 @@ class TurnQueue:
 
     def add_record(self, offset: int, number: int, value: bytes | None) -> None:
         """Add one turn record, in the order of the ledger."""
-        now = self._clock()
+        time_now = self._clock()
         if number % 2:
-            if (alive := self.tickets.get(number - 1)) is not None:
-                alive.last_heartbeat = now
+            if (owner_ticket := self.tickets.get(number - 1)) is not None:
+                owner_ticket.last_heartbeat = time_now
             return
         if value is None:
             self.tickets.pop(number, None)
             return
         record = TicketRecord.model_validate_json(value)
-        known = self.tickets.get(number)
+        ticket = self.tickets.get(number)
         if record.what == "want":
-            if known is None:  # else a copy, maybe a late one: who sends by the first must keep its place
-                self.tickets[number] = Ticket(number, offset, record, now)
+            if ticket is None:  # else a copy, maybe a late one: who sends by the first must keep its place
+                self.tickets[number] = Ticket(number, offset, record, time_now)
             return
-        place = record.place if record.place is not None else offset
-        self.tickets[number] = Ticket(number, place, record, now, is_passed_over=True)
-        self._call(offset, now)
+        want_offset = record.place if record.place is not None else offset
+        self.tickets[number] = Ticket(number, want_offset, record, time_now, is_passed_over=True)
+        self._call(offset, time_now)
 
-    def _call(self, offset: int, now: float) -> None:
-        counts, goes_on = self._watched_from is not None and offset >= self._watched_from, self.in_roll_call
+    def _call(self, offset: int, time_now: float) -> None:
+        is_watched, call_goes_on = self._watched_from is not None and offset >= self._watched_from, self.in_roll_call
         for ticket in self.tickets.values():
             if ticket.offset < offset:
-                ticket.asked_at = now
-                if counts and not (goes_on and ticket.expected_since is not None):
-                    ticket.expected_since = now
-        if counts:
-            self._passed_at = now
+                ticket.asked_at = time_now
+                if is_watched and not (call_goes_on and ticket.expected_since is not None):
+                    ticket.expected_since = time_now
+        if is_watched:
+            self._passed_at = time_now
 
     def mark_fronts(self) -> None:
         """Update which tickets have none ahead, after all records were read."""
-        now = self._clock()
+        time_now = self._clock()
         for ticket in self.live_tickets():
             if self.tickets_ahead(ticket):
                 ticket.first_since = None
             elif ticket.first_since is None:
-                ticket.first_since = now
+                ticket.first_since = time_now
 
     def restart_clock(self) -> None:
         """Restart every owner's time, because the watcher itself was suspended.
 
         The watcher also ignores passes that it reads only now, since it does not know when they were written.
         """
-        now = self._clock()
+        time_now = self._clock()
         for ticket in self.tickets.values():
-            ticket.last_heartbeat = now
-            ticket.first_since = None if ticket.first_since is None else now
+            ticket.last_heartbeat = time_now
+            ticket.first_since = None if ticket.first_since is None else time_now
             ticket.expected_since = None
         self._passed_at = None
 
@@ -165,9 +166,9 @@ class TurnQueue:
         """Return waiting and sending tickets in order."""
         return sorted((t for t in self.tickets.values() if not t.is_passed_over), key=lambda t: t.offset)
 
-    def passed_over(self, mine: Ticket) -> list[Ticket]:
+    def passed_over(self, own_ticket: Ticket) -> list[Ticket]:
         """Return passed-over tickets in topics of this ticket, whose transactions may still be open."""
-        return [t for t in self.tickets.values() if t.is_passed_over and t.shares_topic(mine)]
+        return [t for t in self.tickets.values() if t.is_passed_over and t.shares_topic(own_ticket)]
 
     def tickets_ahead(self, ticket: Ticket) -> list[Ticket]:
         """Return the tickets that must be over before this ticket's turn."""
@@ -183,30 +184,32 @@ class TurnQueue:
         return self._passed_at is not None and self._clock() - self._passed_at < _CALL_SECONDS
 
     def must_answer_roll_call(self, number: int) -> bool:
-        """True if a ticket's owner must write a heartbeat although it only waits."""
-        asked = self.tickets[number].asked_at if number in self.tickets else None
-        return asked is not None and self._clock() - asked < _ANSWER_SECONDS
+        """Return True if a ticket's owner must write a heartbeat although it only waits."""
+        asked_at = self.tickets[number].asked_at if number in self.tickets else None
+        return asked_at is not None and self._clock() - asked_at < _ANSWER_SECONDS
 
     def silent_tickets(self, awaited_tickets: list[Ticket]) -> list[Ticket]:
         """Return tickets that are silent for too long, among the awaited ones and those ahead of them."""
-        now = self._clock()
+        time_now = self._clock()
         return [
-            ticket for ticket in self._closure(awaited_tickets) if now - self._silent_since(ticket, now) > DEAD_SECONDS
+            ticket
+            for ticket in self._closure(awaited_tickets)
+            if time_now - self._silent_since(ticket, time_now) > DEAD_SECONDS
         ]
 
-    def _silent_since(self, ticket: Ticket, now: float) -> float:
+    def _silent_since(self, ticket: Ticket, time_now: float) -> float:
         if ticket.first_since is not None:
             return max(ticket.last_heartbeat, ticket.first_since)
         if self.in_roll_call and ticket.expected_since is not None:
             return max(ticket.last_heartbeat, ticket.expected_since)
-        return now  # who only waits need not show that it lives
+        return time_now  # who only waits need not show that it lives
 
     def _closure(self, tickets: list[Ticket]) -> list[Ticket]:
-        found: dict[int, Ticket] = {}
-        left = list(tickets)
-        while left:
-            ticket = left.pop()
-            if ticket.number not in found:
-                found[ticket.number] = ticket
-                left += self.tickets_ahead(ticket)
-        return sorted(found.values(), key=lambda ticket: ticket.offset)
+        tickets_by_number: dict[int, Ticket] = {}
+        remaining = list(tickets)
+        while remaining:
+            ticket = remaining.pop()
+            if ticket.number not in tickets_by_number:
+                tickets_by_number[ticket.number] = ticket
+                remaining += self.tickets_ahead(ticket)
+        return sorted(tickets_by_number.values(), key=lambda ticket: ticket.offset)

@@ -64,22 +64,22 @@ class WholeDayDelivery(DayDelivery):
             transaction = self.transaction()
             try:
                 with transaction:
-                    sent = self._send(files, transaction, turn)
+                    share = self._send(files, transaction, turn)
             except FencedError as error:
                 raise self._fenced(transaction, turn, error) from None
             finally:
                 if turn is not None:
                     turn.leave_queue(transaction_is_over=transaction.is_over)
         # Who comes next begins behind this day, and is not in its way. Without turns others are, and nothing is wrong.
-        if turn is not None and transaction.open_seconds and sent.entry is not None:
-            warn_if_hidden(self.cluster, sent.entry, self.id, self.claims.description)
-        return sent
+        if turn is not None and transaction.open_seconds and share.entry is not None:
+            warn_if_hidden(self.cluster, share.entry, self.id, self.claims.description)
+        return share
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
         """Return the ledger row that the day's only transaction has written."""
-        (sent,) = receipts
-        assert sent.entry is not None
-        return sent.entry.row
+        (share,) = receipts
+        assert share.entry is not None
+        return share.entry.row
 
     def confirm(self) -> LedgerRow:
         """Confirm an unchanged day. A run that is sending it goes first, as before a publish.
@@ -95,8 +95,8 @@ class WholeDayDelivery(DayDelivery):
     def abort(self) -> None:
         """End the transaction of a dead executor.
 
-        Does nothing if another run or attempt has claimed the day, because that one ends open transactions itself. With turns,
-        also does nothing without a ticket, or while another run sends.
+        Does nothing if another run or attempt has claimed the day, because that one ends open transactions itself. With
+        turns, also does nothing without a ticket, or while another run sends.
         """
         if not self.claims.is_held():
             return
@@ -113,11 +113,11 @@ class WholeDayDelivery(DayDelivery):
             turn.close_fenced_tickets()
         # From here on nobody else can publish the day without fencing this producer: what is decided now holds at the
         # commit, however long the turn is waited for.
-        standing = self.read_published_entry()
-        if standing is not None and (own := self.row_of_this_intent(standing)) is not None:
-            return SentShare.from_entry(standing.model_copy(update={"row": own}))
-        newest = self._must_follow(standing)
-        generation = self.next_generation(newest, self.claims.highest_used_generation())
+        published_entry = self.read_published_entry()
+        if published_entry is not None and (own_row := self.row_of_this_intent(published_entry)) is not None:
+            return SentShare.from_entry(published_entry.model_copy(update={"row": own_row}))
+        newest_row = self._must_follow(published_entry)
+        generation = self.next_generation(newest_row, self.claims.highest_used_generation())
         sender = ShareSender(self.options, self.plan, transaction, files, generation)
         sender.encode_ahead()
         if turn is not None:
@@ -125,32 +125,34 @@ class WholeDayDelivery(DayDelivery):
             # An erase takes turns as well. Whatever was published before it, it has found; the rest must know of it.
             # Another day's publish may have brought another definition into force.
             self.ledger.refresh()
-            self.next_generation(newest)
-        before = self.cluster.end_offsets(self.topics)
+            self.next_generation(newest_row)
+        ends_before = self.cluster.end_offsets(self.topics)
         snapshot = None
         if self.plan.content == "changes":
             (topic,) = self.topics
-            snapshot = SnapshotDiff(self.cluster, topic, before[topic], self.publish.on_empty)
+            snapshot = SnapshotDiff(self.cluster, topic, ends_before[topic], self.publish.on_empty)
         transaction.begin()
-        sent = self.send(sender, before, snapshot, with_source_rejects=True)
-        entry = self.new_entry(generation, sent, standing)
+        share = self.send(sender, ends_before, snapshot, with_source_rejects=True)
+        entry = self.new_entry(generation, share, published_entry)
         self.write_record(transaction, entry)
         self.write_definition(transaction)
         transaction.commit()
-        return replace(sent, entry=entry)
+        return replace(share, entry=entry)
 
-    def _must_follow(self, standing: DayEntry | None) -> LedgerRow | None:
+    def _must_follow(self, published_entry: DayEntry | None) -> LedgerRow | None:
         """Return the publish before this one: the day's newest, or the stream's newest snapshot or increment."""
         if self.plan.content == "changes" or self.publish.kind == "increment":
             return self.ledger.newest(self.publish.day.date, self.publish.kind)
-        return standing.row if standing else None
+        return published_entry.row if published_entry else None
 
     def _fenced(self, transaction: Transaction, turn: Turn | None, error: FencedError) -> RetriableError:
         """Return the error for a producer whose id was taken."""
         in_time = transaction.open_seconds < self.options.transaction_timeout_seconds
         if turn is not None and in_time and self.claims.is_held():
             # By who passed it over, or, where it queued again meanwhile, by who ends now what it left open before.
-            return PassedOverError(f"{self.claims.description}: was passed over, and its id was taken")
+            return PassedOverError(
+                f"{self.claims.description}: was passed over, and another producer took its transactional id"
+            )
         return FencedError(self.claims.fencing_message(transaction, str(error)))
 
     @contextlib.contextmanager
@@ -178,7 +180,7 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
     except ConnectError as error:  # as of a partition that still has no leader
         hidden = [str(error)]
     if hidden:
-        shown = ", ".join(hidden[:_MOST_SHOWN]) + (", …" if len(hidden) > _MOST_SHOWN else "")
+        hidden_text = ", ".join(hidden[:_MOST_SHOWN]) + (", …" if len(hidden) > _MOST_SHOWN else "")
         _LOG.warning(
             "%s is published as generation %d, but readers of committed records have not got past it for %.0f s: %s. "
             "If no other program has a transaction open there, the broker has lost the end of transaction %r: "
@@ -186,7 +188,7 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
             description,
             entry.row.generation,
             time.monotonic() - started,
-            shown,
+            hidden_text,
             transactional_id,
         )
 
@@ -194,18 +196,18 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
 def _hidden(cluster: Cluster, entry: DayEntry) -> list[str]:
     """Return the offsets where readers still stop at the end of the wait. Empty as soon as there are none."""
     ledger = cluster.options.ledger_topic
-    wanted: EndOffsets = {
+    target_ends: EndOffsets = {
         topic: {part: span[1] for part, span in spans.items()} for topic, spans in entry.offsets.items()
     }
-    wanted |= cluster.end_offsets([ledger])
+    target_ends |= cluster.end_offsets([ledger])
     patience = Patience(VISIBILITY_SECONDS, (_LOOK_SECONDS,))
     while True:
-        found = cluster.end_offsets(wanted, committed=True)
+        visible_ends = cluster.end_offsets(target_ends, committed=True)
         hidden = [
-            f"{topic!r} partition {partition} at offset {found[topic][partition]} of {end}"
-            for topic, partitions in wanted.items()
+            f"{topic!r} partition {partition} at offset {visible_ends[topic][partition]} of {end}"
+            for topic, partitions in target_ends.items()
             for partition, end in partitions.items()
-            if found[topic].get(partition, end) < end
+            if visible_ends[topic].get(partition, end) < end
         ]
         if not hidden or not patience.wait_and_poll():
             return hidden

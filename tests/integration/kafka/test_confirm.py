@@ -161,5 +161,5 @@ def test_what_is_gone_is_not_confirmed(scene: Scene) -> None:
     same = staged(scene, "a", order=2)
     renamed = f"{scene.name}-{uuid.uuid4().hex}"
     elsewhere = scene.having(ledger_topic=renamed)
-    with pytest.raises(ConfigError, match="knows no day of it"):
+    with pytest.raises(ConfigError, match="has no day of it"):
         confirm(elsewhere, same)

@@ -83,7 +83,7 @@ def test_a_confirmation_leaves_the_days_definition_and_the_one_in_force(sink: Sc
     assert sink.ledger.definition_in_force() == in_force(2, B)
 
 
-def test_both_survive_compaction(sink: Scene) -> None:
+def test_definition_and_notes_survive_compaction(sink: Scene) -> None:
     sink.publish(staged(sink, A, 1))
     sink.publish(staged(sink, B, 2, day=TUESDAY))
     sink.publisher.confirm(staged(sink, A, 3))

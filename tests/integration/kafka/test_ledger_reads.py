@@ -98,7 +98,7 @@ def test_a_ledger_that_was_made_anew_is_read_anew(bench: SinkBench) -> None:
 EARLIER_ROW = {"day": str(MONDAY), "generation": 2, "token": "t", "order": 17, "rows": 1}
 EARLIER_CLAIM = {"token": "t", "order": 17, "run": "dag/run/task", "attempt": "a", "at": "2026-10-05T00:00:00Z"}
 REFUSED = (
-    "another version of this package, or somebody else, wrote it. Use the version that wrote it, or another ledger"
+    "another version of this package, or another program, wrote it. Use the version that wrote it, or another ledger"
 )
 
 

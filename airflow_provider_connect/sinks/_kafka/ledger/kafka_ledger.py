@@ -113,7 +113,9 @@ class KafkaLedger(Ledger):
         An open transaction of the same day is not waited for long. The next publish of the day ends it.
         """
         key = self.key_for(day)
-        self.read_on(lambda seen: seen == key, is_ended_by_reader=lambda seen: seen[:4] == key[:4])
+        self.read_on(
+            lambda ledger_key: ledger_key == key, is_ended_by_reader=lambda ledger_key: ledger_key[:4] == key[:4]
+        )
         return self._known(key.encode())
 
     def _known(self, raw: bytes) -> DayEntry | None:
@@ -136,8 +138,8 @@ class KafkaLedger(Ledger):
             return next((entry.row for entry in entries if entry is not None), None)
         if kind == "day" or not self.replaces_whole:
             return self.row(day)
-        found = self.newest_entries(1, "wait")
-        return found[0].row if found else None
+        newest_snapshots = self.newest_entries(1, "wait")
+        return newest_snapshots[0].row if newest_snapshots else None
 
     def erased(self) -> EraseList:
         """Return the topic's erase list."""
@@ -151,7 +153,7 @@ class KafkaLedger(Ledger):
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish. Uncommitted definitions are not in force."""
         key = self.key_for(NO_DAY, "in_force")
-        self.read_on(lambda seen: seen == key, is_ended_by_reader=self._of_target)
+        self.read_on(lambda ledger_key: ledger_key == key, is_ended_by_reader=self._of_target)
         return self.known_definition()
 
     def known_definition(self) -> DefinitionInForce | None:
@@ -162,13 +164,13 @@ class KafkaLedger(Ledger):
     def refresh(self) -> None:
         """Read on, to update the erase list and the definition in force.
 
-        Waits for another run's open erase. Does not wait long for a definition, because the next publish of its day ends that
-        transaction.
+        Waits for another run's open erase. Does not wait long for a definition, because the next publish of its day
+        ends that transaction.
         """
         key = self.key_for(NO_DAY, "in_force")
         self.read_on(
-            lambda seen: seen == key or self._is_list(seen),
-            is_ended_by_reader=lambda seen: self._of_target(seen) and seen.kind != "erased",
+            lambda ledger_key: ledger_key == key or self._is_list(ledger_key),
+            is_ended_by_reader=lambda ledger_key: self._of_target(ledger_key) and ledger_key.kind != "erased",
         )
 
     def note_key(self, kind: NoteKind, note_id: str) -> LedgerKey:
@@ -177,13 +179,13 @@ class KafkaLedger(Ledger):
 
     def notes(self) -> list[LedgerNote]:
         """Return the stream's notes, also those hidden by open transactions."""
-        hidden = self.undecided_records(lambda key: self._of_target(key) and key.kind in NOTE_KINDS)
-        known = {
+        hidden_notes = self.undecided_records(lambda key: self._of_target(key) and key.kind in NOTE_KINDS)
+        visible = {
             raw: self.view.counting_value(raw)
             for kind in NOTE_KINDS
             for raw in self.view.keys(kind, self.key_prefix(kind=kind))
         }
-        values = known | {key.encode(): value for key, value in hidden.items()}
+        values = visible | {key.encode(): value for key, value in hidden_notes.items()}
         return [parse_record(LedgerNote, value, self.ledger_topic) for value in values.values() if value is not None]
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
@@ -201,8 +203,8 @@ class KafkaLedger(Ledger):
 
         :param on_undecided: as for :meth:`read_on`.
         """
-        own = self._of_target if self.replaces_whole else None  # snapshots share a transactional id
-        view = self.read_on(lambda key: self._mine(key, "day"), on_undecided, own)
+        is_own_transaction = self._of_target if self.replaces_whole else None  # snapshots share a transactional id
+        view = self.read_on(lambda key: self._mine(key, "day"), on_undecided, is_own_transaction)
         keys = nlargest(days, view.keys("day", self.key_prefix()))
         return [entry for raw in keys if (entry := self._known(raw)) is not None]
 
@@ -220,14 +222,14 @@ class KafkaLedger(Ledger):
         return sorted(numbers, key=numbers.__getitem__)[-1:]
 
     def has_claims(self) -> bool:
-        """True if any run ever began to publish a day of this stream."""
-        behind = self.undecided_records(lambda key: self._mine(key, "claim"))
-        return bool(behind or self.view.keys("claim", self.key_prefix()))
+        """Return True if any run ever began to publish a day of this stream."""
+        hidden_claims = self.undecided_records(lambda key: self._mine(key, "claim"))
+        return bool(hidden_claims or self.view.keys("claim", self.key_prefix()))
 
     def entries(self, *keys: LedgerKey) -> dict[LedgerKey, DayEntry]:
-        """Return the publishes under these keys. Waits for open transactions that hide them or the definition in force."""
-        wanted = (*keys, self.key_for(NO_DAY, "in_force"))
-        self.read_on(lambda seen: seen in wanted)
+        """Return the publishes under these keys. Waits while open transactions hide them or the definition in force."""
+        awaited_keys = (*keys, self.key_for(NO_DAY, "in_force"))
+        self.read_on(lambda ledger_key: ledger_key in awaited_keys)
         return {key: entry for key in keys if (entry := self._known(key.encode())) is not None}
 
     def handover(self, day: dt.date) -> LedgerHandover:
@@ -235,12 +237,12 @@ class KafkaLedger(Ledger):
         view = self.view
         newest = [*nlargest(1, view.keys("day", self.key_prefix())), *self._last_increment()]
         # Not the claims: that an executor finds its driver's in the topic shows that this is still the same topic.
-        own = [
+        own_keys = [
             self.key_for(day).encode(),
             self.key_for(NO_DAY, "in_force").encode(),
             *erase_list_keys(view, self.target),
         ]
-        return view.handover([*own, *view.keys("part", self.key_prefix(day)), *newest])
+        return view.handover([*own_keys, *view.keys("part", self.key_prefix(day)), *newest])
 
     def superseded_entry(self, day: dt.date) -> DayEntry | None:
         """Return a day's last record if an earlier one counts, from the ledger as read so far."""
@@ -279,8 +281,8 @@ class KafkaLedger(Ledger):
         """Read to the topic's end. Returns the view.
 
         :param is_wanted: selects the keys of the query.
-        :param on_undecided: handling of wanted records hidden by another open transaction: ``wait`` until they are decided,
-            ``leave`` them out after a wait, or ``ignore`` them immediately.
+        :param on_undecided: handling of wanted records hidden by another open transaction: ``wait`` until they are
+            decided, ``leave`` them out after a wait, or ``ignore`` them immediately.
         :param is_ended_by_reader: selects transactions that are not waited for, because the reader will end them.
         :raises ConfigError: the topic holds foreign records, or lost records to retention.
         :raises RetriableError: the broker does not answer, or wanted records stay undecided.
@@ -304,16 +306,17 @@ class KafkaLedger(Ledger):
                     if on_undecided == "leave":
                         return self.view
                     raise RetriableError(
-                        f"ledger topic {self.ledger_topic!r}: an open transaction of {hiding.connector}/{hiding.stream} "
+                        f"ledger topic {self.ledger_topic!r}: an open transaction of "
+                        f"{hiding.connector}/{hiding.stream} "
                         f"{hiding.day} into {hiding.topic!r} hides records of this stream for "
-                        f"{self.timeout_seconds:.0f} s already; a retry of that day ends it, or its transaction "
-                        "timeout; if neither does, see 'Readers that stop' in docs/kafka_errors.md"
+                        f"{self.timeout_seconds:.0f} s already. A retry of that day or its transaction "
+                        "timeout ends it. If neither does, see 'Readers that stop' in docs/kafka_errors.md"
                     )
 
     def newest_claim(self, key: LedgerKey) -> Claim | None:
         """Return the newest claim of a day, committed or not, or None."""
-        found = self.undecided_records(lambda seen: seen == key)
-        value = found[key] if key in found else self.view.counting_value(key.encode())
+        hidden_claims = self.undecided_records(lambda ledger_key: ledger_key == key)
+        value = hidden_claims[key] if key in hidden_claims else self.view.counting_value(key.encode())
         return parse_record(Claim, value, self.ledger_topic) if value is not None else None
 
     def records_since(self, key: LedgerKey, start_offsets: dict[int, int]) -> list[bytes]:
@@ -333,8 +336,8 @@ class KafkaLedger(Ledger):
         """
         with self._reading("read_committed") as partitions:
             hidden = self._read_on(partitions, partitions.partition_numbers())
-        behind = self._behind(hidden) if hidden else []
-        return {key: value for key, value in behind if is_wanted(key) and value is not None}
+        hidden_records = self._behind(hidden) if hidden else []
+        return {key: value for key, value in hidden_records if is_wanted(key) and value is not None}
 
     def _reading(self, isolation: Isolation) -> AbstractContextManager[TopicReader]:
         return open_topic(self.connection, self.ledger_topic, self.timeout_seconds, isolation, "ledger topic")
@@ -359,8 +362,8 @@ class KafkaLedger(Ledger):
         low, end = partitions.read_bounds(number)
         if low > 0:
             raise ConfigError(
-                f"ledger topic {self.ledger_topic!r} has lost its oldest records (it begins at offset {low}): something "
-                f"other than compaction deletes from it. {_ADVICE}"
+                f"ledger topic {self.ledger_topic!r} has lost its oldest records (it begins at offset {low}): "
+                f"something other than compaction deletes from it. {_ADVICE}"
             )
         return end
 
@@ -369,17 +372,17 @@ class KafkaLedger(Ledger):
 
         Readers of committed records stop at the first record of the open transaction.
         """
-        behind = self._behind(hidden)
-        wanted = any(value is not None and key.kind != "claim" and wants(key) for key, value in behind)
-        return behind[0][0] if wanted else None
+        hidden_records = self._behind(hidden)
+        hides_wanted = any(value is not None and key.kind != "claim" and wants(key) for key, value in hidden_records)
+        return hidden_records[0][0] if hides_wanted else None
 
     def _behind(self, hidden: dict[int, int]) -> list[tuple[LedgerKey, bytes | None]]:
         """Return the records after these offsets, committed or not."""
         with self._reading("read_uncommitted") as partitions:
-            found = [
+            records = [
                 (parse_key(message, self.ledger_topic), message.value()) for message in self._from(partitions, hidden)
             ]
-        return [(key, value if isinstance(value, bytes) else None) for key, value in found]
+        return [(key, value if isinstance(value, bytes) else None) for key, value in records]
 
     def _from(self, partitions: TopicReader, starts: dict[int, int]) -> Iterator[Message]:
         """Yield the records from the start offsets to the partitions' ends."""
@@ -393,8 +396,8 @@ class KafkaLedger(Ledger):
     def _is_list(self, key: LedgerKey) -> bool:
         return key.kind == "erased" and key.topic == self.target
 
-    def _mine(self, key: LedgerKey, what: str) -> bool:
-        return self._of_target(key) and key.kind == what
+    def _mine(self, key: LedgerKey, kind: str) -> bool:
+        return self._of_target(key) and key.kind == kind
 
 
 def _date(raw: bytes) -> dt.date:

@@ -33,8 +33,8 @@ class LedgerKey(NamedTuple):
     """Key of a ledger record.
 
     Records of a stream and erase lists have the day :data:`NO_DAY`. An erase list names a topic and no stream
-    (:func:`erase_list_key`). Earlier versions know only lists of streams. They read a :data:`StreamKind` key as a numbered
-    claim of a stream that does not exist.
+    (:func:`erase_list_key`). Earlier versions know only lists of streams. They read a :data:`StreamKind` key as a
+    numbered claim of a stream that does not exist.
 
     :param part: number of the staged file, None for a whole day. For a note its id as a number.
     """
@@ -63,14 +63,14 @@ class LedgerKey(NamedTuple):
 
         :raises ValueError: :meth:`encode` does not produce such a key.
         """
-        connector, stream, topic, day, what, *part = json.loads(key or b"null")
+        connector, stream, topic, day, kind_text, *part = json.loads(key or b"null")
         texts = all(isinstance(text, str) for text in (connector, stream, topic, day))
-        if not texts or what not in _WRITTEN_WHATS or not all(isinstance(number, int) for number in part):
+        if not texts or kind_text not in _WRITTEN_WHATS or not all(isinstance(number, int) for number in part):
             raise ValueError("no key of this ledger")
-        _, kind, own_connector = (*connector.split("/", 2), "", "")[:3]
-        if what == "claim" and connector.startswith("/") and kind in STREAM_KINDS:
-            connector, what = own_connector, kind
-        return cls(connector, stream, topic, dt.date.fromisoformat(day), what, *part)
+        _, stream_kind, own_connector = (*connector.split("/", 2), "", "")[:3]
+        if kind_text == "claim" and connector.startswith("/") and stream_kind in STREAM_KINDS:
+            connector, kind_text = own_connector, stream_kind
+        return cls(connector, stream, topic, dt.date.fromisoformat(day), kind_text, *part)
 
 
 def erase_list_key(topic: str) -> LedgerKey:
@@ -91,8 +91,8 @@ class DayEntry(Wire):
 
     A confirmation repeats everything about the data (:meth:`confirmation`).
 
-    :param offsets: for each topic and partition the transaction's first offset and the one after its last. Records of other
-        days may lie between.
+    :param offsets: for each topic and partition the transaction's first offset and the one after its last. Records of
+        other days may lie between.
     :param columns: the source's columns and their Arrow types.
     :param covered: earlier generations of the day and earlier intents of this one, newest first.
     :param built_on: generation that the publish was decided on. None if a transaction decided.
@@ -121,8 +121,8 @@ class DayEntry(Wire):
 
     def covered_generations(self) -> tuple[CoveredGeneration, ...]:
         """Return the generations that the next record of the day must list as covered."""
-        mine = CoveredGeneration(token=self.row.token, generation=self.row.generation, rows=self.row.rows)
-        return (mine, *self.covered)[:_MOST_COVERED]
+        own_generation = CoveredGeneration(token=self.row.token, generation=self.row.generation, rows=self.row.rows)
+        return (own_generation, *self.covered)[:_MOST_COVERED]
 
     def confirmation(self, row: LedgerRow, *, in_transaction: bool) -> DayEntry:
         """Return the record for an unchanged day. :func:`.publishing.confirmed` creates the row.
@@ -130,28 +130,29 @@ class DayEntry(Wire):
         :param in_transaction: a transaction decides. Records sent without one may exist twice, so such a day keeps
             ``built_on``.
         """
-        known = None if in_transaction and self.built_on is None else self.row
+        decided_row = None if in_transaction and self.built_on is None else self.row
         return self.model_copy(
             update={
                 "row": row,
                 "covered": self.covered_generations(),
-                "built_on": known.generation if known else None,
-                "built_on_checks": known.checks if known else 0,
+                "built_on": decided_row.generation if decided_row else None,
+                "built_on_checks": decided_row.checks if decided_row else 0,
                 "beaten": (),
             }
         )
 
     def counts_instead_of(self, earlier_entry: DayEntry) -> bool:
-        """True if this later record counts instead of an earlier one.
+        """Return True if this later record counts instead of an earlier one.
 
-        A record written in a transaction was decided in it. Of two records decided on the same generation without a transaction
-        the first counts. The loser writes it again, so that it is the last of its key, which compaction keeps.
+        A record written in a transaction was decided in it. Of two records decided on the same generation without a
+        transaction the first counts. The loser writes it again, so that it is the last of its key, which compaction
+        keeps.
         """
         if self.built_on is None or self.is_same_attempt(earlier_entry):
             return True
-        known = (self.built_on, self.built_on_checks)
+        decided_on = (self.built_on, self.built_on_checks)
         return (
-            known >= (earlier_entry.row.generation, earlier_entry.row.checks)
+            decided_on >= (earlier_entry.row.generation, earlier_entry.row.checks)
             or earlier_entry.attempt_name in self.beaten
         )
 
@@ -165,9 +166,13 @@ class DayEntry(Wire):
         return f"{row.token}/{row.generation}/{row.checks}" if row.checks else row.attempt or ""
 
     def is_same_attempt(self, other: DayEntry) -> bool:
-        """True if both records have the same intent, files and check. One is then a copy of the other."""
-        mine, others = self.row, other.row
-        return (mine.token, mine.attempt, mine.checks) == (others.token, others.attempt, others.checks)
+        """Return True if both records have the same intent, files and check. One is then a copy of the other."""
+        own_row, other_row = self.row, other.row
+        return (own_row.token, own_row.attempt, own_row.checks) == (
+            other_row.token,
+            other_row.attempt,
+            other_row.checks,
+        )
 
     def rewritten_over(self, loser: DayEntry) -> DayEntry:
         """Return a copy of this record to be written after a losing one."""
@@ -228,8 +233,8 @@ def parse_record(record_type: type[W], value: bytes, topic: str) -> W:
         return record_type.model_validate_json(value)
     except ValidationError:
         raise ConfigError(
-            f"ledger topic {topic!r} holds a record that cannot be read: another version of this package, or somebody "
-            "else, wrote it. Use the version that wrote it, or another ledger_topic"
+            f"ledger topic {topic!r} holds a record that cannot be read: another version of this package, or another "
+            "program, wrote it. Use the version that wrote it, or another ledger_topic"
         ) from None
 
 
@@ -238,12 +243,12 @@ def select_counting_value(values: Iterable[bytes], topic: str) -> bytes:
 
     :raises ConfigError: another version or program wrote one of them.
     """
-    first, *later = values
+    first_value, *later = values
     if not later:
-        return first
-    counts, entry = first, parse_record(DayEntry, first, topic)
+        return first_value
+    counting_value, counting_entry = first_value, parse_record(DayEntry, first_value, topic)
     for value in later:
-        other = parse_record(DayEntry, value, topic)
-        if other.counts_instead_of(entry):
-            counts, entry = value, other
-    return counts
+        later_entry = parse_record(DayEntry, value, topic)
+        if later_entry.counts_instead_of(counting_entry):
+            counting_value, counting_entry = value, later_entry
+    return counting_value

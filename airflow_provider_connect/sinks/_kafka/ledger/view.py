@@ -75,8 +75,8 @@ class TopicView:
         self.lock = threading.Lock()
         """Held while records are added, selected or handed over."""
         self._stream = _begin(key.connector, key.stream)
-        own = (LedgerKey(key.connector, key.stream, "", NO_DAY, what) for what in STREAM_KINDS)
-        self._beside = tuple(_begin(*about.name_fields[:2]) for about in own)
+        stream_keys = (LedgerKey(key.connector, key.stream, "", NO_DAY, kind) for kind in STREAM_KINDS)
+        self._beside = tuple(_begin(*stream_key_of_kind.name_fields[:2]) for stream_key_of_kind in stream_keys)
         self.clear()
         if handed:
             self.positions |= handed.positions
@@ -118,7 +118,7 @@ class TopicView:
             return
         if not isinstance(value, bytes):
             self.tickets.pop(number, None)
-        elif (known := self.tickets.get(number)) is None or known[1] != value:  # else a copy of it
+        elif (known_ticket := self.tickets.get(number)) is None or known_ticket[1] != value:  # else a copy of it
             self.tickets[number] = (message.offset() or 0, value)
 
     def counting_value(self, raw: bytes) -> bytes | None:
@@ -135,12 +135,12 @@ class TopicView:
     def _counting(self, raw: bytes) -> bytes | None:
         values = self._values[kind_of(raw)].get(raw, [])
         if len(values) > 1:
-            last, counts = values[-1], select_counting_value(values, self.topic)
-            values[:] = [counts]
-            if counts == last:
+            last_value, counting = values[-1], select_counting_value(values, self.topic)
+            values[:] = [counting]
+            if counting == last_value:
                 self._outdone.pop(raw, None)
             else:
-                self._outdone[raw] = last
+                self._outdone[raw] = last_value
         return values[0] if values else None
 
     def superseded_value(self, raw: bytes) -> bytes | None:
@@ -159,8 +159,8 @@ class TopicView:
     def handover(self, keys: Collection[bytes]) -> LedgerHandover:
         """Return the state for an executor that will read these keys."""
         with self.lock:  # all of one moment: what is read from the positions on must not lack in the values
-            found = {raw: value for raw in keys if (value := self._counting(raw)) is not None}
-            return LedgerHandover(dict(self.positions), found, dict(self.tickets))
+            values = {raw: value for raw in keys if (value := self._counting(raw)) is not None}
+            return LedgerHandover(dict(self.positions), values, dict(self.tickets))
 
 
 def _begin(*names: str) -> bytes:
@@ -185,8 +185,8 @@ def parse_key(message: Message, topic: str) -> LedgerKey:
         return LedgerKey.parse(raw if isinstance(raw, bytes) else None)
     except (ValueError, TypeError):
         raise ConfigError(
-            f"ledger topic {topic!r} holds a record at offset {message.offset()} that no Kafka sink wrote: "
-            "use a ledger_topic of its own"
+            f"ledger topic {topic!r} holds a record at offset {message.offset()} that no Kafka sink wrote. "
+            "Use a separate ledger_topic"
         ) from None
 
 
@@ -199,11 +199,11 @@ def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView
     cluster = hashlib.sha256(json.dumps(sorted(librdkafka_settings(connection).items())).encode()).hexdigest()
     name = (cluster, topic, key)
     with _views_lock:
-        found = _views.pop(name, None) or TopicView(topic, key)
-        _views[name] = found
+        view = _views.pop(name, None) or TopicView(topic, key)
+        _views[name] = view
         while len(_views) > _MOST_VIEWS:
             _views.popitem(last=False)
-    return found
+    return view
 
 
 def erase_list_keys(view: TopicView, topic: str) -> list[bytes]:
@@ -216,14 +216,18 @@ def known_erase_list(view: TopicView, topic: str) -> EraseList:
 
     :raises ConfigError: a record cannot be read.
     """
-    own = erase_list_key(topic).encode()
+    topic_list_key = erase_list_key(topic).encode()
     lists = {
         raw: parse_record(EraseList, value, view.topic)
         for raw in erase_list_keys(view, topic)
         if (value := view.counting_value(raw))
     }
-    listed = lists.pop(own, EraseList())
-    known = {part.salt: part.version for part in listed.parts}
-    later = [other for other in lists.values() if other.version > known.get(other.salt, 0)]
-    version = listed.version + sum(other.version - known.get(other.salt, 0) for other in later)
-    return EraseList.join([*later, listed], version)
+    topic_list = lists.pop(topic_list_key, EraseList())
+    merged_versions = {part.salt: part.version for part in topic_list.parts}
+    later = [
+        stream_list for stream_list in lists.values() if stream_list.version > merged_versions.get(stream_list.salt, 0)
+    ]
+    version = topic_list.version + sum(
+        stream_list.version - merged_versions.get(stream_list.salt, 0) for stream_list in later
+    )
+    return EraseList.join([*later, topic_list], version)
