@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_UNLESS_GIVEN: dict[str, Any] = {
+_DEFAULTS: dict[str, Any] = {
     "client.id": "airflow-provider-connect",
     # Lines below errors repeat what the call itself raises; debug= raises the level by itself.
     "log_level": 3,
@@ -55,7 +55,7 @@ def librdkafka_settings(connection: Connection) -> dict[str, str]:
     for extra_name, value in connection.extra.items():
         if value is None or value == "":
             continue
-        name, text = ALIASES.get(extra_name, extra_name), _text(connection, extra_name, value)
+        name, text = ALIASES.get(extra_name, extra_name), _setting_text(connection, extra_name, value)
         if conf.setdefault(name, text) != text:
             raise ConfigError(
                 f"connection {connection.conn_id!r}: {name!r} is set twice, also as {extra_name!r}. Keep one of the two"
@@ -64,7 +64,7 @@ def librdkafka_settings(connection: Connection) -> dict[str, str]:
     if conf.get("sasl.mechanism") == "OAUTHBEARER":
         user, secret = "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"
     standing_in = {
-        "bootstrap.servers": _servers(connection),
+        "bootstrap.servers": _host_servers(connection),
         user: connection.login.get_secret_value() if connection.login else None,
         secret: connection.password.get_secret_value() if connection.password else None,
     }
@@ -72,7 +72,7 @@ def librdkafka_settings(connection: Connection) -> dict[str, str]:
     return {name: value for name, value in conf.items() if name not in CONSUMER_ONLY}
 
 
-def _text(connection: Connection, name: str, value: Any) -> str:
+def _setting_text(connection: Connection, name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
@@ -80,7 +80,7 @@ def _text(connection: Connection, name: str, value: Any) -> str:
     raise ConfigError(f"connection {connection.conn_id!r}: extra field {name!r} must be text, a number or a boolean")
 
 
-def _servers(connection: Connection) -> str | None:
+def _host_servers(connection: Connection) -> str | None:
     """Return the hosts of the host field. Hosts without a port get the connection's."""
     if not connection.host:
         return None
@@ -97,7 +97,7 @@ def check_connection(connection: Connection, delivery: str | None = None) -> lis
     subject = f"connection {connection.conn_id!r}"
     try:
         conf = librdkafka_settings(connection)
-        library = _library()
+        library = _import_library()
     except ConfigError as error:
         return [str(error)]
     forbidden = forbidden_settings(conf)
@@ -107,7 +107,7 @@ def check_connection(connection: Connection, delivery: str | None = None) -> lis
     allowed = {name: value for name, value in conf.items() if name not in forbidden}
     return [
         f"{subject}: {text}"
-        for text in [*complaints, *_verdict(library, connection, allowed, has_problems=bool(complaints))]
+        for text in [*complaints, *_check_with_librdkafka(library, connection, allowed, has_problems=bool(complaints))]
     ]
 
 
@@ -115,7 +115,9 @@ _SETTING = re.compile(r'(?P<unknown>No such )?configuration property:? "(?P<name
 """Matches the setting in librdkafka's errors about unknown settings and refused values."""
 
 
-def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, has_problems: bool) -> list[str]:
+def _check_with_librdkafka(
+    library: Any, connection: Connection, conf: dict[str, str], *, has_problems: bool
+) -> list[str]:
     """Collect the settings that librdkafka refuses, without naming a broker to it.
 
     :param known: another problem was found already. Errors that name no setting are then dropped.
@@ -123,14 +125,14 @@ def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, has_
     complaints: list[str] = []
     remaining = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
     if remaining.get("sasl.mechanism") == "OAUTHBEARER":
-        # Otherwise the client would ask for a token at once.
+        # Otherwise the client would request a token immediately.
         remaining["security.protocol"] = word_setting(remaining, "security.protocol", "").replace("sasl_", "")
     log = SecretFreeLog(secret_texts(connection))
     while True:
         try:
             library.Producer(remaining | {"enable.idempotence": True, "log_level": 0}, logger=log)
         except (library.KafkaException, TypeError, ValueError, AttributeError) as error:
-            match, message = _SETTING.search(str(error)), _complaint(error, log)
+            match, message = _SETTING.search(str(error)), _setting_error(error, log)
         else:
             return complaints
         setting = next(
@@ -148,7 +150,7 @@ def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, has_
         complaints.append(f"{setting}: {reason}")
 
 
-def _complaint(error: Exception, log: SecretFreeLog) -> str:
+def _setting_error(error: Exception, log: SecretFreeLog) -> str:
     """Return librdkafka's error about a setting without the setting's value."""
     kafka_error = kafka_error_of(error)
     if kafka_error is None:
@@ -157,12 +159,12 @@ def _complaint(error: Exception, log: SecretFreeLog) -> str:
     return f"{match['name']}: librdkafka refuses it" if match else log.redact(str(kafka_error.str()))
 
 
-def _client(
+def _make_client(
     make: Callable[..., T],
     connection: Connection,
     client_errors: ClientErrors | None,
     overrides: dict[str, Any],
-    defaults: dict[str, Any] = _UNLESS_GIVEN,
+    defaults: dict[str, Any] = _DEFAULTS,
 ) -> T:
     """Create a client.
 
@@ -185,28 +187,30 @@ def _client(
     fixed = {"statistics.interval.ms": 0, "error_cb": (client_errors or ClientErrors()).record}
     log = SecretFreeLog(secret_texts(connection))
     try:
-        return make(_UNLESS_GIVEN | defaults | conf | overrides | fixed, logger=log)
+        return make(_DEFAULTS | defaults | conf | overrides | fixed, logger=log)
     except (KafkaException, TypeError, ValueError, AttributeError) as error:
-        complaints = check_connection(connection) or [f"connection {connection.conn_id!r}: {_complaint(error, log)}"]
+        complaints = check_connection(connection) or [
+            f"connection {connection.conn_id!r}: {_setting_error(error, log)}"
+        ]
         raise ConfigError("; ".join(complaints)) from None
 
 
 def make_producer(
     connection: Connection,
     client_errors: ClientErrors | None = None,
-    defaults: dict[str, Any] = _UNLESS_GIVEN,
+    defaults: dict[str, Any] = _DEFAULTS,
     /,
     **overrides: Any,
 ) -> Producer:
-    """Create an idempotent producer. See :func:`_client`."""
-    kind: type[Producer] = _library().Producer
+    """Create an idempotent producer. See :func:`_make_client`."""
+    kind: type[Producer] = _import_library().Producer
     required = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
-    return _client(kind, connection, client_errors, required | overrides, defaults)
+    return _make_client(kind, connection, client_errors, required | overrides, defaults)
 
 
 def make_consumer(connection: Connection, client_errors: ClientErrors | None = None, /, **overrides: Any) -> Consumer:
-    """Create a consumer of committed records that starts at explicit offsets and stores none. See :func:`_client`."""
-    kind: type[Consumer] = _library().Consumer
+    """Create a consumer of committed records that stores no offsets. See :func:`_make_client`."""
+    kind: type[Consumer] = _import_library().Consumer
     required = {
         "group.id": str(connection.extra.get("group.id") or GROUP_ID),
         "isolation.level": "read_committed",
@@ -216,18 +220,18 @@ def make_consumer(connection: Connection, client_errors: ClientErrors | None = N
         "enable.partition.eof": True,
         "allow.auto.create.topics": False,
     }
-    return _client(kind, connection, client_errors, required | overrides)
+    return _make_client(kind, connection, client_errors, required | overrides)
 
 
 def make_admin_client(connection: Connection, client_errors: ClientErrors | None = None) -> AdminClient:
-    """Create a client for topics and their settings. See :func:`_client`."""
-    _library()
+    """Create a client for topics and their settings. See :func:`_make_client`."""
+    _import_library()
     from confluent_kafka.admin import AdminClient
 
-    return _client(AdminClient, connection, client_errors, {})
+    return _make_client(AdminClient, connection, client_errors, {})
 
 
-def _library() -> Any:
+def _import_library() -> Any:
     try:
         import confluent_kafka
     except ImportError:
@@ -262,7 +266,7 @@ class SecretFreeLog:
     """
 
     secrets: frozenset[str] = field(repr=False)
-    _said: set[str] = field(default_factory=set, repr=False)
+    _logged: set[str] = field(default_factory=set, repr=False)
 
     def redact(self, text: str) -> str:
         """Replace secrets and token-like texts in ``text``."""
@@ -275,7 +279,7 @@ class SecretFreeLog:
         line = self.redact(message % arguments if arguments else message)
         if level > logging.DEBUG:
             gist = re.sub(r"\d+", "", line)
-            if gist in self._said:
+            if gist in self._logged:
                 return
-            self._said.add(gist)
+            self._logged.add(gist)
         _LOG.log(min(level, logging.WARNING), "%s", line)

@@ -40,24 +40,34 @@ class RefusedRecordError(DataError):
     """The broker or the client refused a record: too large, or not accepted by the topic."""
 
 
-_FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
-_RECORD = {
+_FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
+_RECORD_CODES = {
     "MSG_SIZE_TOO_LARGE", "INVALID_MSG_SIZE", "INVALID_MSG", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD",
     "INVALID_TIMESTAMP",
 }  # fmt: skip
-_VAGUE = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE", "_MSG_TIMED_OUT", "_WAIT_COORD", "_SSL"}
+_TIMEOUT_CODES = {
+    "_TIMED_OUT",
+    "_TRANSPORT",
+    "_ALL_BROKERS_DOWN",
+    "_TIMED_OUT_QUEUE",
+    "_MSG_TIMED_OUT",
+    "_WAIT_COORD",
+    "_SSL",
+}
 # Errors that last, in the words of librdkafka 2.16 and OpenSSL 3. Others pass: a broker that goes away in mid-handshake
 # is a TLS error too, and a token server that does not answer a failed sign-in.
-_TLS_FOR_GOOD = re.compile(r"certificate verify failed|\balert (?:bad|unknown|unsupported|certificate|handshake|no)\b")
+_LASTING_TLS_ERROR = re.compile(
+    r"certificate verify failed|\balert (?:bad|unknown|unsupported|certificate|handshake|no)\b"
+)
 _FRESH_SECONDS = 30.0
-_OF_ONE_BROKER = {
+_SINGLE_BROKER_CODES = {
     "_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "_SSL",
 }  # fmt: skip
 """Errors of the connection to one broker. They may pass while other brokers answer, as during a restart."""
-_ACQUIRING = "Failed to acquire SASL OAUTHBEARER token"
-_NO_SIGN_IN = "Request not valid in current SASL state"
+_ACQUIRE_FAILED_TEXT = "Failed to acquire SASL OAUTHBEARER token"
+_NO_SIGN_IN_TEXT = "Request not valid in current SASL state"
 """librdkafka's text for a listener without sign-in."""
-_TOKEN_FOR_GOOD = re.compile(
+_LASTING_TOKEN_ERROR = re.compile(
     r"invalid_client|invalid_grant|invalid_scope|unauthorized_client|access_denied|invalid_request"
 )
 
@@ -107,7 +117,7 @@ _ADVICE: dict[type[ConnectError], dict[str, str]] = {
         "_RESOLVE": "a host name cannot be resolved: check bootstrap.servers and the brokers' own names",
     },
 }
-_SAME = {
+_SAME_ADVICE = {
     "SASL_AUTHENTICATION_FAILED": "_AUTHENTICATION",
     "_UNKNOWN_TOPIC": "UNKNOWN_TOPIC_OR_PART",
     "_UNKNOWN_PARTITION": "UNKNOWN_TOPIC_OR_PART",
@@ -116,14 +126,14 @@ _SAME = {
 }
 """Codes that share the advice of another code."""
 _BY_NAME = {name: (kind, advice) for kind, known in _ADVICE.items() for name, advice in known.items()}
-_BY_NAME |= {name: _BY_NAME[other] for name, other in _SAME.items()}
-_OTHERWISE = (RetriableError, "it is expected to pass")
-_NOBODY = (
+_BY_NAME |= {name: _BY_NAME[other] for name, other in _SAME_ADVICE.items()}
+_DEFAULT_ADVICE = (RetriableError, "it is expected to pass")
+_NO_ANSWER_ADVICE = (
     RetriableError,
     "no broker answers: if this persists, check bootstrap.servers, its port, security.protocol and the brokers' own "
     "names",
 )
-_BY_NAME |= dict.fromkeys(_VAGUE - {"_SSL"}, _NOBODY)
+_BY_NAME |= dict.fromkeys(_TIMEOUT_CODES - {"_SSL"}, _NO_ANSWER_ADVICE)
 
 
 @dataclass
@@ -167,8 +177,8 @@ class ClientErrors:
             # Reported once when the last broker goes down, and not again until one is up: an answer ends it, not age.
             others_answer = "_ALL_BROKERS_DOWN" not in self.heard_at
         if others_answer:
-            fresh = [name for name in fresh if name not in _OF_ONE_BROKER]
-        return next((name for name in fresh if issubclass(_BY_NAME.get(name, _OTHERWISE)[0], ConfigError)), None)
+            fresh = [name for name in fresh if name not in _SINGLE_BROKER_CODES]
+        return next((name for name in fresh if issubclass(_BY_NAME.get(name, _DEFAULT_ADVICE)[0], ConfigError)), None)
 
     def lasting_error(self, action: str) -> ConnectError | None:
         """Return the error for :meth:`lasting_code`, or None."""
@@ -180,11 +190,11 @@ def _code_of(error: KafkaError) -> str:
     """Return the error's code, refined by its text where this tells whether the error lasts."""
     name, text = str(error.name()), str(error.str())
     if name in ("_SSL", "_TRANSPORT"):
-        return "_SSL" if _TLS_FOR_GOOD.search(text) else "_TRANSPORT"
-    if name == "_AUTHENTICATION" and _NO_SIGN_IN in text:
+        return "_SSL" if _LASTING_TLS_ERROR.search(text) else "_TRANSPORT"
+    if name == "_AUTHENTICATION" and _NO_SIGN_IN_TEXT in text:
         return "ILLEGAL_SASL_STATE"
-    if name == "_AUTHENTICATION" and text.startswith(_ACQUIRING):
-        return "_AUTHENTICATION (token refused)" if _TOKEN_FOR_GOOD.search(text) else "_AUTHENTICATION (no token)"
+    if name == "_AUTHENTICATION" and text.startswith(_ACQUIRE_FAILED_TEXT):
+        return "_AUTHENTICATION (token refused)" if _LASTING_TOKEN_ERROR.search(text) else "_AUTHENTICATION (no token)"
     return name
 
 
@@ -194,7 +204,7 @@ def is_fenced(error: BaseException) -> bool:
     The broker does not distinguish the two cases (measured on 4.3). The ledger does.
     """
     kafka_error = kafka_error_of(error)
-    return isinstance(error, FencedError) or (kafka_error is not None and kafka_error.name() in _FENCED)
+    return isinstance(error, FencedError) or (kafka_error is not None and kafka_error.name() in _FENCED_CODES)
 
 
 def kafka_error_of(error: BaseException) -> KafkaError | None:
@@ -215,26 +225,26 @@ def classify(error: BaseException, action: str, client_errors: ClientErrors | No
     if isinstance(error, ConnectError):
         return error
     if isinstance(error, TimeoutError):
-        return RetriableError(f"{action}: no answer in time: {_NOBODY[1]}")
+        return RetriableError(f"{action}: no answer in time: {_NO_ANSWER_ADVICE[1]}")
     kafka_error = kafka_error_of(error)
     if kafka_error is None:
         return ConnectError(f"{action}: unexpected {type(error).__name__}")
     name = _code_of(kafka_error)
-    cause = client_errors.lasting_error(action) if client_errors is not None and name in _VAGUE else None
+    cause = client_errors.lasting_error(action) if client_errors is not None and name in _TIMEOUT_CODES else None
     return cause or _error_for(name, action)
 
 
 def _error_for(name: str, action: str) -> ConnectError:
-    if name in _FENCED:
+    if name in _FENCED_CODES:
         return FencedError(
             f"{action}: Kafka returned {name}: another run took over this transaction, or the broker ended it because "
             "of its age"
         )
-    if name in _RECORD:
+    if name in _RECORD_CODES:
         return RefusedRecordError(
             f"{action}: Kafka returned {name}: a record is too large, or the topic does not accept it"
         )
-    error_type, advice = _BY_NAME.get(name, _OTHERWISE)
+    error_type, advice = _BY_NAME.get(name, _DEFAULT_ADVICE)
     return error_type(f"{action}: Kafka returned {name}: {advice}")
 
 

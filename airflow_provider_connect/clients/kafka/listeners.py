@@ -34,27 +34,29 @@ def find_protocol_mismatch(conf: Mapping[str, str]) -> str | None:
             return None
         server_address = server.strip().rpartition("//")[2]
         with suppress(OSError, ValueError):  # no answer says nothing about the protocol
-            if mismatch := _other(server_address, _address(server_address), protocol):
+            if mismatch := _mismatch(server_address, _parse_address(server_address), protocol):
                 return mismatch
     return None
 
 
-def _other(server: str, address: tuple[str, int], protocol: str) -> str | None:
+def _mismatch(server: str, address: tuple[str, int], protocol: str) -> str | None:
     setting = f"and security.protocol is {protocol.upper()}"
     if protocol in ("ssl", "sasl_ssl"):
-        if _wants_sign_in(address) is None:
+        if _requires_sign_in(address) is None:
             return None
         return f"{server} speaks no TLS, {setting}: name the port of a TLS listener, or correct security.protocol"
     if _speaks_tls(address):
         secured = "SASL_SSL" if protocol == "sasl_plaintext" else "SSL, or SASL_SSL with a sign-in"
         return f"{server} speaks TLS, {setting}: set it to {secured}, or name the port of a listener without TLS"
-    if protocol == "plaintext" and _wants_sign_in(address):
-        advice = "set it to SASL_PLAINTEXT with a sasl.mechanism, or name another port"
-        return f"{server} requires a sign-in, {setting}: {advice}"
+    if protocol == "plaintext" and _requires_sign_in(address):
+        return (
+            f"{server} requires a sign-in, {setting}: set it to SASL_PLAINTEXT with a sasl.mechanism, or name "
+            "another port"
+        )
     return None
 
 
-def _address(server: str) -> tuple[str, int]:
+def _parse_address(server: str) -> tuple[str, int]:
     host, colon, port = server.rpartition(":")
     if not colon or server.endswith("]"):
         return server.strip("[]"), _DEFAULT_PORT
@@ -66,19 +68,19 @@ def _speaks_tls(address: tuple[str, int]) -> bool:
     hello = ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
         ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname=address[0]).do_handshake()
-    return _answer(address, hello.read(), 2) in _TLS_RECORDS
+    return _request_bytes(address, hello.read(), 2) in _TLS_RECORDS
 
 
-def _wants_sign_in(address: tuple[str, int]) -> bool | None:
+def _requires_sign_in(address: tuple[str, int]) -> bool | None:
     """Return True if a listener without TLS requires a sign-in. None if it does not speak plain Kafka."""
     request = struct.pack(">hhih5s", _SASL_HANDSHAKE, _VERSION, _CORRELATION, -1, b"\0\x03NON")
-    response = _answer(address, struct.pack(">i", len(request)) + request, 10)
+    response = _request_bytes(address, struct.pack(">i", len(request)) + request, 10)
     if len(response) < 10 or struct.unpack(">i", response[4:8]) != (_CORRELATION,):
         return None
     return struct.unpack(">h", response[8:10]) != (_ILLEGAL_SASL_STATE,)
 
 
-def _answer(address: tuple[str, int], request: bytes, size: int) -> bytes:
+def _request_bytes(address: tuple[str, int], request: bytes, size: int) -> bytes:
     """Return the first bytes of the response, fewer if the server hangs up."""
     with socket.create_connection(address, _SECONDS) as connection:
         connection.sendall(request)

@@ -21,7 +21,7 @@ QUEUE_KBYTES = 48 * 1024
 QUEUE_RECORDS = 100_000
 """Limit of unacknowledged records. librdkafka uses about 300 bytes for each, and as many for its headers."""
 _POLL_SECONDS = 0.1
-_UNLESS_GIVEN = {
+_DEFAULTS = {
     "linger.ms": 20,
     "compression.type": "lz4",
     "partitioner": "murmur2_random",  # as Java's clients choose
@@ -45,7 +45,7 @@ class Outbox:
         self.accepted_records = 0
         self._queued: deque[tuple[int, int]] = deque()
         self._queued_records = self._queued_bytes = 0
-        self._producer: Producer = make_producer(connection, self.client_errors, _UNLESS_GIVEN, **(bounds | settings))
+        self._producer: Producer = make_producer(connection, self.client_errors, _DEFAULTS, **(bounds | settings))
 
     def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
         """Send records of one topic (``key`` and ``value`` each) in order, waiting while the queue is full.
@@ -59,7 +59,7 @@ class Outbox:
             with self.translate_send_errors(topic):
                 accepted = self._producer.produce_batch(topic, records)
                 self.accepted_records += accepted
-                records = _left(records, accepted)
+                records = _unsent_records(records, accepted)
             if records:
                 self._wait_for_fewer()
 
@@ -176,7 +176,7 @@ class Outbox:
         """Raise the client's error that explains this one, if there is one."""
 
 
-def _left(records: list[dict[str, Any]], accepted: int) -> list[dict[str, Any]]:
+def _unsent_records(records: list[dict[str, Any]], accepted: int) -> list[dict[str, Any]]:
     """Return the unsent records, which must be the last ones to keep the order.
 
     :raises KafkaException: the client refused a record.
@@ -202,14 +202,14 @@ class AcknowledgedOutbox(Outbox):
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         self._delivered = 0
-        self._failed: Any = None
+        self._first_error: Any = None
         # Without librdkafka's own timeout, which also counts the time that records wait behind others on a slow line.
-        overrides = {"on_delivery": self._note, "message.timeout.ms": 0}
+        overrides = {"on_delivery": self._count_delivery, "message.timeout.ms": 0}
         super().__init__(connection, timeout_seconds, settings | overrides)
 
-    def _note(self, error: Any, _: Any) -> None:
+    def _count_delivery(self, error: Any, _: Any) -> None:
         self._delivered += error is None
-        self._failed = self._failed or error
+        self._first_error = self._first_error or error
 
     def flush(self) -> None:
         """Wait until the broker has acknowledged every record.
@@ -222,8 +222,8 @@ class AcknowledgedOutbox(Outbox):
             super().flush()
         except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
             raise RetriableError("the client failed while sending. The next attempt sends the day again") from error
-        if self._failed is not None:
-            raise classify(KafkaException(self._failed), "sending", self.client_errors)
+        if self._first_error is not None:
+            raise classify(KafkaException(self._first_error), "sending", self.client_errors)
         if self._delivered != self.accepted_records:
             raise RetriableError(
                 f"{self._delivered:,} of {self.accepted_records:,} records were acknowledged. The next attempt sends "

@@ -91,7 +91,7 @@ class RegistryClient:
             raise ConfigError("; ".join(problems))
         self.conn_id = connection.conn_id
         self.url = registry_url(connection)
-        self._client = _client(connection, self.url, timeout_seconds)
+        self._client = _make_client(connection, self.url, timeout_seconds)
 
     def close(self) -> None:
         """Close the client's connections."""
@@ -105,30 +105,32 @@ class RegistryClient:
     def version(self, subject: str, version: int) -> RegisteredSchema | None:
         """Return one version of a subject, or None if it was deleted."""
         action = f"reading the versions of subject {subject!r}"
-        return _registered(self._find(action, self._client.get_version, subject, version))
+        return _to_registered(self._find(action, self._client.get_version, subject, version))
 
     def newest_version(self, subject: str) -> RegisteredSchema | None:
         """Return the subject's newest version, or None for an unknown subject."""
         self._client.clear_latest_caches()
-        return _registered(self._find(f"reading subject {subject!r}", self._client.get_latest_version, subject))
+        return _to_registered(self._find(f"reading subject {subject!r}", self._client.get_latest_version, subject))
 
     def lookup(self, subject: str, document: str, kind: str) -> RegisteredSchema | None:
         """Return the version with exactly this schema, or None."""
         action = f"looking for the schema of subject {subject!r}"
-        return _registered(self._find(action, self._client.lookup_schema, subject, _schema(document, kind)))
+        return _to_registered(self._find(action, self._client.lookup_schema, subject, _make_schema(document, kind)))
 
     def is_compatible(self, subject: str, document: str, kind: str) -> bool:
         """Return True if the subject's compatibility rule accepts the schema. Unknown subjects accept any."""
         action = f"asking whether the schema of subject {subject!r} is compatible"
         test_compatibility = self._client.test_compatibility_all_versions
-        return self._find(action, test_compatibility, subject, _schema(document, kind)) is not False
+        return self._find(action, test_compatibility, subject, _make_schema(document, kind)) is not False
 
     def register(self, subject: str, document: str, kind: str) -> None:
         """Register a schema.
 
         :raises IncompatibleError: the registry refuses it.
         """
-        self._call(f"registering subject {subject!r}", self._client.register_schema, subject, _schema(document, kind))
+        self._call(
+            f"registering subject {subject!r}", self._client.register_schema, subject, _make_schema(document, kind)
+        )
 
     def _find(self, action: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return the call's result, or None if the subject or schema does not exist."""
@@ -141,13 +143,13 @@ class RegistryClient:
         try:
             return function(*args)
         except Exception as error:  # noqa: BLE001 - whatever the client raises is classified
-            raise self._classified(error, action) from None
+            raise self._classify(error, action) from None
 
-    def _classified(self, error: Exception, action: str) -> ConnectError:
+    def _classify(self, error: Exception, action: str) -> ConnectError:
         subject = f"{action} at {self.url} (connection {self.conn_id!r})"
         status = getattr(error, "http_status_code", None)
         if status is None:
-            return _without_answer(error, subject)
+            return _no_answer_error(error, subject)
         if status in (401, 403):
             return ConfigError(f"{subject}: access denied ({status}). Check login, password and the user's rights")
         if status in (408, 429) or status >= 500:
@@ -171,7 +173,7 @@ class _MissingError(ConnectError):
     """The subject, version or schema does not exist."""
 
 
-def _without_answer(error: Exception, subject: str) -> ConnectError:
+def _no_answer_error(error: Exception, subject: str) -> ConnectError:
     text, name = str(error), type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text or "certificate verify failed" in text:
         return ConfigError(f"{subject}: its certificate is not trusted. Set ssl.ca.location in the connection's extra")
@@ -182,7 +184,7 @@ def _without_answer(error: Exception, subject: str) -> ConnectError:
     return RetriableError(f"{subject}: no answer ({name})")
 
 
-def _registered(response: Any) -> RegisteredSchema | None:
+def _to_registered(response: Any) -> RegisteredSchema | None:
     if response is None:
         return None
     schema = response.schema
@@ -190,13 +192,13 @@ def _registered(response: Any) -> RegisteredSchema | None:
     return RegisteredSchema(response.schema_id, response.version, schema.schema_str, kind, bool(schema.references))
 
 
-def _schema(document: str, kind: str) -> Any:
+def _make_schema(document: str, kind: str) -> Any:
     from confluent_kafka.schema_registry import Schema
 
     return Schema(document, kind)
 
 
-def _client(connection: Connection, address: str, timeout_seconds: float) -> Any:
+def _make_client(connection: Connection, address: str, timeout_seconds: float) -> Any:
     try:
         from confluent_kafka.schema_registry import SchemaRegistryClient
     except ModuleNotFoundError as error:

@@ -38,7 +38,7 @@ CONSUMER_ONLY = frozenset({
 })  # fmt: skip
 """Settings for consumers that share the connection. They are ignored here."""
 
-_OTHERS = (
+_OTHER_NAMES = (
     "batch.num.messages", "broker.address.family", "broker.address.ttl", "client.dns.lookup", "client.id",
     "client.rack", "compression.level", "connections.max.idle.ms", "debug", "enable.metrics.push", "https.ca.pem",
     "log_level", "message.copy.max.bytes", "metadata.max.age.ms", "metadata.recovery.strategy", "partitioner",
@@ -54,7 +54,7 @@ _OTHERS = (
 )  # fmt: skip
 # Known to librdkafka, and not mentioned elsewhere here; only to guess what a misspelt name should be.
 
-_BY_OPTION = {
+_FORBIDDEN = {
     "transactional.id": "the sink makes its own, one for each day: leave it out",
     "transaction.timeout.ms": "use the sink's option transaction_timeout_seconds",
     "delivery.timeout.ms": "the sink sets it by its own timeouts: leave it out",
@@ -75,7 +75,7 @@ _BY_OPTION = {
     "enable.gapless.guarantee": "the sink counts every record itself: leave it out",
     "dr_cb": "a connection cannot contain functions: leave it out",
 }
-_VALUES = {
+_ALLOWED_VALUES = {
     "enable.idempotence": ({"true"}, "without it a repeated request doubles records: leave it out"),
     "acks": ({"all", "-1"}, "a record acknowledged by fewer replicas can be lost: leave it out"),
     "isolation.level": ({"read_committed"}, "uncommitted ledger records would be read: leave it out"),
@@ -83,23 +83,32 @@ _VALUES = {
 }
 _OPENSSL_PROVIDERS = frozenset({"default", "legacy", "fips", "base"})
 """OpenSSL's own providers. Any other name loads a library from a file."""
-_IN_A_COMMAND = ("sasl.kerberos.principal", "sasl.kerberos.keytab")
+_COMMAND_SETTINGS = ("sasl.kerberos.principal", "sasl.kerberos.keytab")
 """Settings that librdkafka copies into a shell command."""
-_PLAIN = re.compile(r"[\w.@/:+=,-]*", re.ASCII)
+_SHELL_SAFE = re.compile(r"[\w.@/:+=,-]*", re.ASCII)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 _SASL = ("sasl_ssl", "sasl_plaintext")
 _TLS = ("sasl_ssl", "ssl")
-_FILES = (
+_FILE_SETTINGS = (
     "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location", "ssl.crl.location",
     "https.ca.location", "sasl.oauthbearer.assertion.private.key.file",
     "sasl.oauthbearer.assertion.jwt.template.file", "sasl.oauthbearer.assertion.file", "sasl.kerberos.keytab",
 )  # fmt: skip
-_BY_LOCATION = {"ssl.ca": "pem", "ssl.certificate": "pem", "ssl.key": "pem"}
+_LOCATION_ALTERNATIVES = {"ssl.ca": "pem", "ssl.certificate": "pem", "ssl.key": "pem"}
 
 
 def suggest_name(name: str) -> str:
     """Return a hint for a name that librdkafka does not know."""
-    mentioned = (_OTHERS, CONSUMER_ONLY, _BY_OPTION, ALIASES, ALIASES.values(), _VALUES, _FILES, _IN_A_COMMAND)
+    mentioned = (
+        _OTHER_NAMES,
+        CONSUMER_ONLY,
+        _FORBIDDEN,
+        ALIASES,
+        ALIASES.values(),
+        _ALLOWED_VALUES,
+        _FILE_SETTINGS,
+        _COMMAND_SETTINGS,
+    )
     close = difflib.get_close_matches(name, set(chain.from_iterable(mentioned)), n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else "see librdkafka's CONFIGURATION.md for the names"
 
@@ -120,25 +129,25 @@ def forbidden_settings(conf: Mapping[str, str]) -> dict[str, str]:
 
     :param conf: settings under their current names (:data:`ALIASES`).
     """
-    forbidden = {name: reason for name, reason in _BY_OPTION.items() if name in conf}
+    forbidden = {name: reason for name, reason in _FORBIDDEN.items() if name in conf}
     forbidden |= {
         name: "a connection cannot contain functions: leave it out"
         for name in conf
         if name.endswith("_cb") or name in ("on_commit", "on_delivery")
     }
-    for name, (allowed, reason) in _VALUES.items():
+    for name, (allowed, reason) in _ALLOWED_VALUES.items():
         if name in conf and conf[name].lower() not in allowed:
             forbidden[name] = f"must be {' or '.join(sorted(allowed))}: {reason}"
-    return forbidden | dict(_loading(conf))
+    return forbidden | dict(_code_loading_settings(conf))
 
 
-def _loading(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _code_loading_settings(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield settings whose value would load a library or change a shell command."""
     providers = {name.strip() for name in conf.get("ssl.providers", "").split(",")} - {""}
     if providers - _OPENSSL_PROVIDERS:
         yield "ssl.providers", f"must be {', '.join(sorted(_OPENSSL_PROVIDERS))}: others load foreign code"
-    for name in _IN_A_COMMAND:
-        if not _PLAIN.fullmatch(conf.get(name, "")):
+    for name in _COMMAND_SETTINGS:
+        if not _SHELL_SAFE.fullmatch(conf.get(name, "")):
             yield (
                 name,
                 "must contain only letters, digits and . _ @ / : + = , - because it becomes part of a shell command",
@@ -148,15 +157,15 @@ def _loading(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def security_problems(conf: Mapping[str, str]) -> list[str]:
     """Validate the security settings together. Returns the problems found."""
     protocol = word_setting(conf, "security.protocol", "plaintext")
-    complaints = [*_servers(conf), *_files(conf)]
+    complaints = [*_server_problems(conf), *_file_problems(conf)]
     if protocol in _SASL:
-        complaints += _sasl(conf, protocol)
+        complaints += _sasl_problems(conf, protocol)
     elif unused := sorted(name for name in conf if name.startswith("sasl.")):
         complaints.append(
             f"{', '.join(unused)}: not used with security.protocol {protocol.upper()}. Set it to SASL_SSL"
         )
     if protocol in _TLS:
-        complaints += _tls(conf)
+        complaints += _tls_problems(conf)
     elif unused := sorted(name for name in conf if name.startswith("ssl.")):
         complaints.append(
             f"{', '.join(unused)}: not used with security.protocol {protocol.upper()}. Set it to SSL or SASL_SSL"
@@ -164,7 +173,7 @@ def security_problems(conf: Mapping[str, str]) -> list[str]:
     return complaints
 
 
-def _servers(conf: Mapping[str, str]) -> Iterator[str]:
+def _server_problems(conf: Mapping[str, str]) -> Iterator[str]:
     servers = conf.get("bootstrap.servers", "")
     if not servers:
         yield "bootstrap.servers is missing. Set it in the extra, or set the host"
@@ -172,17 +181,17 @@ def _servers(conf: Mapping[str, str]) -> Iterator[str]:
         yield "bootstrap.servers has an empty entry: write host:port,host:port"
 
 
-def _files(conf: Mapping[str, str]) -> Iterator[str]:
-    for name in _FILES:
+def _file_problems(conf: Mapping[str, str]) -> Iterator[str]:
+    for name in _FILE_SETTINGS:
         path = conf.get(name, "")
         if path and path != "probe" and not Path(path).exists():
             yield f"{name}: this machine has no such file. Every machine that runs the task needs it"
-    for name, alternative in _BY_LOCATION.items():
+    for name, alternative in _LOCATION_ALTERNATIVES.items():
         if f"{name}.location" in conf and f"{name}.{alternative}" in conf:
             yield f"set only one of {name}.location and {name}.{alternative}"
 
 
-def _tls(conf: Mapping[str, str]) -> Iterator[str]:
+def _tls_problems(conf: Mapping[str, str]) -> Iterator[str]:
     names = {kind for kind in ("certificate", "key") if {f"ssl.{kind}.pem", f"ssl.{kind}.location"} & conf.keys()}
     if len(names) == 1:
         yield "a client's certificate needs both ssl.certificate.pem and ssl.key.pem, or their .location"
@@ -194,7 +203,7 @@ def _tls(conf: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-def _sasl(conf: Mapping[str, str], protocol: str) -> Iterator[str]:
+def _sasl_problems(conf: Mapping[str, str], protocol: str) -> Iterator[str]:
     mechanism = conf.get("sasl.mechanism", "").upper()
     if not mechanism:
         yield f"security.protocol {protocol.upper()} needs sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, …"
@@ -203,13 +212,13 @@ def _sasl(conf: Mapping[str, str], protocol: str) -> Iterator[str]:
         if missing := [field for field, name in names_by_field.items() if name not in conf]:
             yield f"sasl.mechanism {mechanism} needs {' and '.join(missing)}"
     if mechanism == "OAUTHBEARER":
-        yield from _oauth(conf)
+        yield from _oauth_problems(conf)
     in_clear = mechanism in ("PLAIN", "OAUTHBEARER") and protocol == "sasl_plaintext"
     if in_clear and not is_local(conf.get("bootstrap.servers", "")):
         yield f"sasl.mechanism {mechanism} without TLS exposes the credentials on the network. Use SASL_SSL"
 
 
-def _oauth(conf: Mapping[str, str]) -> Iterator[str]:
+def _oauth_problems(conf: Mapping[str, str]) -> Iterator[str]:
     if word_setting(conf, "sasl.oauthbearer.method", "default") != "oidc":
         if word_setting(conf, "enable.sasl.oauthbearer.unsecure.jwt", "false") not in ("true", "t", "1"):
             yield "OAUTHBEARER needs sasl.oauthbearer.method=oidc and sasl.oauthbearer.token.endpoint.url"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Isolation = Literal["read_committed", "read_uncommitted"]
-_BATCH = 10_000
+_BATCH_RECORDS = 10_000
 _LOOK_SECONDS = 0.05
 _FETCH_BYTES = 4_000_000
 """Bytes fetched from a partition in one request. Long topics need fewer requests."""
@@ -57,7 +57,7 @@ class TopicReader:
         """Return the topic's partitions, or an empty list if the topic does not exist."""
         from confluent_kafka import KafkaError, KafkaException
 
-        topic = self._ask(lambda seconds: self._reader.list_topics(self.topic, timeout=seconds)).topics[self.topic]
+        topic = self._retry(lambda seconds: self._reader.list_topics(self.topic, timeout=seconds)).topics[self.topic]
         if topic.error is not None:
             if topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return []
@@ -69,12 +69,12 @@ class TopicReader:
         from confluent_kafka import TopicPartition
 
         topic_partition = TopicPartition(self.topic, partition)
-        bounds: tuple[int, int] = self._ask(
+        bounds: tuple[int, int] = self._retry(
             lambda seconds: self._reader.get_watermark_offsets(topic_partition, timeout=seconds)
         )
         return bounds
 
-    def _ask(self, request: Callable[[float], Any]) -> Any:
+    def _retry(self, request: Callable[[float], Any]) -> Any:
         """Repeat a request that fails for a passing reason, until the timeout."""
         from confluent_kafka import KafkaException
 
@@ -107,7 +107,7 @@ class TopicReader:
         patience = Patience(self.timeout_seconds)
         while set(self.stop_offsets) != set(starts):
             records = []
-            for message in self._arrived():
+            for message in self._consume():
                 error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
                 if error is None:
                     records.append(message)
@@ -143,10 +143,10 @@ class TopicReader:
         """Fetch no records until the next :meth:`read_batches`."""
         self._reader.unassign()
 
-    def _arrived(self) -> list[Message]:
+    def _consume(self) -> list[Message]:
         """Return the records that have arrived. ``consume`` alone would wait its whole time for a full batch."""
         messages: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
-        return messages + self._reader.consume(_BATCH, 0) if messages else messages
+        return messages + self._reader.consume(_BATCH_RECORDS, 0) if messages else messages
 
 
 @contextmanager
@@ -193,7 +193,7 @@ def read_end_offsets(
     patience = Patience(timeout_seconds, (_AGAIN_SECONDS,))
     while True:
         try:
-            offsets = _asked(admin, names, max(1.0, patience.left_seconds), committed=committed)
+            offsets = _request_end_offsets(admin, names, max(1.0, patience.left_seconds), committed=committed)
         except (KafkaException, UnknownTopicError) as error:
             failure = classify(error, "asking for the topics' ends", client_errors)
             if patience.is_over or not _may_pass(failure, patience.spent_seconds):
@@ -213,12 +213,16 @@ def _may_pass(failure: Exception, waited_seconds: float) -> bool:
     return isinstance(failure, RetriableError)
 
 
-def _asked(admin: AdminClient, topics: Iterable[str], timeout_seconds: float, *, committed: bool) -> EndOffsets:
+def _request_end_offsets(
+    admin: AdminClient, topics: Iterable[str], timeout_seconds: float, *, committed: bool
+) -> EndOffsets:
     from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # where its documentation has it
 
     latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    offsets: EndOffsets = {topic: dict.fromkeys(_partitions(admin, topic, timeout_seconds), -1) for topic in topics}
+    offsets: EndOffsets = {
+        topic: dict.fromkeys(_list_partitions(admin, topic, timeout_seconds), -1) for topic in topics
+    }
     requests = {TopicPartition(topic, number): latest for topic, numbers in offsets.items() for number in numbers}
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     for topic_partition, future in admin.list_offsets(
@@ -227,30 +231,30 @@ def _asked(admin: AdminClient, topics: Iterable[str], timeout_seconds: float, *,
         try:
             offsets[topic_partition.topic][topic_partition.partition] = future.result().offset
         except KafkaException as error:
-            raise _named(error, topic_partition.topic) from None
+            raise _name_topic(error, topic_partition.topic) from None
     return offsets
 
 
-def _partitions(admin: AdminClient, topic: str, timeout_seconds: float) -> list[int]:
+def _list_partitions(admin: AdminClient, topic: str, timeout_seconds: float) -> list[int]:
     from confluent_kafka import KafkaException
 
     metadata = admin.list_topics(topic, timeout=timeout_seconds).topics[topic]
     if metadata.error is not None:
-        raise _named(KafkaException(metadata.error), topic)
+        raise _name_topic(KafkaException(metadata.error), topic)
     if not metadata.partitions:
-        raise _gone(topic)
+        raise _deleted_topic_error(topic)
     return list(metadata.partitions)
 
 
-def _named(error: KafkaException, topic: str) -> Exception:
+def _name_topic(error: KafkaException, topic: str) -> Exception:
     """Return an error that names the topic if it no longer exists."""
     failure = classify(error, f"asking where topic {topic!r} ends")
     if isinstance(failure, UnknownTopicError):
-        return _gone(topic)
+        return _deleted_topic_error(topic)
     return error
 
 
-def _gone(topic: str) -> UnknownTopicError:
+def _deleted_topic_error(topic: str) -> UnknownTopicError:
     return UnknownTopicError(f"topic {topic!r} was deleted after the publish began: {_ADVICE}")
 
 

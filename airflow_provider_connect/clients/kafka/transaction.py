@@ -64,13 +64,13 @@ class Transaction(Outbox):
         self.what = description or repr(transactional_id)
         self.transaction_timeout_seconds = transaction_timeout_seconds
         self._connection = connection
-        self._begun = 0.0
-        self._ended = True
+        self._begun_at = 0.0
+        self._is_over = True
 
     @property
     def is_over(self) -> bool:
         """True if no transaction is open: never begun, committed, aborted or fenced."""
-        return self._ended
+        return self._is_over
 
     def fence(self) -> None:
         """Take the transactional id. Fences earlier producers of the id and ends their transactions.
@@ -88,8 +88,8 @@ class Transaction(Outbox):
 
     def begin(self) -> None:
         """Begin the transaction. The broker's clock starts with the first record."""
-        self._begun = time.monotonic()
-        self._ended = False
+        self._begun_at = time.monotonic()
+        self._is_over = False
         with translate_kafka_errors("beginning a transaction", self.client_errors):
             self._producer.begin_transaction()
 
@@ -109,7 +109,7 @@ class Transaction(Outbox):
     @property
     def open_seconds(self) -> float:
         """Seconds since the transaction began, 0 before."""
-        return time.monotonic() - self._begun if self._begun else 0.0
+        return time.monotonic() - self._begun_at if self._begun_at else 0.0
 
     def require_time_left(self, sent_records: int, total_records: int) -> None:
         """Abort early, while there is still time for it.
@@ -118,7 +118,7 @@ class Transaction(Outbox):
             low.
         """
         if self.open_seconds > USABLE_TIME_SHARE * self.transaction_timeout_seconds:
-            raise self._too_slow(sent_records, total_records)
+            raise self._too_slow_error(sent_records, total_records)
 
     def flush(self) -> None:
         """Wait until the broker has acknowledged or refused every record.
@@ -128,9 +128,9 @@ class Transaction(Outbox):
         """
         super().flush()
         if self.open_seconds > self.transaction_timeout_seconds:
-            raise self._too_slow(self.accepted_records, self.accepted_records)
+            raise self._too_slow_error(self.accepted_records, self.accepted_records)
 
-    def _too_slow(self, sent_records: int, total_records: int) -> RetriableError:
+    def _too_slow_error(self, sent_records: int, total_records: int) -> RetriableError:
         return RetriableError(
             f"{self.what}: {sent_records:,} of {total_records:,} records took {self.open_seconds:.0f} s, and a "
             "transaction may be open for "
@@ -169,7 +169,7 @@ class Transaction(Outbox):
                         f"committing {self.what}: {kafka_error.name()}. The ledger shows the outcome"
                     ) from error
                 raise classify(error, f"committing {self.what}", self.client_errors) from None
-            self._ended = True
+            self._is_over = True
             return
 
     def __enter__(self) -> Transaction:
@@ -182,11 +182,11 @@ class Transaction(Outbox):
     ) -> None:
         """End a failed transaction that is still open, because readers of committed records wait for it."""
         if isinstance(error, FencedError):
-            self._ended = True
-        elif not self._ended and not isinstance(error, UndecidedError):
-            self._ended = self._released()
+            self._is_over = True
+        elif not self._is_over and not isinstance(error, UndecidedError):
+            self._is_over = self._end_open()
 
-    def _released(self) -> bool:
+    def _end_open(self) -> bool:
         """End the open transaction. Returns True if it has ended, also by fencing.
 
         If this producer cannot end it, a new producer takes the id and ends it. If that fails too, the next attempt
@@ -202,10 +202,10 @@ class Transaction(Outbox):
                 raise RetriableError("records are still on their way")
             self._producer.abort_transaction(max(1.0, deadline - time.monotonic()))
         except (KafkaException, RetriableError, SystemError) as error:
-            return is_fenced(error) or self._taken_over()
+            return is_fenced(error) or self._end_with_new_producer()
         return True
 
-    def _taken_over(self) -> bool:
+    def _end_with_new_producer(self) -> bool:
         try:
             Transaction(self._connection, self.id, RELEASE_SECONDS, self.transaction_timeout_seconds).fence()
         except (RetriableError, ConfigError):

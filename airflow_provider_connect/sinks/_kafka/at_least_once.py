@@ -21,7 +21,7 @@ class AtLeastOnceDelivery(DayDelivery):
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
         """Claim the day and a generation that no other run uses."""
         claims, highest_conflict = self.claims, 0
-        published_entry = self._mended()
+        published_entry = self._read_and_repair()
         while True:
             read_positions = dict(self.ledger.view.positions)
             earlier = claims.newest_claim()
@@ -39,7 +39,7 @@ class AtLeastOnceDelivery(DayDelivery):
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
         """Send a share and wait until the broker has acknowledged it."""
-        sender = ShareSender(self.options, self.plan, self._outbox(), files, self.plan.generation or 1)
+        sender = ShareSender(self.options, self.plan, self._make_outbox(), files, self.plan.generation or 1)
         return self.send(sender, self.cluster.end_offsets(self.topics))
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
@@ -47,25 +47,25 @@ class AtLeastOnceDelivery(DayDelivery):
 
         :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
-        published_entry = self._mended()
+        published_entry = self._read_and_repair()
         if (own_row := self.require_not_overtaken(published_entry)) is not None:
             return own_row
         self.require_tolerated(receipts)
-        outbox = self._outbox()
+        outbox = self._make_outbox()
         total = SentShare.total(receipts, self.send_source_rejects(outbox))
         entry = self.new_entry(self.plan.generation or 1, total, published_entry, self.publish.manifest.seen)
         # Before the day: a publish that dies between the two is compared with once too often, and not once too seldom.
         self.write_definition(outbox)
-        self._settle(entry, outbox)
+        self._write_until_settled(entry, outbox)
         return entry.row
 
     def confirm(self) -> LedgerRow:
         """Write the day's record again with one more check. The ledger's order decides, as for a commit."""
-        published_entry = self._mended()
+        published_entry = self._read_and_repair()
         if (own_row := self.row_of_this_intent(published_entry)) is not None:
             return own_row
         entry = self.new_confirmation(published_entry, in_transaction=False)
-        self._settle(entry, self._outbox())
+        self._write_until_settled(entry, self._make_outbox())
         return entry.row
 
     def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
@@ -76,7 +76,7 @@ class AtLeastOnceDelivery(DayDelivery):
             self.write_definition_record(outbox, first_definition)
             raise
 
-    def _settle(self, entry: DayEntry, outbox: AcknowledgedOutbox) -> None:
+    def _write_until_settled(self, entry: DayEntry, outbox: AcknowledgedOutbox) -> None:
         """Write the day's record. If another record counts, write that one again as the last, which compaction keeps.
 
         Of two records decided on the same generation the first counts. All readers of the ledger apply this rule.
@@ -94,7 +94,7 @@ class AtLeastOnceDelivery(DayDelivery):
         if counting_entry.row_for_intent(entry.row.token) is None:
             raise overtaken_error(self.publish, counting_entry.row)
 
-    def _mended(self) -> DayEntry | None:
+    def _read_and_repair(self) -> DayEntry | None:
         """Return the record that counts. Writes it again if it is not its key's last, so that compaction keeps it.
 
         A losing run may have died before it did so.
@@ -104,10 +104,10 @@ class AtLeastOnceDelivery(DayDelivery):
         if published_entry is None or last_entry is None:
             return published_entry
         rewritten = published_entry.rewritten_over(last_entry)
-        outbox = self._outbox()
+        outbox = self._make_outbox()
         self.write_record(outbox, rewritten)
         outbox.flush()
         return rewritten
 
-    def _outbox(self) -> AcknowledgedOutbox:
+    def _make_outbox(self) -> AcknowledgedOutbox:
         return AcknowledgedOutbox(self.cluster.connection, self.options.timeout_seconds, self.producer_settings())

@@ -68,7 +68,7 @@ class KeyEncoder:
 
         self.fields = fields
         key_columns = [schema.field(field) for field in fields]
-        self._may_lack = len(key_columns) == 1 and key_columns[0].nullable
+        self._may_be_null = len(key_columns) == 1 and key_columns[0].nullable
         if len(key_columns) == 1:
             key_columns = [
                 key_columns[0].with_nullable(nullable=False)
@@ -93,7 +93,7 @@ class KeyEncoder:
         """
         if self.converter is None:
             return EncodedBatch([None] * batch.num_rows, {})
-        if not self._may_lack or not batch.column(self.fields[0]).null_count:
+        if not self._may_be_null or not batch.column(self.fields[0]).null_count:
             return self.converter.encode(batch, ref)
         has_key = batch.column(self.fields[0]).is_valid()
         rows = has_key.to_numpy(zero_copy_only=False).nonzero()[0].tolist()

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _SINK_CLASS = "airflow_provider_connect.sinks.kafka.KafkaSink"
 _BATCH_BYTES = 1_000_000
 _HEADERS_BYTES = 4096
-_PREFIX, _CUT = "__connect.errors.", "connect.cut_from_bytes"
-_OF_SOURCE = "TASK_POLL"
+_PREFIX, _CUT_HEADER = "__connect.errors.", "connect.cut_from_bytes"
+_SOURCE_STAGE = "TASK_POLL"
 """Connect's stage name for rejects of a source."""
 
 
@@ -62,7 +62,7 @@ class DeadLetterSender:
             part, number = partition_and_row(row.position)
             reason = f"column {row.column!r}: {row.reason}" if row.column else row.reason
             yield DeadLetter(
-                row.key, row.make_json(), self._headers(row.topic, part, number, row.stage, reason, _SINK_CLASS)
+                row.key, row.make_json(), self._make_headers(row.topic, part, number, row.stage, reason, _SINK_CLASS)
             )
 
     def make_source_letters(self) -> Iterator[DeadLetter]:
@@ -72,7 +72,9 @@ class DeadLetterSender:
         for part, file in enumerate(publish.manifest.polled.rejects):
             for rejects in read_rejects(publish.stage, file, _BATCH_BYTES):
                 for reject in rejects:
-                    headers = self._headers(self.topic, part, reject.position, _OF_SOURCE, reject.reason, origin)
+                    headers = self._make_headers(
+                        self.topic, part, reject.position, _SOURCE_STAGE, reject.reason, origin
+                    )
                     yield DeadLetter(None, reject.record, headers)
 
     def _send(self, letters: Iterable[DeadLetter]) -> int:
@@ -86,12 +88,12 @@ class DeadLetterSender:
             if len(value) + len(key or b"") > max_bytes:
                 key = key if len(key or b"") <= max_bytes // 2 else None
                 value = value[: max(0, max_bytes - len(key or b""))]
-                headers = [*headers, (_CUT, str(len(letter.value)).encode())]
+                headers = [*headers, (_CUT_HEADER, str(len(letter.value)).encode())]
             self.outbox.send(topic, key, value, headers)
             count += 1
         return count
 
-    def _headers(  # noqa: PLR0917  # as many as Connect's headers take
+    def _make_headers(  # noqa: PLR0917  # as many as Connect's headers take
         self, topic: str, part: int, offset: int, stage: str, reason: str, class_name: str
     ) -> Headers:
         publish = self.plan.publish
@@ -124,12 +126,12 @@ def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_recor
         if row.attempt is not None and row.counts.get("rejected")
     }
     letters_by_attempt: dict[str, dict[tuple[str, ...], RejectedRecord]] = {attempt: {} for attempt in rows_by_attempt}
-    for headers, message in _letters(cluster, topic) if rows_by_attempt else ():
+    for headers, message in _read_letters(cluster, topic) if rows_by_attempt else ():
         letters = letters_by_attempt.get(headers.get("task.id", ""))
         if letters is not None and headers.get("connector.name") == str(cluster.key):
             # A retry without a transaction sends the same letters again.
             position = tuple(headers.get(name, "") for name in ("stage", "topic", "partition", "offset"))
-            letters.setdefault(position, _as_set_aside(headers, message, with_record=len(letters) < max_records))
+            letters.setdefault(position, _to_set_aside(headers, message, with_record=len(letters) < max_records))
     for attempt, row in sorted(rows_by_attempt.items(), key=lambda item: item[1].day):
         location = f"topic {topic!r}"
         yield DayRejects(
@@ -137,7 +139,7 @@ def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_recor
         )
 
 
-def _letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
+def _read_letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
     """Yield the topic's committed records with Connect's headers. Empty if the topic does not exist."""
     with open_topic(cluster.connection, topic, cluster.options.timeout_seconds) as partitions:
         for messages in partitions.read_all():
@@ -150,16 +152,16 @@ def _letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Mes
                 yield headers, message
 
 
-def _as_set_aside(headers: dict[str, str], message: Message, *, with_record: bool) -> RejectedRecord:
-    value, is_source = message.value(), headers.get("stage") == _OF_SOURCE
+def _to_set_aside(headers: dict[str, str], message: Message, *, with_record: bool) -> RejectedRecord:
+    value, is_source = message.value(), headers.get("stage") == _SOURCE_STAGE
     record = value if isinstance(value, bytes) and value else None
-    is_cut = _CUT in headers
+    is_cut = _CUT_HEADER in headers
     part, offset = (int(headers.get(name, "0")) for name in ("partition", "offset"))
     reason = headers.get("exception.message", "")
     return RejectedRecord(
         origin="source" if is_source else "sink",
         position=offset if is_source else (part << POSITION_BITS) + offset,
-        reason=f"{reason} (record cut from {headers[_CUT]} bytes)" if is_cut else reason,
+        reason=f"{reason} (record cut from {headers[_CUT_HEADER]} bytes)" if is_cut else reason,
         digest=None if record is None or is_cut else hashlib.blake2b(record, digest_size=16).hexdigest(),
         record=record if with_record else None,
     )

@@ -37,7 +37,7 @@ from airflow_provider_connect.wire import Wire
 _MAX_BATCH_BYTES = 1_000_000
 
 
-def _name(plan: DayPlan) -> str:
+def _id_unit(plan: DayPlan) -> str:
     """Return the unit of a transactional id: a day, or all days whose publishes build on each other."""
     if plan.publish.kind == "increment":
         return "increment"
@@ -61,7 +61,7 @@ class DayDelivery(ABC):
         self.topics = sorted(set(plan.topic_by_value.values()))
         self.ledger = ledger or cluster.ledger
         self.ledger_key = self.ledger.key_for(self.publish.day.date)
-        self.id_parts = (*self.ledger_key[:3], _name(plan))
+        self.id_parts = (*self.ledger_key[:3], _id_unit(plan))
         self.id = transactional_id(*self.id_parts)
         self.claims = DayClaims(self.options, self.ledger, plan)
 

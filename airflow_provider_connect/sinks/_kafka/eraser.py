@@ -30,10 +30,10 @@ from airflow_provider_connect.stage.erase_list import EraseList, Erasure, Shapin
 
 _TRIES = 5
 _PAUSES = doubling_pauses(0.5, 8.0)
-_MOST_LIST_BYTES = 900_000
+_MAX_LIST_BYTES = 900_000
 """Limit of the list's record. Topics accept one megabyte by default (``message.max.bytes``), the ledger included."""
 
-_Place = tuple[bytes, int]
+_KeyPartition = tuple[bytes, int]
 """A key and its partition."""
 
 
@@ -52,8 +52,10 @@ class KafkaEraser:
 
         :raises ConfigError: the topic's keys do not identify people, or the sink takes no turns.
         """
-        self._require_keys()
-        return _by_day(self._live(values, self.cluster.end_offsets([self.topic], committed=True)[self.topic]))
+        self._require_erasable()
+        return _count_by_day(
+            self._find_live_keys(values, self.cluster.end_offsets([self.topic], committed=True)[self.topic])
+        )
 
     def erase(self, values: Sequence[str], shaping: ShapingDigest = no_shaping) -> Erasure:
         """Write the list and the tombstones. Safe to repeat.
@@ -61,12 +63,12 @@ class KafkaEraser:
         :raises ConfigError: as for :meth:`find`, or the list is too long.
         :raises RetriableError: the broker does not answer, or the turn does not come in time.
         """
-        self._require_keys()
+        self._require_erasable()
         rows: dict[dt.date, int] = {}
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             try:
-                erased = self._try(values, rows, shaping)
+                erased = self._erase_once(values, rows, shaping)
                 return Erasure(self.cluster.options.target, self.column, len(set(values)), rows, erased.version)
             except (UndecidedError, PassedOverError, FencedError):
                 # The next try finds out what became of it, or queues again. All erases of a topic share one id, so two
@@ -79,7 +81,7 @@ class KafkaEraser:
         """The stream's only topic."""
         return self.cluster.options.topic
 
-    def _require_keys(self) -> None:
+    def _require_erasable(self) -> None:
         """Check that keys identify people and that every publish takes turns.
 
         :raises ConfigError: with all reasons.
@@ -104,7 +106,7 @@ class KafkaEraser:
                 "docs/kafka.md for alternatives"
             )
 
-    def _try(self, values: Sequence[str], rows: dict[dt.date, int], shaping: ShapingDigest) -> EraseList:
+    def _erase_once(self, values: Sequence[str], rows: dict[dt.date, int], shaping: ShapingDigest) -> EraseList:
         """Erase in one transaction, if something is left to erase. Returns the list.
 
         :param rows: receives the number of erased keys by day.
@@ -122,26 +124,28 @@ class KafkaEraser:
                     turn.wait_for_turn()
                     current_list = cluster.ledger.erased()
                     new_list = current_list.with_values(self.column, values, shaping)
-                    live_keys = self._live(values, cluster.end_offsets([self.topic])[self.topic])
+                    live_keys = self._find_live_keys(values, cluster.end_offsets([self.topic])[self.topic])
                     if new_list is not current_list or live_keys:
-                        rows.update(_by_day(live_keys))  # now: if the commit's answer is lost, the next try finds none
+                        rows.update(
+                            _count_by_day(live_keys)
+                        )  # now: if the commit's answer is lost, the next try finds none
                         self._write(transaction, new_list, live_keys)
             finally:
                 turn.leave_queue(transaction_is_over=transaction.is_over)
         return new_list
 
-    def _write(self, transaction: Transaction, erase_list: EraseList, live_keys: dict[_Place, dt.date]) -> None:
+    def _write(self, transaction: Transaction, erase_list: EraseList, live_keys: dict[_KeyPartition, dt.date]) -> None:
         """Commit the list and a tombstone for each key.
 
         :raises ConfigError: the list is too large for a record.
         """
         key, options = self.cluster.key, self.cluster.options
         text = erase_list.model_dump_json(exclude_defaults=True).encode()
-        if len(text) > _MOST_LIST_BYTES:
+        if len(text) > _MAX_LIST_BYTES:
             raise ConfigError(
                 f"the erase list of {self.topic!r} would have {len(erase_list.digests):,} entries in {len(text):,} "
                 "bytes, "
-                f"and a record of the ledger may have {_MOST_LIST_BYTES:,}. Delete these people in the source, "
+                f"and a record of the ledger may have {_MAX_LIST_BYTES:,}. Delete these people in the source, "
                 "and load the days again into a new topic"
             )
         constant: Headers = [
@@ -158,11 +162,11 @@ class KafkaEraser:
         transaction.flush()
         transaction.commit()
 
-    def _live(self, values: Sequence[str], ends: dict[int, int]) -> dict[_Place, dt.date]:
+    def _find_live_keys(self, values: Sequence[str], ends: dict[int, int]) -> dict[_KeyPartition, dt.date]:
         """Return the keys that have a value in the topic, with the day that wrote it."""
         refuse_text("values", values)
         keys = {value.encode("utf-8", "surrogatepass") for value in values}
-        live_keys: dict[_Place, dt.date] = {}
+        live_keys: dict[_KeyPartition, dt.date] = {}
         with open_topic(self.cluster.connection, self.topic, self.cluster.options.timeout_seconds) as partitions:
             for messages in partitions.read_batches(dict.fromkeys(ends, 0), ends):
                 for message in messages:
@@ -180,5 +184,5 @@ class KafkaEraser:
         return live_keys
 
 
-def _by_day(live_keys: dict[_Place, dt.date]) -> dict[dt.date, int]:
+def _count_by_day(live_keys: dict[_KeyPartition, dt.date]) -> dict[dt.date, int]:
     return dict(sorted(Counter(live_keys.values()).items()))

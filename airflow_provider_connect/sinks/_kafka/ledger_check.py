@@ -16,10 +16,10 @@ from airflow_provider_connect.sinks._kafka.record_encoder import is_written_by
 from airflow_provider_connect.sinks._kafka.topic_names import template_column, topic_name_pattern
 from airflow_provider_connect.sinks._kafka.topics import TopicAdmin
 
-_LOOK_BACK = 1000
+_LAST_OFFSETS = 1000
 """Offsets read at each partition's end. Transaction markers and aborted records may follow the last record."""
 _NEWEST_DAYS = 30
-_SOME_TOPICS = 5
+_MAX_TEMPLATE_TOPICS = 5
 """Topics of a template that are read. Any of them shows a lost ledger."""
 
 
@@ -77,13 +77,13 @@ class LedgerCheck:
             return []  # what broke in the middle of a stream's very first day has left a claim
         stream_key = self.ledger.key if self.options.headers else None
         other_targets = topics_of_other_targets(self.ledger)
-        candidates = self._candidates()
+        candidates = self._candidate_topics()
         if self.options.route_column is None:
             if self.options.topic in other_targets:
                 return [mixed_topic_message(self.ledger, self.options.topic, other_targets[self.options.topic])]
         else:  # the pattern also fits names that are never made; those that are, are checked with each day
             candidates = [name for name in candidates if name not in other_targets]
-        for name in candidates[:_SOME_TOPICS]:
+        for name in candidates[:_MAX_TEMPLATE_TOPICS]:
             if missing_rights := self.topics.missing_rights({name: ("READ",)}):
                 return [
                     f"{text}. The first publish searches the topic for records of a lost ledger"
@@ -94,10 +94,10 @@ class LedgerCheck:
                 holds_records(self.cluster.connection, name, stream_key, self.options.timeout_seconds)
                 and not self.ledger.has_claims()
             ):
-                return [self._lost(name)]
+                return [self._lost_ledger_message(name)]
         return []
 
-    def _lost(self, name: str) -> str:
+    def _lost_ledger_message(self, name: str) -> str:
         ledger = f"but ledger topic {self.options.ledger_topic!r} has no day of it"
         if not self.options.headers:
             return (
@@ -110,7 +110,7 @@ class LedgerCheck:
             "names another one. Restore it, name it in ledger_topic, or publish into another topic"
         )
 
-    def _candidates(self) -> list[str]:
+    def _candidate_topics(self) -> list[str]:
         if self.options.route_column is None:
             return [self.options.topic]
         with translate_kafka_errors("listing the topics"):
@@ -158,6 +158,6 @@ def holds_records(connection: Connection, topic: str, stream_key: StreamKey | No
     with open_topic(connection, topic, timeout_seconds) as partitions:
         return any(
             stream_key is None or is_written_by(message.headers(), stream_key)
-            for records in partitions.read_all(_LOOK_BACK)
+            for records in partitions.read_all(_LAST_OFFSETS)
             for message in records
         )

@@ -32,7 +32,7 @@ _DEAD_LETTERS = ".dead_letters"
 _REGISTRY_CONVERTERS = ("avro", "json_schema", "protobuf")
 _REGISTERED = f"value_converter {', '.join(_REGISTRY_CONVERTERS)}"
 _OR_KEY = ", or such a key_converter"
-_NAMED = f"{_REGISTERED}, json_schema_envelope"
+_WITH_RECORD_NAME = f"{_REGISTERED}, json_schema_envelope"
 
 
 class KafkaOptions(Sink):
@@ -170,7 +170,7 @@ class KafkaOptions(Sink):
         return topic
 
     @model_validator(mode="after")
-    def _modes(self) -> Self:
+    def _check_modes(self) -> Self:
         problems = []
         if self.atomicity != "day" and self.delivery != "exactly_once":
             problems.append("atomicity: only with delivery='exactly_once'")
@@ -190,19 +190,22 @@ class KafkaOptions(Sink):
             )
             if (problem := topic_name_problem(name))
         ]
-        problems += self._without_effect()
+        problems += self._ineffective_options()
         if len({self.topic, self.ledger_topic, self.effective_dead_letter_topic}) < 3:
             problems.append("topic, ledger_topic and dead_letter_topic must be three different topics")
         if problems:
             raise ValueError("; ".join(problems))
         return self
 
-    def _without_effect(self) -> list[str]:
+    def _ineffective_options(self) -> list[str]:
         """Return messages for options that were changed although other options disable them."""
         registered, key = self.value_is_registered, self._key_is_registered
         requirements = {
             "key_converter": (bool(self.key_fields), "key_fields"),
-            "record_name": (registered or key or self.value_converter == "json_schema_envelope", _NAMED + _OR_KEY),
+            "record_name": (
+                registered or key or self.value_converter == "json_schema_envelope",
+                _WITH_RECORD_NAME + _OR_KEY,
+            ),
             "subject_strategy": (registered, _REGISTERED),
             "schema_registration": (registered or key, _REGISTERED + _OR_KEY),
             "schema_contract": (not registered, "converters without a registry, which decides itself"),

@@ -56,7 +56,7 @@ class Planner:
         :raises DataError: the registry refuses the schema.
         """
         options, ledger = self.options, self.cluster.ledger
-        content = self._content(publish)
+        content = self._choose_content(publish)
         topic_of = map_values_to_topics(options, publish)
         names = sorted(set(topic_of.values()))
         if options.route_column is not None:
@@ -78,7 +78,7 @@ class Planner:
         if options.delivery == "exactly_once":
             rows = [file.rows for file in publish.manifest.polled.files]
             require_transaction_time(options, sum(rows) if options.atomicity == "day" else max(rows, default=0), ledger)
-        refs, key_refs = self._schemas(names)
+        refs, key_refs = self._find_schemas(names)
         return DayPlan(
             publish=publish,
             content=content,
@@ -132,7 +132,7 @@ class Planner:
         with closing(self._registry()) as registry:
             return registry.problems(self._value_subject(name), self._key_subject(name))
 
-    def _schemas(self, names: Sequence[str]) -> tuple[dict[str, SchemaRef], dict[str, SchemaRef]]:
+    def _find_schemas(self, names: Sequence[str]) -> tuple[dict[str, SchemaRef], dict[str, SchemaRef]]:
         """Return the registered schemas of values and of keys, by topic. Empty for converters without one.
 
         :raises DataError: an earlier schema of the subject is incompatible, or no schema of a key's subject fits.
@@ -157,16 +157,18 @@ class Planner:
         if not options.value_is_registered:
             return None
         subject = value_subject(options.subject_strategy, topic, options.record_name_for(self.schema))
-        return _subject(subject, options.value_converter_for(self.schema, dt.date.min))
+        return _make_subject(subject, options.value_converter_for(self.schema, dt.date.min))
 
     def _key_subject(self, topic: str) -> Subject | None:
         """Return the subject of a topic's keys, or None."""
         key_converter = self.options.key_encoder_for(self.schema).converter
         return (
-            None if key_converter is None or key_converter.kind is None else _subject(key_subject(topic), key_converter)
+            None
+            if key_converter is None or key_converter.kind is None
+            else _make_subject(key_subject(topic), key_converter)
         )
 
-    def _content(self, publish: Publish) -> Literal["rows", "changes"]:
+    def _choose_content(self, publish: Publish) -> Literal["rows", "changes"]:
         """Return whether all rows or only changed rows are sent.
 
         :raises ConfigError: the sink cannot compare a snapshot with its topic.
@@ -184,7 +186,7 @@ class Planner:
         return "changes"
 
 
-def _subject(name: str, schema_converter: Converter) -> Subject:
+def _make_subject(name: str, schema_converter: Converter) -> Subject:
     document = schema_converter.document
     assert document is not None
     assert schema_converter.kind is not None
@@ -200,7 +202,7 @@ def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedg
     seconds = options.transaction_timeout_seconds
     if rows < _MANY_ROWS and rows < _UNMEASURED_SHARE * seconds * ROWS_PER_SECOND:
         return  # without a question to the ledger
-    rate, origin, share = _fastest(ledger)
+    rate, origin, share = _fastest_rate(ledger)
     if rows / rate > share * seconds:
         raise ConfigError(
             f"topic {options.topic!r}: {rows:,} rows in one transaction take about {rows / rate:,.0f} s at {rate:,.0f} "
@@ -209,7 +211,7 @@ def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedg
         )
 
 
-def _fastest(ledger: KafkaLedger) -> tuple[float, str, float]:
+def _fastest_rate(ledger: KafkaLedger) -> tuple[float, str, float]:
     """Return rows per second of the fastest recent large day, its origin, and the usable share of the time.
 
     Slow days do not count, because refusing the next day would prevent a better measurement.

@@ -41,28 +41,28 @@ class Preflight:
     def problems(self) -> list[str]:
         """Return all problems. Creates missing topics if there are none."""
         complaints = self.problems_without_changes()
-        if complaints := complaints or self._problems_of(self._transactional_id):
+        if complaints := complaints or self._problems_of(self._try_transactional_id):
             return complaints
         complaints = self._problems_of(lambda: self.topics.ensure_ledger_topic(self.options.ledger_topic))
         if not complaints and (
-            blocking := self._problems_of(self._rights)
+            blocking := self._problems_of(self._missing_rights)
             or self._problems_of(LedgerCheck(self.cluster, self.topics).problems)
         ):
             return blocking  # a topic that is missing because it was deleted is not made again
-        for step in (self._topics, self._ledger, self._erased):
+        for step in (self._create_topics, self._ledger_problems, self._erase_list_problems):
             complaints += self._problems_of(step)
-        complaints = complaints or self._problems_of(self._rights_of_a_first_publish)
+        complaints = complaints or self._problems_of(self._first_publish_rights)
         if not complaints and self.options.route_column is None:
             complaints += self._problems_of(lambda: self.planner.schema_problems(self.options.topic))
         return complaints
 
     def problems_without_changes(self) -> list[str]:
         """Return the problems that can be found without creating topics or taking transactional ids."""
-        complaints = self._columns() + self.planner.snapshot_problems(self.kind)
-        complaints = complaints or self._problems_of(self._reach)
+        complaints = self._column_problems() + self.planner.snapshot_problems(self.kind)
+        complaints = complaints or self._problems_of(self._reach_cluster)
         if not complaints:
-            complaints = self._problems_of(self._rights) or self._problems_of(self._foreseen)
-            complaints += self._problems_of(self._transactions)
+            complaints = self._problems_of(self._missing_rights) or self._problems_of(self._missing_topic_problems)
+            complaints += self._problems_of(self._timeout_problems)
         return complaints
 
     @staticmethod
@@ -72,7 +72,7 @@ class Preflight:
         except (ConfigError, DataError) as error:
             return [str(error)]
 
-    def _columns(self) -> list[str]:
+    def _column_problems(self) -> list[str]:
         """Return columns that the options name and the source lacks, or that the converter cannot write."""
         import pyarrow as pa
 
@@ -98,7 +98,7 @@ class Preflight:
         complaints += options.key_encoder_for(schema).problems()
         return complaints + options.value_converter_for(schema, dt.date.min).problems()
 
-    def _erased(self) -> list[str]:
+    def _erase_list_problems(self) -> list[str]:
         """Return this stream's problems with the topic's erase list."""
         options = self.options
         erase_list = EraseList() if options.route_column is not None else self.cluster.ledger.erased()
@@ -112,16 +112,16 @@ class Preflight:
             )
         return complaints
 
-    def _reach(self) -> list[str]:
+    def _reach_cluster(self) -> list[str]:
         self.topics.wait_until_reachable()
         return []
 
-    def _rights_of_a_first_publish(self) -> list[str]:
+    def _first_publish_rights(self) -> list[str]:
         """Return missing rights after all topics exist. A first publish also reads its topic."""
         ledger = self.cluster.ledger
-        return self._rights(reads=not ledger.has_claims() and not ledger.newest_entries(1, "ignore"))
+        return self._missing_rights(reads=not ledger.has_claims() and not ledger.newest_entries(1, "ignore"))
 
-    def _rights(self, *, reads: bool = False) -> list[str]:
+    def _missing_rights(self, *, reads: bool = False) -> list[str]:
         """Return all missing rights on existing topics."""
         options = self.options
         needed: dict[str, tuple[str, ...]] = {options.ledger_topic: ("READ", "WRITE")}
@@ -132,7 +132,7 @@ class Preflight:
             needed[options.effective_dead_letter_topic] = ("WRITE",)
         return self.topics.missing_rights(needed)
 
-    def _transactional_id(self) -> list[str]:
+    def _try_transactional_id(self) -> list[str]:
         """Take a transactional id that no day uses, to check the right and the timeout."""
         options = self.options
         if options.delivery == "exactly_once":
@@ -140,7 +140,7 @@ class Preflight:
             self.cluster.transaction(probe).fence()
         return []
 
-    def _foreseen(self) -> list[str]:
+    def _missing_topic_problems(self) -> list[str]:
         """Check missing topics as they would be created."""
         options, topics, writing = self.options, self.topics, self.planner.intended_writes(self.oldest)
         complaints = topics.ledger_problems_if_created(options.ledger_topic)
@@ -151,7 +151,7 @@ class Preflight:
         [example] = topic_names(options.topic, ["example"]).values()
         return complaints + topics.example_problems_if_created(example, writing)
 
-    def _topics(self) -> list[str]:
+    def _create_topics(self) -> list[str]:
         options, topics, complaints = self.options, self.topics, []
         if options.errors_tolerance == "all":
             complaints += topics.ensure_dead_letter_topic(options.effective_dead_letter_topic)
@@ -159,7 +159,7 @@ class Preflight:
             return complaints  # made with the day that has their values
         return complaints + self.planner.topic_problems(topics, [options.topic], self.oldest)
 
-    def _transactions(self) -> list[str]:
+    def _timeout_problems(self) -> list[str]:
         options = self.options
         if options.delivery == "at_least_once":
             return []
@@ -171,16 +171,16 @@ class Preflight:
             ]
         return []
 
-    def _ledger(self) -> list[str]:
+    def _ledger_problems(self) -> list[str]:
         """Compare the newest published day with the available time and the source's columns."""
         options, ledger = self.options, self.cluster.ledger
         newest = ledger.newest_entries(1)
         if not newest:
             return []
         require_transaction_time(options, newest[0].row.rows if options.is_one_transaction else 0, ledger)
-        return self._drift(newest[0])
+        return self._column_drift(newest[0])
 
-    def _drift(self, newest: DayEntry) -> list[str]:
+    def _column_drift(self, newest: DayEntry) -> list[str]:
         """Return columns that changed since the newest published day, if no registry checks them."""
         options = self.options
         if options.value_is_registered or options.schema_contract == "ignore":

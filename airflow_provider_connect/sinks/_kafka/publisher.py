@@ -54,11 +54,11 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
     def __init__(self, options: KafkaOptions, key: StreamKey, connections: Connections) -> None:
         self.options = options
         self._cluster = Cluster(options, key, connections)
-        self._delivery: type[DayDelivery] = WholeDayDelivery
+        self._delivery_class: type[DayDelivery] = WholeDayDelivery
         if options.delivery == "at_least_once":
-            self._delivery = AtLeastOnceDelivery
+            self._delivery_class = AtLeastOnceDelivery
         elif options.atomicity == "partition":
-            self._delivery = PartwiseDelivery
+            self._delivery_class = PartwiseDelivery
 
     @property
     def ledger(self) -> KafkaLedger:
@@ -96,15 +96,15 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         :raises DataError: the registry refuses the schema.
         :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
-        self._require_whole()
+        self._require_undamaged()
         plan = Planner(self._cluster, publish.schema).plan(publish)
         published_entry = self.ledger.entry(publish.day.date)
         plan = replace(plan, handover=self.ledger.handover(publish.day.date))
-        return self._delivery(self._cluster, plan).begin(published_entry)
+        return self._delivery_class(self._cluster, plan).begin(published_entry)
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
         """Return the day as one share for a single transaction, even if it is empty, else one share for each file."""
-        return [tuple(files)] if self._delivery is WholeDayDelivery else super().shares(files)
+        return [tuple(files)] if self._delivery_class is WholeDayDelivery else super().shares(files)
 
     def put(self, token: DayPlan, stage: str, share: tuple[StagedFile, ...]) -> SentShare:
         """Send a share of the day. A share with its own transaction is committed.
@@ -117,7 +117,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         patience = self._patience()
         while True:
             try:
-                return self._delivery(self._cluster, plan, ledger).put(share)
+                return self._delivery_class(self._cluster, plan, ledger).put(share)
             except (UndecidedError, PassedOverError):  # the next try finds out what became of it, or queues again
                 if not patience.wait_and_retry():
                     raise
@@ -130,14 +130,14 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
 
     def commit(self, publish: Publish, token: DayPlan, receipts: list[SentShare]) -> LedgerRow:
         """Write the day's ledger row, unless its only transaction has written it."""
-        return self._delivery(self._cluster, token).commit(receipts)
+        return self._delivery_class(self._cluster, token).commit(receipts)
 
     def confirm(self, publish: Publish) -> LedgerRow:
         """Write the day's ledger record again with one more check. Writes into no data topic.
 
         :raises ConfigError: ledger and topics disagree, so published records may be lost.
         """
-        self._require_whole()
+        self._require_undamaged()
         published_entry = self.ledger.entry(publish.day.date)
         routes: dict[str | None, str] = {name: name for name in published_entry.offsets} if published_entry else {}
         plan = DayPlan(
@@ -146,7 +146,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         patience = self._patience()
         while True:
             try:
-                return self._delivery(self._cluster, plan).confirm()
+                return self._delivery_class(self._cluster, plan).confirm()
             except UndecidedError:  # the next try finds out what became of it
                 if not patience.wait_and_retry():
                     raise
@@ -159,7 +159,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
         """Write the people into the topic's erase list, and a tombstone for each of their keys, in one transaction."""
-        self._require_whole()
+        self._require_undamaged()
         return KafkaEraser(self._cluster, column).erase(values, shaping)
 
     def copies(self) -> list[str]:
@@ -174,9 +174,9 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
 
     def _patience(self) -> Patience:
         """Return the retry policy of the delivery. Random pauses separate runs that take the id from each other."""
-        return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery.max_tries)
+        return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery_class.max_tries)
 
-    def _require_whole(self) -> None:
+    def _require_undamaged(self) -> None:
         """Check that ledger and topics agree.
 
         :raises ConfigError: records are lost on either side.
@@ -188,7 +188,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         """End transactions of dead executors, because readers and later days wait for them."""
         seconds = min(RELEASE_SECONDS, self.options.timeout_seconds)
         short_timeout_options = self.options.model_copy(update={"timeout_seconds": seconds})
-        self._delivery(Cluster(short_timeout_options, publish.key, self._cluster.connections), token).abort()
+        self._delivery_class(Cluster(short_timeout_options, publish.key, self._cluster.connections), token).abort()
 
     def close(self) -> None:
         """Drop the clients."""

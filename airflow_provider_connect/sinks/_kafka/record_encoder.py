@@ -121,7 +121,7 @@ class RecordEncoder:
         self.key_encoder = options.key_encoder_for(plan.publish.schema)
         identifying = (RECORD_KEY,) if RECORD_KEY in plan.publish.schema.names else options.key_fields
         are_keys = (options.key_converter, options.key_fields) == ("string", identifying)
-        self._ids = None if are_keys else KeyEncoder("string", plan.publish.schema, identifying, "")
+        self._id_encoder = None if are_keys else KeyEncoder("string", plan.publish.schema, identifying, "")
         key = plan.publish.key
         self.constant_headers: Headers = [
             ("connect.connector", key.connector.encode()),
@@ -137,7 +137,7 @@ class RecordEncoder:
         """
         if len(self.plan.topic_by_value) == 1:
             (topic,) = self.plan.topic_by_value.values()
-            yield self._outgoing(topic, batch, range(first_position, first_position + batch.num_rows))
+            yield self._encode_topic(topic, batch, range(first_position, first_position + batch.num_rows))
             return
         import numpy as np
 
@@ -147,12 +147,12 @@ class RecordEncoder:
             rows.setdefault(self.plan.topic_by_value[value if value is None else str(value)], []).append(index)
         for topic, indices in rows.items():
             positions = np.asarray(indices, dtype=np.int64)
-            yield self._outgoing(topic, batch.take(positions), (positions + first_position).tolist())
+            yield self._encode_topic(topic, batch.take(positions), (positions + first_position).tolist())
 
-    def _outgoing(self, topic: str, batch: pa.RecordBatch, positions: Sequence[int]) -> OutgoingRecords:
+    def _encode_topic(self, topic: str, batch: pa.RecordBatch, positions: Sequence[int]) -> OutgoingRecords:
         encoded_values = self.converter.encode(batch, self.plan.value_schemas.get(topic))
         encoded_keys = self.key_encoder.encode(batch, self.plan.key_schemas.get(topic))
-        deleted_rows = self._gone(batch)
+        deleted_rows = self._deleted_rows(batch)
         values = (
             [None if row in deleted_rows else value for row, value in enumerate(encoded_values.values)]
             if deleted_rows
@@ -164,7 +164,7 @@ class RecordEncoder:
         }
         rejected |= {row: (KEY_STAGE, *reason) for row, reason in encoded_keys.refused.items()}
         ids = self._event_ids(batch, encoded_keys.values) if self.options.headers else []
-        rejected |= self._not_taken(topic, encoded_keys.values, values, ids, timestamps)
+        rejected |= self._rows_refused_by_topic(topic, encoded_keys.values, values, ids, timestamps)
         headers = self._headers(topic, ids, positions) if self.options.headers else None
         refusals = [
             RejectedRow(positions[row], topic, *reason, encoded_keys.values[row], partial(row_as_json, batch, row))
@@ -173,7 +173,7 @@ class RecordEncoder:
         outgoing = OutgoingRecords(topic, encoded_keys.values, values, headers, timestamps, refused=refusals)
         return outgoing.select([row for row in range(batch.num_rows) if row not in rejected]) if rejected else outgoing
 
-    def _gone(self, batch: pa.RecordBatch) -> set[int]:
+    def _deleted_rows(self, batch: pa.RecordBatch) -> set[int]:
         """Return the rows that the source marks as deleted."""
         if self.options.delete_where is None:
             return set()
@@ -192,7 +192,7 @@ class RecordEncoder:
 
     def _event_ids(self, batch: pa.RecordBatch, keys: list[bytes | None]) -> list[bytes | None]:
         """Return each row's id as text: its ``record_key``, or the key if the source has none."""
-        return keys if self._ids is None else self._ids.encode(batch, None).values
+        return keys if self._id_encoder is None else self._id_encoder.encode(batch, None).values
 
     def _headers(self, topic: str, ids: list[bytes | None], positions: Sequence[int]) -> list[Headers]:
         constant = list(self.constant_headers)
@@ -203,7 +203,7 @@ class RecordEncoder:
             for event_id, position in zip(ids, positions, strict=True)
         ]
 
-    def _not_taken(
+    def _rows_refused_by_topic(
         self,
         topic: str,
         keys: list[bytes | None],

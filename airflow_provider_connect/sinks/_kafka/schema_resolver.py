@@ -63,7 +63,7 @@ class SchemaResolver:
         """
         if self.registration == "use_latest":
             return self._newest_that_fits(subject, document, kind)
-        return self._registered(subject, document, kind)
+        return self._register(subject, document, kind)
 
     def key_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
         """Return the oldest schema of the subject that fits the keys. Later registrations do not change it.
@@ -79,7 +79,7 @@ class SchemaResolver:
             self._client.register(subject, document, kind)
             schema = self._oldest_that_fits(subject, document, kind)  # another run may have been faster
         if schema is None:
-            raise _not_shown_yet(subject)
+            raise _not_visible_error(subject)
         return schema
 
     def problems(self, value_subject: Subject | None, key_subject: Subject | None) -> list[str]:
@@ -88,7 +88,7 @@ class SchemaResolver:
         :raises RetriableError: the registry does not answer.
         """
         complaints = []
-        for step, subject in ((self._rehearse_values, value_subject), (self._oldest_that_fits, key_subject)):
+        for step, subject in ((self._check_values, value_subject), (self._oldest_that_fits, key_subject)):
             try:
                 if subject is not None:
                     step(*subject)
@@ -96,11 +96,11 @@ class SchemaResolver:
                 complaints.append(str(error))
         return complaints
 
-    def _rehearse_values(self, subject: str, document: str, kind: SchemaLanguage) -> None:
+    def _check_values(self, subject: str, document: str, kind: SchemaLanguage) -> None:
         if self.registration == "use_latest":
             self._newest_that_fits(subject, document, kind)
         else:
-            self._require_compatible(subject, self._continued(subject, document, kind), kind)
+            self._require_compatible(subject, self._adapt_to_subject(subject, document, kind), kind)
 
     def _oldest_that_fits(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef | None:
         misfits: list[str] = []
@@ -108,31 +108,31 @@ class SchemaResolver:
             registered = self._client.version(subject, number)
             misfits = _key_misfits(registered, document, kind)
             if registered is not None and not misfits:
-                return _reference(subject, registered, document)
+                return _make_reference(subject, registered, document)
         if misfits:
             raise DataError(
                 f"subject {subject!r}: no version holds the keys. The newest: {'; '.join(misfits)}. With another "
                 "schema a row would get another key. Restore key_fields, or publish into another topic"
             )
         if self.registration == "use_latest":
-            raise _without_schema(subject)
+            raise _no_schema_error(subject)
         return None
 
-    def _registered(self, subject: str, source_document: str, kind: SchemaLanguage) -> SchemaRef:
-        document = self._continued(subject, source_document, kind)
+    def _register(self, subject: str, source_document: str, kind: SchemaLanguage) -> SchemaRef:
+        document = self._adapt_to_subject(subject, source_document, kind)
         registered = self._client.lookup(subject, document, kind)
         if registered is None:
             self._require_compatible(subject, document, kind)
             try:
                 self._client.register(subject, document, kind)
             except IncompatibleError:
-                raise self._incompatible(subject, document, kind) from None
+                raise self._incompatible_error(subject, document, kind) from None
             registered = self._client.lookup(subject, document, kind)
         if registered is None:
-            raise _not_shown_yet(subject)
+            raise _not_visible_error(subject)
         return SchemaRef(subject, registered.id, registered.version, document if document != source_document else None)
 
-    def _continued(self, subject: str, document: str, kind: SchemaLanguage) -> str:
+    def _adapt_to_subject(self, subject: str, document: str, kind: SchemaLanguage) -> str:
         """Return the schema adapted to the subject: Protobuf fields keep their numbers."""
         return renumber(document, self._documents(subject, kind)) if kind == "PROTOBUF" else document
 
@@ -150,9 +150,9 @@ class SchemaResolver:
 
     def _require_compatible(self, subject: str, document: str, kind: SchemaLanguage) -> None:
         if not self._client.is_compatible(subject, document, kind):
-            raise self._incompatible(subject, document, kind)
+            raise self._incompatible_error(subject, document, kind)
 
-    def _incompatible(self, subject: str, document: str, kind: SchemaLanguage) -> DataError:
+    def _incompatible_error(self, subject: str, document: str, kind: SchemaLanguage) -> DataError:
         newest = self._client.newest_version(subject)
         misfits = _MISFITS[kind](document, newest.document) if newest is not None and newest.kind == kind else []
         reasons = "; ".join(misfits) or f"the difference is in an older version, or in a schema other than {kind}"
@@ -164,7 +164,7 @@ class SchemaResolver:
     def _newest_that_fits(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
         newest = self._client.newest_version(subject)
         if newest is None:
-            raise _without_schema(subject)
+            raise _no_schema_error(subject)
         if newest.kind != kind:
             raise DataError(f"subject {subject!r}: its schema is {newest.kind}, the converter's is {kind}")
         if newest.has_references:
@@ -173,7 +173,7 @@ class SchemaResolver:
             raise DataError(
                 f"subject {subject!r}, version {newest.version}: cannot hold the rows: {'; '.join(misfits)}"
             )
-        return _reference(subject, newest, document)
+        return _make_reference(subject, newest, document)
 
 
 def _key_misfits(registered: RegisteredSchema | None, document: str, kind: SchemaLanguage) -> list[str]:
@@ -184,17 +184,17 @@ def _key_misfits(registered: RegisteredSchema | None, document: str, kind: Schem
     return _MISFITS[kind](document, registered.document)
 
 
-def _reference(subject: str, registered: RegisteredSchema, document: str) -> SchemaRef:
+def _make_reference(subject: str, registered: RegisteredSchema, document: str) -> SchemaRef:
     return SchemaRef(
         subject, registered.id, registered.version, registered.document if registered.document != document else None
     )
 
 
-def _without_schema(subject: str) -> ConfigError:
+def _no_schema_error(subject: str) -> ConfigError:
     return ConfigError(f"subject {subject!r} has no schema. Register one, or set schema_registration='auto_register'")
 
 
-def _not_shown_yet(subject: str) -> RetriableError:
+def _not_visible_error(subject: str) -> RetriableError:
     return RetriableError(
         f"subject {subject!r}: the schema was registered, but the registry does not return it yet. The task is retried"
     )

@@ -30,7 +30,7 @@ A batch is smaller in its file than its values, and usually becomes one slice.
 """
 _FIRST_ROWS = 1000
 _GROWTH = 8
-_CHUNK = 1000
+_CHUNK_RECORDS = 1000
 _READY_BYTES = 16_000_000
 """Bytes encoded before a day's turn, to shorten the wait of other days. Python objects take more."""
 
@@ -109,7 +109,7 @@ class ShareSender:
         self.files = files
         self._records = RecordEncoder(options, plan, generation)
         self._rejected = 0
-        self._outgoing = self._encoded()
+        self._outgoing = self._encode()
 
     def encode_ahead(self) -> None:
         """Encode the first rows, up to a memory limit. Sends nothing."""
@@ -119,7 +119,7 @@ class ShareSender:
             size_bytes += outgoing.size_bytes
             if size_bytes >= _READY_BYTES:
                 break
-        self._outgoing = chain(_emptied(ready), self._outgoing)
+        self._outgoing = chain(_drain(ready), self._outgoing)
 
     def send(self, snapshot: SnapshotDiff | None = None) -> SentShare:
         """Pass every row to the producer. The broker may not have acknowledged them yet.
@@ -139,7 +139,7 @@ class ShareSender:
         share = SentShare(rows, self._rejected, tombstones)
         if snapshot is None:
             return share
-        vanished = self._bury_vanished(snapshot)
+        vanished = self._send_tombstones(snapshot)
         soft_deleted = vanished if self.options.deletes == "soft" else 0
         return replace(share, unchanged=snapshot.unchanged_rows, vanished=vanished, soft_deleted=soft_deleted)
 
@@ -159,7 +159,7 @@ class ShareSender:
         self.options.tolerance.require(self._rejected, message)
         DeadLetterSender(self.plan, self.outbox, self.options.topic).send_refused(refused)
 
-    def _encoded(self) -> Iterator[OutgoingRecords]:
+    def _encode(self) -> Iterator[OutgoingRecords]:
         """Yield records slice by slice. The size of the last slice's values sets the next slice's rows.
 
         Parquet sizes do not help: repeated texts and NULLs take no space there, but whole values in a record.
@@ -169,7 +169,7 @@ class ShareSender:
             for start, batch in read_batches(self.plan.publish.stage, file.path, BATCH_BYTES):
                 encoded_rows = 0
                 while encoded_rows < batch.num_rows:
-                    encoded_slice = _at_most(batch.slice(encoded_rows, rows), SLICE_BYTES)
+                    encoded_slice = _first_rows(batch.slice(encoded_rows, rows), SLICE_BYTES)
                     size_bytes = 0
                     for outgoing in self._records.encode(encoded_slice, start + encoded_rows):
                         size_bytes += outgoing.size_bytes
@@ -181,8 +181,8 @@ class ShareSender:
     def _hand_over(self, outgoing: OutgoingRecords) -> None:
         keys, values = outgoing.keys, outgoing.values
         bytes_per_record = outgoing.size_bytes // max(1, len(values))
-        for first in range(0, len(values), _CHUNK):
-            chunk = slice(first, first + _CHUNK)
+        for first in range(0, len(values), _CHUNK_RECORDS):
+            chunk = slice(first, first + _CHUNK_RECORDS)
             if outgoing.headers is None and outgoing.timestamps is None and outgoing.partitions is None:
                 records = [{"key": key, "value": value} for key, value in zip(keys[chunk], values[chunk], strict=True)]
                 self.outbox.send_batch(outgoing.topic, records, bytes_per_record * len(records))
@@ -195,7 +195,7 @@ class ShareSender:
                 outgoing.topic, keys[chunk], values[chunk], headers, timestamps, partitions, size_bytes
             )
 
-    def _bury_vanished(self, snapshot: SnapshotDiff) -> int:
+    def _send_tombstones(self, snapshot: SnapshotDiff) -> int:
         """Send a tombstone for every key that the snapshot lacks, into its partition. Returns their number.
 
         A soft delete first sends the last value again, for readers that need to know the deleted row.
@@ -206,13 +206,13 @@ class ShareSender:
         vanished = 0
         for partition, key, value, value_headers in snapshot.read_vanished():
             if self.options.deletes == "soft":
-                self.outbox.send(topic, key, value, [*headers, *value_headers, *self._marks], partition)
+                self.outbox.send(topic, key, value, [*headers, *value_headers, *self._deletion_headers], partition)
             self.outbox.send(topic, key, None, headers, partition)
             vanished += 1
         return vanished
 
     @property
-    def _marks(self) -> Headers:
+    def _deletion_headers(self) -> Headers:
         """Headers of a soft-deleted value, with the time of the poll."""
         publish = self.plan.publish
         day = dt.datetime.combine(publish.day.date, dt.time(), tzinfo=dt.UTC)
@@ -220,14 +220,14 @@ class ShareSender:
         return [(DELETED, b"true"), (DELETED_AT, f"{deleted_at:%Y-%m-%dT%H:%M:%S.%fZ}".encode())]
 
 
-def _emptied(ready: list[OutgoingRecords]) -> Iterator[OutgoingRecords]:
+def _drain(ready: list[OutgoingRecords]) -> Iterator[OutgoingRecords]:
     """Yield the items and release each one."""
     ready.reverse()
     while ready:
         yield ready.pop()
 
 
-def _at_most(batch: pa.RecordBatch, size_bytes: int) -> pa.RecordBatch:
+def _first_rows(batch: pa.RecordBatch, size_bytes: int) -> pa.RecordBatch:
     """Return the first rows of a batch that fit into ``size_bytes`` of memory, at least one."""
     while batch.num_rows > 1 and batch.nbytes > size_bytes:
         batch = batch.slice(0, max(1, min(batch.num_rows // 2, batch.num_rows * size_bytes // batch.nbytes)))

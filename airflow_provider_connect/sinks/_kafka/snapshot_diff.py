@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.kafka.outbox import Headers
 
 _ANY_PARTITION = -1
-_OF_THE_VALUE = ("connect.event_id", "connect.schema_version")
+_VALUE_HEADERS = ("connect.event_id", "connect.schema_version")
 """Headers that belong to a value in every publish."""
-_DEAD = b"\0" * 16
+_TOMBSTONE_DIGEST = b"\0" * 16
 """Digest of a tombstone. A value has it with a chance of one in 2^128."""
 
 
@@ -45,10 +45,10 @@ class SnapshotDiff:
         self.ends = end_offsets
         self.on_empty = on_empty
         self.unchanged_rows = 0
-        self._keys, self._values, self._partitions = _newest(self._stored())
-        self._seen = np.zeros(len(self._keys), dtype=bool)
-        self._sent: list[np.ndarray[Any, Any]] = []
-        self._kept = 0
+        self._keys, self._values, self._partitions = _newest_digests(self._read_topic())
+        self._is_compared = np.zeros(len(self._keys), dtype=bool)
+        self._compared_keys: list[np.ndarray[Any, Any]] = []
+        self._kept_rows = 0
 
     def select_changes(self, outgoing: OutgoingRecords) -> OutgoingRecords:
         """Return the new and changed records. Records of known keys get the key's partition.
@@ -59,11 +59,11 @@ class SnapshotDiff:
         """
         import numpy as np
 
-        self._keep(outgoing.refused)
+        self._keep_rejected(outgoing.refused)
         keys, values = _digests(outgoing.keys), _digests(outgoing.values)
-        self._sent.append(keys)
-        indices, is_known = self._places(keys)
-        self._seen[indices[is_known]] = True
+        self._compared_keys.append(keys)
+        indices, is_known = self._find_keys(keys)
+        self._is_compared[indices[is_known]] = True
         is_unchanged = is_known.copy()
         is_unchanged[is_known] = self._values[indices[is_known]] == values[is_known]
         self.unchanged_rows += int(is_unchanged.sum())
@@ -72,7 +72,7 @@ class SnapshotDiff:
         partitions[is_known] = self._partitions[indices[is_known]]
         return replace(outgoing, partitions=partitions.tolist()).select(rows)
 
-    def _keep(self, refused: Sequence[RejectedRow]) -> None:
+    def _keep_rejected(self, refused: Sequence[RejectedRow]) -> None:
         """Keep the topic's records for rejected rows, because these rows have not vanished."""
         keys = [row.key for row in refused]
         if keyless := keys.count(None):
@@ -80,9 +80,9 @@ class SnapshotDiff:
                 f"topic {self.topic!r}: {keyless:,} rows of the snapshot have no key. Without their keys, "
                 "vanished keys cannot be found. Correct the rows in the source"
             )
-        indices, is_known = self._places(_digests(keys))
-        self._seen[indices[is_known]] = True
-        self._kept += len(keys)
+        indices, is_known = self._find_keys(_digests(keys))
+        self._is_compared[indices[is_known]] = True
+        self._kept_rows += len(keys)
 
     def require_unique(self) -> None:
         """Refuse a snapshot with duplicate keys, because it does not define which row counts.
@@ -91,8 +91,8 @@ class SnapshotDiff:
         """
         import numpy as np
 
-        if self._sent:
-            all_keys = np.concatenate(self._sent)
+        if self._compared_keys:
+            all_keys = np.concatenate(self._compared_keys)
             if surplus := len(all_keys) - len(np.unique(all_keys)):
                 raise DataError(
                     f"{surplus:,} rows of the snapshot have the key of another row: choose key_fields that identify "
@@ -106,18 +106,18 @@ class SnapshotDiff:
         """
         import numpy as np
 
-        is_vanished = ~self._seen & (self._values != _DEAD.rstrip(b"\0"))
+        is_vanished = ~self._is_compared & (self._values != _TOMBSTONE_DIGEST.rstrip(b"\0"))
         vanished_keys, newest_values = self._keys[is_vanished], self._values[is_vanished]
         if not len(vanished_keys):
             return
-        if self.on_empty != "accept" and not self._kept and not any(map(len, self._sent)):
+        if self.on_empty != "accept" and not self._kept_rows and not any(map(len, self._compared_keys)):
             raise DataError(
                 f"topic {self.topic!r}: the snapshot has no rows, and the topic has {len(vanished_keys):,} live keys, "
                 "which would all be deleted. Check the source. If the snapshot is empty, set the operator's "
                 "on_empty='accept' and clear the task"
             )
         is_sent = np.zeros(len(vanished_keys), dtype=bool)
-        for records in self._stored():
+        for records in self._read_topic():
             keys = [message.key() or b"" for message in records]
             indices = vanished_keys.searchsorted(key_digests := _digests(keys)).clip(max=len(vanished_keys) - 1)
             is_newest = newest_values[indices] == _digests([message.value() for message in records])
@@ -125,10 +125,10 @@ class SnapshotDiff:
                 if not is_sent[indices[row]]:  # of a key that comes twice in this batch
                     is_sent[indices[row]] = True
                     message = records[row]
-                    value_headers = [(name, value) for name, value in message.headers() or [] if name in _OF_THE_VALUE]
+                    value_headers = [(name, value) for name, value in message.headers() or [] if name in _VALUE_HEADERS]
                     yield message.partition() or 0, keys[row], message.value() or b"", value_headers
 
-    def _stored(self) -> Iterator[list[Message]]:
+    def _read_topic(self) -> Iterator[list[Message]]:
         """Yield all committed records of the topic, oldest first within each partition.
 
         :raises RetriableError: an open transaction hides records.
@@ -144,7 +144,7 @@ class SnapshotDiff:
                     )
                 yield records
 
-    def _places(self, keys: Any) -> tuple[Any, Any]:
+    def _find_keys(self, keys: Any) -> tuple[Any, Any]:
         """Return the indices of keys among the topic's keys, and which keys the topic has."""
         import numpy as np
 
@@ -154,7 +154,7 @@ class SnapshotDiff:
         return indices, self._keys[indices] == keys
 
 
-def _newest(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
+def _newest_digests(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
     """Return sorted digests of all keys, digests of their newest values, and their partitions."""
     import numpy as np
 
@@ -180,4 +180,4 @@ def _digests(texts: Sequence[bytes | None]) -> np.ndarray[Any, Any]:
     import xxhash
 
     digest = xxhash.xxh3_128_digest
-    return np.frombuffer(b"".join(_DEAD if text is None else digest(text) for text in texts), dtype="S16")
+    return np.frombuffer(b"".join(_TOMBSTONE_DIGEST if text is None else digest(text) for text in texts), dtype="S16")

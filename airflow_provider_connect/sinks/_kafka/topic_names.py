@@ -68,9 +68,9 @@ def topic_names(
     start, end = _COLUMN.split(template)[::2] if template_column(template) else (template, None)
     if end is None:
         return dict.fromkeys(values, template)
-    reserved_metrics = {_metric(name) for name in (*reserved_names, *INTERNAL_TOPICS)}
-    names_by_value = {value: _topic(start, value, end, reserved_metrics) for value in values}
-    if len({_metric(name) for name in names_by_value.values()}) < len(names_by_value):
+    reserved_metrics = {_metric_name(name) for name in (*reserved_names, *INTERNAL_TOPICS)}
+    names_by_value = {value: _topic_name(start, value, end, reserved_metrics) for value in values}
+    if len({_metric_name(name) for name in names_by_value.values()}) < len(names_by_value):
         raise ConfigError("topic: two values have the same hash and would share a topic. Rename one in the source")
     return names_by_value
 
@@ -80,16 +80,16 @@ def topic_name_pattern(template: str) -> str:
     return _LEGAL.pattern.join(re.escape(text) for text in _COLUMN.split(template)[::2])
 
 
-def _topic(start: str, value: str | None, end: str, reserved_metrics: Collection[str]) -> str:
+def _topic_name(start: str, value: str | None, end: str, reserved_metrics: Collection[str]) -> str:
     name = f"{start}{value}{end}"
     is_legal = value is not None and _LEGAL.fullmatch(value) and not has_hash(value)
-    if is_legal and len(name) <= MAX_TOPIC_NAME and _metric(name) not in reserved_metrics:
+    if is_legal and len(name) <= MAX_TOPIC_NAME and _metric_name(name) not in reserved_metrics:
         return name
     room = MAX_TOPIC_NAME - len(start) - len(end) - HASH_SUFFIX_CHARS
     text = _NULL if value is None else value
     return f"{start}{name_with_hash(text, value_hash(value), legal_chars='A-Za-z0-9_-', max_chars=room)}{end}"
 
 
-def _metric(name: str) -> str:
+def _metric_name(name: str) -> str:
     """Return the topic's name in Kafka's metrics. Kafka refuses two topics with the same one."""
     return name.replace(".", "_")

@@ -21,9 +21,9 @@ Timestamps = Literal["event", "now"]
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 """A broker's default limit."""
 
-_FOREVER = 2**63 - 1
+_NO_LIMIT = 2**63 - 1
 _NUMBER = re.compile(r"-?\d+", re.ASCII)
-_BROKERS = {
+_BROKER_NAMES = {
     "cleanup.policy": "log.cleanup.policy",
     "max.message.bytes": "message.max.bytes",
     "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
@@ -32,7 +32,7 @@ _BROKERS = {
     "min.insync.replicas": "min.insync.replicas",
 }
 """Topic settings that are checked, with the broker settings from which new topics inherit them."""
-_RETENTIONS = (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000))
+_BROKER_RETENTIONS = (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000))
 """The first one set on a broker counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)."""
 
 
@@ -109,15 +109,17 @@ class NewTopicSettings:
     @property
     def is_compacted(self) -> bool:
         """True if the topic keeps the last record of each key."""
-        return "compact" in _words(self.config.get("cleanup.policy", ""))
+        return "compact" in _split_policy(self.config.get("cleanup.policy", ""))
 
     def as_created(self, broker_settings: Mapping[str, str]) -> TopicState:
         """Return the topic as the cluster would create it.
 
         :param broker_settings: a broker's settings, which fill gaps. Empty if they cannot be read.
         """
-        config = {name: value for name, broker_name in _BROKERS.items() if (value := broker_settings.get(broker_name))}
-        for name, milliseconds in _RETENTIONS:
+        config = {
+            name: value for name, broker_name in _BROKER_NAMES.items() if (value := broker_settings.get(broker_name))
+        }
+        for name, milliseconds in _BROKER_RETENTIONS:
             if "retention.ms" not in config and (retention := broker_settings.get(name)):
                 config["retention.ms"] = str(int(retention) * milliseconds)
         config |= self.config
@@ -183,20 +185,20 @@ class TopicState:
     @property
     def cleanup_policies(self) -> set[str]:
         """Words of ``cleanup.policy``. Empty if it cannot be read."""
-        return _words(self.settings.get("cleanup.policy", ""))
+        return _split_policy(self.settings.get("cleanup.policy", ""))
 
     def limits(self) -> TopicLimits:
         """Return the topic's limits, with Kafka's defaults for settings that cannot be read."""
         return TopicLimits(
             max_message_bytes=self.number_setting("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES),
-            timestamp_after_max_ms=self.number_setting("message.timestamp.after.max.ms", _FOREVER),
-            timestamp_before_max_ms=self.number_setting("message.timestamp.before.max.ms", _FOREVER),
+            timestamp_after_max_ms=self.number_setting("message.timestamp.after.max.ms", _NO_LIMIT),
+            timestamp_before_max_ms=self.number_setting("message.timestamp.before.max.ms", _NO_LIMIT),
             partitions=self.partitions,
             is_compacted="compact" in self.cleanup_policies,
         )
 
 
-def _words(policy: str) -> set[str]:
+def _split_policy(policy: str) -> set[str]:
     return {word.strip() for word in policy.split(",")} - {""}
 
 
@@ -218,7 +220,7 @@ class IntendedWrites:
 
 def topic_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> list[str]:
     """Return settings that would lose records or have them refused."""
-    return [f"topic {topic.name!r}: {text}" for text in _misfits(topic, writing, current_time)]
+    return [f"topic {topic.name!r}: {text}" for text in _setting_problems(topic, writing, current_time)]
 
 
 def new_topic_problems(
@@ -231,15 +233,15 @@ def new_topic_problems(
     return [
         f"topic {new_topic.name!r} is missing, and topic_config and the cluster's defaults would create it with a "
         f"problem: {text}"
-        for text in _misfits(new_topic.as_created(broker_settings), writing, current_time)
+        for text in _setting_problems(new_topic.as_created(broker_settings), writing, current_time)
     ]
 
 
-def _misfits(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> list[str]:
-    return [*_policy(topic, writing), *_acknowledged(topic), *_times(topic, writing, current_time)]
+def _setting_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> list[str]:
+    return [*_policy_problems(topic, writing), *_replica_problems(topic), *_time_problems(topic, writing, current_time)]
 
 
-def _policy(topic: TopicState, writing: IntendedWrites) -> Iterator[str]:
+def _policy_problems(topic: TopicState, writing: IntendedWrites) -> Iterator[str]:
     if "compact" in topic.cleanup_policies and not writing.has_keys:
         yield "its cleanup.policy is compact, which refuses records without a key: use key_fields=, or another topic"
     elif "compact" in topic.cleanup_policies and not writing.keeps_newest_only:
@@ -254,7 +256,7 @@ def _policy(topic: TopicState, writing: IntendedWrites) -> Iterator[str]:
         )
 
 
-def _acknowledged(topic: TopicState) -> Iterator[str]:
+def _replica_problems(topic: TopicState) -> Iterator[str]:
     min_replicas = topic.number_setting("min.insync.replicas", 1)
     if min_replicas > topic.replicas:
         yield (
@@ -263,7 +265,7 @@ def _acknowledged(topic: TopicState) -> Iterator[str]:
         )
 
 
-def _times(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> Iterator[str]:
+def _time_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> Iterator[str]:
     if writing.timestamps == "now":
         return
     if topic.settings.get("message.timestamp.type") == "LogAppendTime":
@@ -271,7 +273,7 @@ def _times(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime
     if writing.oldest_start is None:
         return
     age_ms = (current_time - writing.oldest_start) / dt.timedelta(milliseconds=1)
-    max_age_ms = topic.number_setting("message.timestamp.before.max.ms", _FOREVER)
+    max_age_ms = topic.number_setting("message.timestamp.before.max.ms", _NO_LIMIT)
     if age_ms > max_age_ms:
         yield (
             f"message.timestamp.before.max.ms is {max_age_ms}, and the oldest day's events are older: raise it, or "
@@ -287,7 +289,7 @@ def _times(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime
 
 def ledger_problems(topic: TopicState) -> list[str]:
     """Return why a topic cannot be the ledger. Settings that cannot be read pass."""
-    complaints = list(_acknowledged(topic))
+    complaints = list(_replica_problems(topic))
     if topic.cleanup_policies and topic.cleanup_policies != {"compact"}:
         complaints.append("its cleanup.policy must be compact alone, because published days would be deleted")
     if topic.partitions != 1:

@@ -36,10 +36,10 @@ from airflow_provider_connect.sinks._kafka.topic_rules import (
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-_GIVE = "grant it (docs/kafka.md, Rights)"
-_AT_ONCE = 200  # topics in one request
+_GRANT_ADVICE = "grant it (docs/kafka.md, Rights)"
+_TOPICS_PER_REQUEST = 200  # topics in one request
 _ANSWER_SECONDS = 1.0
-_AGAIN_SECONDS = 0.05
+_RETRY_SECONDS = 0.05
 
 
 @dataclass
@@ -56,7 +56,7 @@ class TopicAdmin:
     timeout_seconds: float = 60.0
     client_errors: ClientErrors = field(default_factory=ClientErrors)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    _known: dict[str, TopicState] = field(default_factory=dict)
+    _states: dict[str, TopicState] = field(default_factory=dict)
 
     def wait_until_reachable(self) -> int:
         """Wait until the cluster answers. Returns its number of brokers.
@@ -69,7 +69,7 @@ class TopicAdmin:
         while True:
             seconds_left = patience.left_seconds
             try:
-                return len(self._brokers(max(min(seconds_left, _ANSWER_SECONDS), 0.1)))
+                return len(self._list_brokers(max(min(seconds_left, _ANSWER_SECONDS), 0.1)))
             except RetriableError:
                 if not port_tested and (mismatch := find_protocol_mismatch(self.settings)):
                     raise ConfigError(f"connecting to the cluster: {mismatch}") from None
@@ -82,38 +82,38 @@ class TopicAdmin:
 
         Checks their future settings and lets the cluster validate the creation. Creates nothing.
         """
-        return self._foreseen([self.rules.settings_for(name) for name in dict.fromkeys(names)], writing)
+        return self._check_creation([self.rules.settings_for(name) for name in dict.fromkeys(names)], writing)
 
     def example_problems_if_created(self, name: str, writing: IntendedWrites) -> list[str]:
         """Check the example of a template. Returns problems only if no group's settings would work."""
-        problem_lists = [self._foreseen([plan], writing) for plan in self.rules.possible_settings_for(name)]
+        problem_lists = [self._check_creation([plan], writing) for plan in self.rules.possible_settings_for(name)]
         return problem_lists[0] if all(problem_lists) else []
 
     def dead_letter_problems_if_created(self, name: str) -> list[str]:
         """Return problems that a missing dead letter topic would have. Creates nothing."""
-        return self._foreseen(
+        return self._check_creation(
             [dead_letter_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=False)
         )
 
     def ledger_problems_if_created(self, name: str) -> list[str]:
         """Return problems that a missing ledger topic would have. Creates nothing."""
-        return self._foreseen(
+        return self._check_creation(
             [ledger_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=True)
         )
 
     def create_missing(self, names: Sequence[str]) -> list[str]:
         """Create missing topics and wait until the cluster lists them. Returns why topics could not be created."""
-        return self._ensure([self.rules.settings_for(name) for name in dict.fromkeys(names)])
+        return self._create_missing([self.rules.settings_for(name) for name in dict.fromkeys(names)])
 
     def ensure_dead_letter_topic(self, name: str) -> list[str]:
         """Create the dead letter topic if it is missing. Returns problems of an existing one."""
-        creation_problems = self._ensure([dead_letter_topic_settings(name, self.rules.replication_factor)])
-        return creation_problems or self._wrong(name, IntendedWrites(has_keys=False))
+        creation_problems = self._create_missing([dead_letter_topic_settings(name, self.rules.replication_factor)])
+        return creation_problems or self._state_problems(name, IntendedWrites(has_keys=False))
 
     def ensure_ledger_topic(self, name: str) -> list[str]:
         """Create the ledger topic if it is missing. Returns why an existing one cannot be the ledger."""
-        creation_problems = self._ensure([ledger_topic_settings(name, self.rules.replication_factor)])
-        return creation_problems or ledger_problems(self._known[name])
+        creation_problems = self._create_missing([ledger_topic_settings(name, self.rules.replication_factor)])
+        return creation_problems or ledger_problems(self._states[name])
 
     def missing_rights(self, needed_rights: Mapping[str, Collection[str]]) -> list[str]:
         """Return operations on existing topics that the user may not perform.
@@ -122,10 +122,10 @@ class TopicAdmin:
 
         :param needed_rights: operations by topic, with Kafka's names: ``READ``, ``WRITE``.
         """
-        _, hidden = self._look([name for name in needed_rights if name not in self._known])
+        _, hidden = self._describe([name for name in needed_rights if name not in self._states])
         complaints = []
         for name, operations in needed_rights.items():
-            allowed = self._known[name].authorized_operations if name in self._known else None
+            allowed = self._states[name].authorized_operations if name in self._states else None
             missing = (
                 {*operations, "DESCRIBE"}
                 if name in hidden
@@ -136,7 +136,7 @@ class TopicAdmin:
             if missing:
                 granted = f" (it has {', '.join(sorted(allowed))})" if allowed else ""
                 complaints.append(
-                    f"{self.user} lacks {' and '.join(sorted(missing))} on topic {name!r}{granted}: {_GIVE}"
+                    f"{self.user} lacks {' and '.join(sorted(missing))} on topic {name!r}{granted}: {_GRANT_ADVICE}"
                 )
         return complaints
 
@@ -148,51 +148,51 @@ class TopicAdmin:
 
     def problems(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
         """Return problems of existing topics."""
-        self._find([name for name in names if name not in self._known])
+        self._read_existing([name for name in names if name not in self._states])
         return [
             text
             for name in names
-            if name in self._known
-            for text in self._wrong(
+            if name in self._states
+            for text in self._state_problems(
                 name, replace(writing, keeps_newest_only=self.rules.settings_for(name).is_compacted)
             )
         ]
 
     def existing_topics(self, names: Sequence[str]) -> list[str]:
         """Return the topics that exist. Waits briefly for topics that a broker does not know yet."""
-        return self._listed(names, TOPIC_LISTING_SECONDS)
+        return self._wait_until_listed(names, TOPIC_LISTING_SECONDS)
 
     def limits(self, name: str) -> TopicLimits:
         """Return a topic's limits. Waits briefly for a topic that a broker does not know yet.
 
         :raises UnknownTopicError: the topic does not exist.
         """
-        if name not in self._known and not self.existing_topics([name]):
+        if name not in self._states and not self.existing_topics([name]):
             raise UnknownTopicError(f"no such topic: {name!r}. Create it, or correct its name")
-        return self._known[name].limits()
+        return self._states[name].limits()
 
     def max_transaction_timeout_ms(self) -> int | None:
         """Return the brokers' ``transaction.max.timeout.ms``, or None if an ACL hides it."""
-        configs = self._configs("BROKER", self._brokers(self.timeout_seconds))
+        configs = self._read_configs("BROKER", self._list_brokers(self.timeout_seconds))
         timeouts = [config.get("transaction.max.timeout.ms") for config in configs.values()]
         return min((int(value) for value in timeouts if value), default=None)
 
-    def _brokers(self, timeout_seconds: float) -> list[str]:
+    def _list_brokers(self, timeout_seconds: float) -> list[str]:
         description = self.client.describe_cluster(request_timeout=timeout_seconds)
-        return [node.id_string for node in self._answer(description, "connecting to the cluster").nodes]
+        return [node.id_string for node in self._wait_for(description, "connecting to the cluster").nodes]
 
-    def _wrong(self, name: str, writing: IntendedWrites) -> list[str]:
-        return topic_problems(self._known[name], writing, dt.datetime.now(dt.UTC))
+    def _state_problems(self, name: str, writing: IntendedWrites) -> list[str]:
+        return topic_problems(self._states[name], writing, dt.datetime.now(dt.UTC))
 
-    def _foreseen(self, plans: Sequence[NewTopicSettings], writing: IntendedWrites) -> list[str]:
-        self._find([plan.name for plan in plans if plan.name not in self._known])
-        missing = [plan for plan in plans if plan.name not in self._known]
+    def _check_creation(self, plans: Sequence[NewTopicSettings], writing: IntendedWrites) -> list[str]:
+        self._read_existing([plan.name for plan in plans if plan.name not in self._states])
+        missing = [plan for plan in plans if plan.name not in self._states]
         current_time = dt.datetime.now(dt.UTC)
         complaints = [
             text
             for plan in missing
             for text in new_topic_problems(
-                plan, self._new_topics_settings, replace(writing, keeps_newest_only=plan.is_compacted), current_time
+                plan, self._inherited_settings, replace(writing, keeps_newest_only=plan.is_compacted), current_time
             )
         ]
         if complaints or self.rules.create_disposition == "never":
@@ -200,35 +200,35 @@ class TopicAdmin:
         return self._create(missing, "rehearse")
 
     @cached_property
-    def _new_topics_settings(self) -> dict[str, str]:
+    def _inherited_settings(self) -> dict[str, str]:
         """A broker's settings, which new topics inherit. Empty if they cannot be read."""
-        [broker] = self._brokers(self.timeout_seconds)[:1]
-        return self._configs("BROKER", [broker])[broker]
+        [broker] = self._list_brokers(self.timeout_seconds)[:1]
+        return self._read_configs("BROKER", [broker])[broker]
 
-    def _find(self, names: Sequence[str]) -> list[str]:
+    def _read_existing(self, names: Sequence[str]) -> list[str]:
         """Read topics and their settings again. Returns the names of existing ones.
 
         :raises DeniedError: an ACL hides a topic.
         """
-        existing, hidden = self._look(names)
+        existing, hidden = self._describe(names)
         if hidden:
             names_text = ", ".join(repr(name) for name in hidden)
-            raise DeniedError(f"{self.user} lacks DESCRIBE on topic {names_text}: {_GIVE}")
+            raise DeniedError(f"{self.user} lacks DESCRIBE on topic {names_text}: {_GRANT_ADVICE}")
         return existing
 
-    def _look(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    def _describe(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return existing topics, and topics hidden by an ACL, which may or may not exist."""
         from confluent_kafka import TopicCollection
 
         states: dict[str, TopicState] = {}
         hidden: list[str] = []
-        for portion in _portions(names):
+        for portion in _split(names):
             collection = TopicCollection(portion)
             seconds = {"request_timeout": self.timeout_seconds}
             futures = self.client.describe_topics(collection, include_authorized_operations=True, **seconds)
             for name, future in futures.items():
                 try:
-                    described = self._answer(future, f"looking at topic {name!r}")
+                    described = self._wait_for(future, f"looking at topic {name!r}")
                 except UnknownTopicError:
                     continue
                 except DeniedError:
@@ -237,31 +237,31 @@ class TopicAdmin:
                 replicas = min(len(partition.replicas) for partition in described.partitions)
                 allowed = authorized_operations(described.authorized_operations)
                 states[name] = TopicState(name, len(described.partitions), replicas, authorized_operations=allowed)
-        configs = self._configs("TOPIC", list(states))
-        self._known |= {name: replace(topic, settings=configs[name]) for name, topic in states.items()}
+        configs = self._read_configs("TOPIC", list(states))
+        self._states |= {name: replace(topic, settings=configs[name]) for name, topic in states.items()}
         return list(states), hidden
 
-    def _ensure(self, plans: Sequence[NewTopicSettings]) -> list[str]:
-        existing = self._find([plan.name for plan in plans])
+    def _create_missing(self, plans: Sequence[NewTopicSettings]) -> list[str]:
+        existing = self._read_existing([plan.name for plan in plans])
         missing = [plan for plan in plans if plan.name not in existing]
         if missing and self.rules.create_disposition == "never":
             return [
-                f"topic {plan.name!r} is missing, and create_disposition is 'never': {_command(plan)}"
+                f"topic {plan.name!r} is missing, and create_disposition is 'never': {_create_command(plan)}"
                 for plan in missing
             ]
         if complaints := self._create(missing, "make"):
             return complaints
         # The answer to their making comes before the brokers know them.
         created = [plan.name for plan in missing]
-        if unlisted := set(created) - set(self._listed(created, self.timeout_seconds)):
+        if unlisted := set(created) - set(self._wait_until_listed(created, self.timeout_seconds)):
             names_text = ", ".join(sorted(repr(name) for name in unlisted))
             raise RetriableError(f"created, but not listed within {self.timeout_seconds:.0f} s: {names_text}")
         return []
 
-    def _listed(self, names: Sequence[str], seconds: float) -> list[str]:
+    def _wait_until_listed(self, names: Sequence[str], seconds: float) -> list[str]:
         """Return the topics that the brokers know. Waits until all are known, at most ``seconds``."""
-        patience = Patience(seconds, (_AGAIN_SECONDS,))
-        while len(listed_names := self._find(names)) < len(names) and patience.wait_and_poll():
+        patience = Patience(seconds, (_RETRY_SECONDS,))
+        while len(listed_names := self._read_existing(names)) < len(names) and patience.wait_and_poll():
             pass
         return listed_names
 
@@ -269,7 +269,7 @@ class TopicAdmin:
         from confluent_kafka.cimpl import NewTopic
 
         complaints: list[str] = []
-        for portion in _portions(plans):
+        for portion in _split(plans):
             new_topics = [
                 NewTopic(plan.name, plan.partitions or -1, plan.replication_factor or -1, config=plan.config)
                 for plan in portion
@@ -279,29 +279,29 @@ class TopicAdmin:
                 new_topics, validate_only=mode == "rehearse", **seconds
             ).items():
                 try:
-                    self._answer(future, f"creating topic {name!r}")
+                    self._wait_for(future, f"creating topic {name!r}")
                 except ExistsError:
                     continue  # another run was faster
                 except DeniedError:
                     complaints.append(
-                        f"{self.user} lacks CREATE on missing topic {name!r}: {_GIVE}, or create the topic"
+                        f"{self.user} lacks CREATE on missing topic {name!r}: {_GRANT_ADVICE}, or create the topic"
                     )
                 except ConfigError as error:
                     complaints.append(str(error))
         return complaints
 
-    def _configs(self, kind: Literal["TOPIC", "BROKER"], names: Sequence[str]) -> dict[str, dict[str, str]]:
+    def _read_configs(self, kind: Literal["TOPIC", "BROKER"], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the settings of topics or brokers. Empty if they cannot be read."""
         from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # public all the same
 
         configs: dict[str, dict[str, str]] = {}
         # librdkafka takes any number of topics in a request, and of brokers one (_CONFLICT).
-        for portion in _portions(names) if kind == "TOPIC" else ([name] for name in names):
+        for portion in _split(names) if kind == "TOPIC" else ([name] for name in names):
             resources = [ConfigResource(ResourceType[kind], name) for name in portion]
             futures = self.client.describe_configs(resources, request_timeout=self.timeout_seconds)
             for resource, future in futures.items():
                 try:
-                    entries = self._answer(future, f"reading the settings of {kind.lower()} {resource.name!r}")
+                    entries = self._wait_for(future, f"reading the settings of {kind.lower()} {resource.name!r}")
                 except DeniedError:
                     entries = {}
                 configs[resource.name] = {
@@ -309,7 +309,7 @@ class TopicAdmin:
                 }
         return configs
 
-    def _answer(self, future: Any, action: str) -> Any:
+    def _wait_for(self, future: Any, action: str) -> Any:
         from confluent_kafka import KafkaException
 
         try:
@@ -331,13 +331,13 @@ def authorized_operations(described: Sequence[Any] | None) -> frozenset[str] | N
     return names if "DESCRIBE" in names else None
 
 
-def _command(plan: NewTopicSettings) -> str:
+def _create_command(plan: NewTopicSettings) -> str:
     """Return the shell command that creates the topic."""
     settings = " ".join(f"--config {shlex.quote(f'{name}={value}')}" for name, value in plan.config.items())
     numbers = f"--partitions {plan.partitions} " if plan.partitions else ""
     return f"kafka-topics.sh --create --topic {plan.name} {numbers}{settings}"
 
 
-def _portions(items: Sequence[Any]) -> Iterator[list[Any]]:
-    for start in range(0, len(items), _AT_ONCE):
-        yield list(items[start : start + _AT_ONCE])
+def _split(items: Sequence[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(items), _TOPICS_PER_REQUEST):
+        yield list(items[start : start + _TOPICS_PER_REQUEST])

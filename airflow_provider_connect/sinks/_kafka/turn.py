@@ -52,14 +52,14 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
-_LOOK_SECONDS = 0.05
-_NOTE_SECONDS = 0.05
-_MOST_LOOK_SECONDS = 2.0
-_AWAY_SECONDS = 2.0
+_POLL_SECONDS = 0.05
+_ACKNOWLEDGE_SECONDS = 0.05
+_MAX_POLL_SECONDS = 2.0
+_SUSPENDED_SECONDS = 2.0
 """Delay of a read after which the watcher counts itself as having been suspended."""
-_BEAT_SECONDS = 1.0
-_ROLL_CALL_BEAT_SECONDS = 2.0
-_WARNED_SECONDS = 30.0
+_HEARTBEAT_SECONDS = 1.0
+_ROLL_CALL_HEARTBEAT_SECONDS = 2.0
+_WARN_AFTER_SECONDS = 30.0
 """Wait before the first log line. Each later line comes after twice the time."""
 
 
@@ -104,24 +104,24 @@ class Turn:
         self._position = view.positions.get(0, 0)
         for number, (offset, value) in sorted(view.tickets.items(), key=lambda item: item[1][0]):
             self.queue.add_record(offset, number, value)
-        self._own: int | None = None
-        self._to_fence: set[int] = set()
-        self._beating = threading.Event()
-        self._beaten_at: float | None = None
+        self._own_number: int | None = None
+        self._numbers_to_fence: set[int] = set()
+        self._stop_heartbeat_event = threading.Event()
+        self._last_heartbeat: float | None = None
         self._thread: threading.Thread | None = None
         self._last_look = clock()
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Turn:
         """Open the ledger topic."""
-        self._notes = _Notes(self.connection, self._ledger, self.timeout_seconds)
+        self._writer = _RecordWriter(self.connection, self._ledger, self.timeout_seconds)
         ledger = open_topic(self.connection, self._ledger, self.timeout_seconds, "read_uncommitted", "ledger topic")
         self._reader: TopicReader = self._stack.enter_context(ledger)
         return self
 
     def __exit__(self, *raised: Any) -> None:
         """Close the ledger topic."""
-        self._stop_beating()
+        self._stop_heartbeat()
         self._stack.__exit__(*raised)
 
     def wait_for_same_day(self) -> None:
@@ -132,13 +132,13 @@ class Turn:
 
         :raises RetriableError: the other run does not end in time.
         """
-        self._wait(None)
+        self._wait_for_tickets(None)
         self.note_own_tickets()
 
     def note_own_tickets(self) -> None:
         """Remember the tickets of this day, which are over when its id is taken."""
-        self._look()
-        self._to_fence = {ticket.number for ticket in self.queue.with_id(self.id)}
+        self._read_queue()
+        self._numbers_to_fence = {ticket.number for ticket in self.queue.with_id(self.id)}
 
     def wait_for_turn(self) -> None:
         """Queue and wait for this publish's turn. The day's id must have been taken.
@@ -146,20 +146,20 @@ class Turn:
         :raises PassedOverError: others went on without it.
         :raises RetriableError: the turn does not come in time.
         """
-        self._own = number = new_number()
+        self._own_number = number = new_number()
         record = TicketRecord(what="want", id=self.id, topics=self.topics, who=self.who, begun=self.begun)
-        self._write(number, record)
-        self._wait(number)
-        self._beat_on(number)
-        self._look()
-        own_ticket = self._mine(number)
+        self._write_state(number, record)
+        self._wait_for_tickets(number)
+        self._start_heartbeat(number)
+        self._read_queue()
+        own_ticket = self._own_ticket(number)
         for dead in self.queue.passed_over(own_ticket):
             if dead.record.id == self.id:
                 raise PassedOverError(f"{self.who}: another run of the same day took its id at the same time")
             self._fence(dead)
-            self._over(dead)
-        self._look()
-        if self.queue.tickets_ahead(self._mine(number)):
+            self._close_ticket(dead)
+        self._read_queue()
+        if self.queue.tickets_ahead(self._own_ticket(number)):
             raise PassedOverError(f"{self.who}: lost its turn")
 
     def leave_queue(self, *, transaction_is_over: bool) -> None:
@@ -167,15 +167,15 @@ class Turn:
 
         :param transaction_is_over: this publish's transaction has ended. If not, the next publish ends it.
         """
-        self._stop_beating()
-        if (number := self._own) is None:
+        self._stop_heartbeat()
+        if (number := self._own_number) is None:
             return
         with contextlib.suppress(ConnectError):  # then it is passed over in some seconds
             own_ticket = self.queue.tickets.get(number)
             if transaction_is_over:
-                self._tombstones(number)
+                self._delete_own_ticket(number)
             elif own_ticket is not None and not own_ticket.is_passed_over:
-                self._pass(own_ticket)
+                self._pass_over(own_ticket)
 
     def close_fenced_tickets(self) -> None:
         """Close the tickets of this day that were read before its id was taken.
@@ -184,8 +184,8 @@ class Turn:
         the ledger and be fenced again by each later publisher.
         """
         for ticket in self.queue.with_id(self.id):
-            if ticket.number in self._to_fence:
-                self._over(ticket)
+            if ticket.number in self._numbers_to_fence:
+                self._close_ticket(ticket)
 
     def has_orphan(self) -> bool:
         """Return True if an executor of this ``begin`` may have left a transaction open and no other run sends the day.
@@ -202,15 +202,15 @@ class Turn:
 
     # Waiting
 
-    def _wait(self, number: int | None) -> None:
+    def _wait_for_tickets(self, number: int | None) -> None:
         """Wait until no ticket is ahead of ``number``. For None: until no other ticket of the same day is alive."""
-        self._look()
+        self._read_queue()
         self.queue.watch_from(self._position)
         waited_for, since = None, self._clock()
-        started, warn_after = since, _WARNED_SECONDS
+        started, warn_after = since, _WARN_AFTER_SECONDS
         while True:
-            self._look()
-            tickets_ahead = self._rivals() if number is None else self._before(number)
+            self._read_queue()
+            tickets_ahead = self._rivals() if number is None else self._tickets_ahead(number)
             overdue = self.queue.silent_tickets(tickets_ahead)
             if number is None:
                 tickets_ahead = [ticket for ticket in tickets_ahead if ticket not in overdue]
@@ -218,14 +218,14 @@ class Turn:
                 return
             for ticket in overdue:
                 if number is not None or ticket.record.id != self.id:
-                    self._pass(ticket)
+                    self._pass_over(ticket)
             if number is not None:
                 self._answer_roll_call(number)
             time_now = self._clock()
             if tickets_ahead[0].number != waited_for:
                 waited_for, since = tickets_ahead[0].number, time_now
             if time_now - since > self.transaction_timeout_seconds:
-                raise self._too_long(number, tickets_ahead[0])
+                raise self._too_long_error(number, tickets_ahead[0])
             if time_now - started > warn_after:
                 warn_after *= 2
                 _LOG.warning(
@@ -234,12 +234,12 @@ class Turn:
                     len(tickets_ahead) + 1,
                     tickets_ahead[0].record.who,
                 )
-            time.sleep(min(_LOOK_SECONDS * len(tickets_ahead), _MOST_LOOK_SECONDS))
+            time.sleep(min(_POLL_SECONDS * len(tickets_ahead), _MAX_POLL_SECONDS))
 
-    def _too_long(self, number: int | None, first_ticket: Ticket) -> RetriableError:
+    def _too_long_error(self, number: int | None, first_ticket: Ticket) -> RetriableError:
         if number is not None:
-            self._tombstones(number)
-            self._own = None
+            self._delete_own_ticket(number)
+            self._own_number = None
         return RetriableError(
             f"{self.who}: {first_ticket.record.who} has been sending into {', '.join(first_ticket.record.topics[:3])} "
             "for "
@@ -248,42 +248,44 @@ class Turn:
 
     def _rivals(self) -> list[Ticket]:
         rivals = [
-            ticket for ticket in self.queue.with_id(self.id) if ticket.number != self._own and not ticket.is_passed_over
+            ticket
+            for ticket in self.queue.with_id(self.id)
+            if ticket.number != self._own_number and not ticket.is_passed_over
         ]
         return sorted(rivals, key=lambda ticket: ticket.offset)
 
-    def _before(self, number: int) -> list[Ticket]:
-        own_ticket = self._mine(number)
+    def _tickets_ahead(self, number: int) -> list[Ticket]:
+        own_ticket = self._own_ticket(number)
         for ticket in self.queue.with_id(self.id):
-            if ticket.number in self._to_fence:
-                self._over(ticket)
+            if ticket.number in self._numbers_to_fence:
+                self._close_ticket(ticket)
             elif ticket.offset < own_ticket.offset and not ticket.is_passed_over:
                 raise PassedOverError(f"{self.who}: another run of the same day queued at the same time")
         return self.queue.tickets_ahead(own_ticket)
 
-    def _mine(self, number: int) -> Ticket:
+    def _own_ticket(self, number: int) -> Ticket:
         own_ticket = self.queue.tickets.get(number)
         if own_ticket is None or own_ticket.is_passed_over:
             raise PassedOverError(f"{self.who}: wrote no heartbeat for a while, and others went on without it")
         return own_ticket
 
-    def _look(self) -> None:
+    def _read_queue(self) -> None:
         """Read the queue to its end."""
         with translate_kafka_errors(f"reading ledger topic {self._ledger!r}"):
             _, end = self._reader.read_bounds(0)
             if end > self._position:
                 for records in self._reader.read_batches({0: self._position}, {0: end}):
                     for message in records:
-                        self._note(message)
+                        self._add_message(message)
                 self._position = self._reader.stop_offsets[0]
                 self._reader.pause()
         time_now = self._clock()
-        if time_now - self._last_look > _MOST_LOOK_SECONDS + _AWAY_SECONDS:
+        if time_now - self._last_look > _MAX_POLL_SECONDS + _SUSPENDED_SECONDS:
             self.queue.restart_clock()
         self._last_look = time_now
         self.queue.mark_fronts()
 
-    def _note(self, message: Message) -> None:
+    def _add_message(self, message: Message) -> None:
         raw, value = message.key(), message.value()
         if isinstance(raw, bytes) and raw.startswith(TURN_KEYS):
             number = LedgerKey.parse(raw).part
@@ -292,53 +294,53 @@ class Turn:
 
     # Signs of life
 
-    def _beat(self, number: int) -> None:
-        self._beaten_at = self._clock()
-        self._notes.write(heartbeat_key(self.topics[0], number), b"{}")
+    def _write_heartbeat(self, number: int) -> None:
+        self._last_heartbeat = self._clock()
+        self._writer.write(heartbeat_key(self.topics[0], number), b"{}")
 
     def _answer_roll_call(self, number: int) -> None:
-        last_heartbeat = self._beaten_at
+        last_heartbeat = self._last_heartbeat
         if self.queue.must_answer_roll_call(number) and (
-            last_heartbeat is None or self._clock() - last_heartbeat > _ROLL_CALL_BEAT_SECONDS
+            last_heartbeat is None or self._clock() - last_heartbeat > _ROLL_CALL_HEARTBEAT_SECONDS
         ):
-            self._beat(number)
+            self._write_heartbeat(number)
 
-    def _beat_on(self, number: int) -> None:
-        self._beating.clear()
+    def _start_heartbeat(self, number: int) -> None:
+        self._stop_heartbeat_event.clear()
 
         def beating() -> None:
-            while not self._beating.wait(_BEAT_SECONDS):
+            while not self._stop_heartbeat_event.wait(_HEARTBEAT_SECONDS):
                 with contextlib.suppress(ConnectError):  # without a sign of life it is passed over, and finds that out
-                    self._beat(number)
+                    self._write_heartbeat(number)
 
         self._thread = threading.Thread(target=beating, name="turn", daemon=True)
         self._thread.start()
 
-    def _stop_beating(self) -> None:
-        self._beating.set()
+    def _stop_heartbeat(self) -> None:
+        self._stop_heartbeat_event.set()
         if self._thread is not None:
-            self._thread.join(_BEAT_SECONDS)
+            self._thread.join(_HEARTBEAT_SECONDS)
 
     # What is written
 
-    def _write(self, number: int, record: TicketRecord) -> None:
-        self._notes.write(state_key(record.topics[0], number), record.model_dump_json().encode())
+    def _write_state(self, number: int, record: TicketRecord) -> None:
+        self._writer.write(state_key(record.topics[0], number), record.model_dump_json().encode())
 
-    def _pass(self, ticket: Ticket) -> None:
-        if ticket.number != self._own:
+    def _pass_over(self, ticket: Ticket) -> None:
+        if ticket.number != self._own_number:
             _LOG.warning("%s: %s writes no heartbeat and is passed over", self.who, ticket.record.who)
         record = ticket.record.model_copy(update={"what": "pass", "place": ticket.offset})
-        self._write(ticket.number, record)
+        self._write_state(ticket.number, record)
 
-    def _over(self, ticket: Ticket) -> None:
+    def _close_ticket(self, ticket: Ticket) -> None:
         for key in (state_key, heartbeat_key):
-            self._notes.write(key(ticket.record.topics[0], ticket.number), None)
+            self._writer.write(key(ticket.record.topics[0], ticket.number), None)
         self.queue.tickets.pop(ticket.number, None)
 
-    def _tombstones(self, number: int) -> None:
-        self._notes.write(state_key(self.topics[0], number), None)
-        if self._beaten_at is not None:
-            self._notes.write(heartbeat_key(self.topics[0], number), None)
+    def _delete_own_ticket(self, number: int) -> None:
+        self._writer.write(state_key(self.topics[0], number), None)
+        if self._last_heartbeat is not None:
+            self._writer.write(heartbeat_key(self.topics[0], number), None)
 
     def _fence(self, dead: Ticket) -> None:
         """End the transaction of a passed-over ticket and prevent new ones."""
@@ -346,7 +348,7 @@ class Turn:
         taker.fence()
 
 
-class _Notes:
+class _RecordWriter:
     """Writes single records outside of transactions. Safe to use from several threads.
 
     A repeated record has no effect, and an idempotent producer would first request its id, which takes half a second.
@@ -372,7 +374,7 @@ class _Notes:
             self._producer.produce(self.topic, value, key, on_delivery=lambda error, _: outcome.append(error))
             patience = Patience(self.timeout_seconds + 1.0)
             while not outcome and not patience.is_over:
-                self._producer.poll(_NOTE_SECONDS)
+                self._producer.poll(_ACKNOWLEDGE_SECONDS)
         if not outcome:
             raise RetriableError(f"{action}: no answer for {self.timeout_seconds:.0f} s")
         if outcome[0] is not None:

@@ -22,7 +22,7 @@ from airflow_provider_connect.wire import Wire
 
 DEAD_SECONDS = 6.0
 """Silence after which the sender is passed over. A wrong guess costs a retry, and never shows part of a day."""
-_CALL_SECONDS = 2 * DEAD_SECONDS
+_ROLL_CALL_SECONDS = 2 * DEAD_SECONDS
 """Time after a pass in which every addressed owner is expected to answer."""
 _ANSWER_SECONDS = 3 * DEAD_SECONDS
 """Time for which addressed owners keep answering. Longer, because other watchers may read the pass seconds later."""
@@ -129,9 +129,9 @@ class TurnQueue:
             return
         want_offset = record.place if record.place is not None else offset
         self.tickets[number] = Ticket(number, want_offset, record, time_now, is_passed_over=True)
-        self._call(offset, time_now)
+        self._start_roll_call(offset, time_now)
 
-    def _call(self, offset: int, time_now: float) -> None:
+    def _start_roll_call(self, offset: int, time_now: float) -> None:
         is_watched, call_goes_on = self._watched_from is not None and offset >= self._watched_from, self.in_roll_call
         for ticket in self.tickets.values():
             if ticket.offset < offset:
@@ -181,7 +181,7 @@ class TurnQueue:
     @property
     def in_roll_call(self) -> bool:
         """True if the watcher recently saw a pass. Every waiting owner then writes a heartbeat."""
-        return self._passed_at is not None and self._clock() - self._passed_at < _CALL_SECONDS
+        return self._passed_at is not None and self._clock() - self._passed_at < _ROLL_CALL_SECONDS
 
     def must_answer_roll_call(self, number: int) -> bool:
         """Return True if a ticket's owner must write a heartbeat although it only waits."""
@@ -193,7 +193,7 @@ class TurnQueue:
         time_now = self._clock()
         return [
             ticket
-            for ticket in self._closure(awaited_tickets)
+            for ticket in self._with_tickets_ahead(awaited_tickets)
             if time_now - self._silent_since(ticket, time_now) > DEAD_SECONDS
         ]
 
@@ -204,7 +204,7 @@ class TurnQueue:
             return max(ticket.last_heartbeat, ticket.expected_since)
         return time_now  # who only waits need not show that it lives
 
-    def _closure(self, tickets: list[Ticket]) -> list[Ticket]:
+    def _with_tickets_ahead(self, tickets: list[Ticket]) -> list[Ticket]:
         tickets_by_number: dict[int, Ticket] = {}
         remaining = list(tickets)
         while remaining:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 VISIBILITY_SECONDS = 10.0
 """Time for the ends of a transaction to appear before a warning."""
-_LOOK_SECONDS = 0.05
-_MOST_SHOWN = 10
+_POLL_SECONDS = 0.05
+_MAX_SHOWN = 10
 
 
 class WholeDayDelivery(DayDelivery):
@@ -47,7 +47,7 @@ class WholeDayDelivery(DayDelivery):
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
         """Claim the day. The transaction chooses its generation."""
         if self.row_of_this_intent(published_entry) is None:
-            self.next_generation(self._must_follow(published_entry))
+            self.next_generation(self._previous_publish(published_entry))
         self.claims.write_claim(self.claims.newest_claim())
         return self.plan
 
@@ -58,15 +58,15 @@ class WholeDayDelivery(DayDelivery):
         :raises PassedOverError: others went on because this publish wrote no heartbeat.
         :raises OvertakenError: another run has published the day since this attempt read the ledger.
         """
-        with self._turn() as turn:
+        with self._open_turn() as turn:
             if turn is not None:
                 turn.wait_for_same_day()
             transaction = self.transaction()
             try:
                 with transaction:
-                    share = self._send(files, transaction, turn)
+                    share = self._send_day(files, transaction, turn)
             except FencedError as error:
-                raise self._fenced(transaction, turn, error) from None
+                raise self._fenced_error(transaction, turn, error) from None
             finally:
                 if turn is not None:
                     turn.leave_queue(transaction_is_over=transaction.is_over)
@@ -86,7 +86,7 @@ class WholeDayDelivery(DayDelivery):
 
         Takes no turn, because only the ledger is written.
         """
-        with self._turn() as turn:
+        with self._open_turn() as turn:
             if turn is None:
                 return self.confirm_in_transaction()
             turn.wait_for_same_day()
@@ -100,7 +100,7 @@ class WholeDayDelivery(DayDelivery):
         """
         if not self.claims.is_held():
             return
-        with self._turn() as turn:
+        with self._open_turn() as turn:
             if turn is not None and not turn.has_orphan():
                 return
             seconds = RELEASE_SECONDS, self.options.transaction_timeout_seconds
@@ -108,7 +108,7 @@ class WholeDayDelivery(DayDelivery):
             if turn is not None:
                 turn.close_fenced_tickets()
 
-    def _send(self, files: tuple[StagedFile, ...], transaction: Transaction, turn: Turn | None) -> SentShare:
+    def _send_day(self, files: tuple[StagedFile, ...], transaction: Transaction, turn: Turn | None) -> SentShare:
         if turn is not None:
             turn.close_fenced_tickets()
         # From here on nobody else can publish the day without fencing this producer: what is decided now holds at the
@@ -116,7 +116,7 @@ class WholeDayDelivery(DayDelivery):
         published_entry = self.read_published_entry()
         if published_entry is not None and (own_row := self.row_of_this_intent(published_entry)) is not None:
             return SentShare.from_entry(published_entry.model_copy(update={"row": own_row}))
-        newest_row = self._must_follow(published_entry)
+        newest_row = self._previous_publish(published_entry)
         generation = self.next_generation(newest_row, self.claims.highest_used_generation())
         sender = ShareSender(self.options, self.plan, transaction, files, generation)
         sender.encode_ahead()
@@ -139,13 +139,13 @@ class WholeDayDelivery(DayDelivery):
         transaction.commit()
         return replace(share, entry=entry)
 
-    def _must_follow(self, published_entry: DayEntry | None) -> LedgerRow | None:
+    def _previous_publish(self, published_entry: DayEntry | None) -> LedgerRow | None:
         """Return the publish before this one: the day's newest, or the stream's newest snapshot or increment."""
         if self.plan.content == "changes" or self.publish.kind == "increment":
             return self.ledger.newest(self.publish.day.date, self.publish.kind)
         return published_entry.row if published_entry else None
 
-    def _fenced(self, transaction: Transaction, turn: Turn | None, error: FencedError) -> RetriableError:
+    def _fenced_error(self, transaction: Transaction, turn: Turn | None, error: FencedError) -> RetriableError:
         """Return the error for a producer whose id was taken."""
         in_time = transaction.open_seconds < self.options.transaction_timeout_seconds
         if turn is not None and in_time and self.claims.is_held():
@@ -156,7 +156,7 @@ class WholeDayDelivery(DayDelivery):
         return FencedError(self.claims.fencing_message(transaction, str(error)))
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[Turn | None]:
+    def _open_turn(self) -> Iterator[Turn | None]:
         """Open the queue, or yield None without turns."""
         if self.options.turns == "off" or not self.topics:
             yield None
@@ -176,11 +176,11 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
     """
     started = time.monotonic()
     try:
-        hidden = _hidden(cluster, entry)
+        hidden = _hidden_offsets(cluster, entry)
     except ConnectError as error:  # as of a partition that still has no leader
         hidden = [str(error)]
     if hidden:
-        hidden_text = ", ".join(hidden[:_MOST_SHOWN]) + (", …" if len(hidden) > _MOST_SHOWN else "")
+        hidden_text = ", ".join(hidden[:_MAX_SHOWN]) + (", …" if len(hidden) > _MAX_SHOWN else "")
         _LOG.warning(
             "%s is published as generation %d, but readers of committed records have not got past it for %.0f s: %s. "
             "If no other program has a transaction open there, the broker has lost the end of transaction %r: "
@@ -193,14 +193,14 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
         )
 
 
-def _hidden(cluster: Cluster, entry: DayEntry) -> list[str]:
+def _hidden_offsets(cluster: Cluster, entry: DayEntry) -> list[str]:
     """Return the offsets where readers still stop at the end of the wait. Empty as soon as there are none."""
     ledger = cluster.options.ledger_topic
     target_ends: EndOffsets = {
         topic: {part: span[1] for part, span in spans.items()} for topic, spans in entry.offsets.items()
     }
     target_ends |= cluster.end_offsets([ledger])
-    patience = Patience(VISIBILITY_SECONDS, (_LOOK_SECONDS,))
+    patience = Patience(VISIBILITY_SECONDS, (_POLL_SECONDS,))
     while True:
         visible_ends = cluster.end_offsets(target_ends, committed=True)
         hidden = [

@@ -70,8 +70,8 @@ _SPAN = b'"span":{'
 OnUndecided = Literal["wait", "leave", "ignore"]
 KeyFilter = Callable[[LedgerKey], bool]
 _PATIENCE_SECONDS: dict[OnUndecided, float] = {"wait": float("inf"), "leave": 10.0, "ignore": 0.0}
-_LOOK_SECONDS = 0.05
-_OWN_SECONDS = 1.0
+_POLL_SECONDS = 0.05
+_OWN_COMMIT_SECONDS = 1.0
 """Time for a running commit. A dead transaction is ended only by the next attempt."""
 _ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, or use another ledger_topic"
 
@@ -116,25 +116,25 @@ class KafkaLedger(Ledger):
         self.read_on(
             lambda ledger_key: ledger_key == key, is_ended_by_reader=lambda ledger_key: ledger_key[:4] == key[:4]
         )
-        return self._known(key.encode())
+        return self._known_entry(key.encode())
 
-    def _known(self, raw: bytes) -> DayEntry | None:
+    def _known_entry(self, raw: bytes) -> DayEntry | None:
         """Return a key's record from the ledger as read so far, or None."""
         value = self.view.counting_value(raw)
         return None if value is None else parse_record(DayEntry, value, self.ledger_topic)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return each day's newest publish. A publish that an open transaction hides for long is ignored."""
-        self.read_on(lambda key: self._mine(key, "day") and first <= key.day <= last, "leave")
+        self.read_on(lambda key: self._is_of_kind(key, "day") and first <= key.day <= last, "leave")
         keys = (self.key_for(first + ONE_DAY * i).encode() for i in range((last - first).days + 1))
-        return [entry.row for raw in keys if (entry := self._known(raw)) is not None]
+        return [entry.row for raw in keys if (entry := self._known_entry(raw)) is not None]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that a new one follows: the day's, or the stream's newest snapshot or increment."""
         if kind == "increment":
             # Increments share a transactional id, so what one of them has open is ended by who reads here.
-            self.read_on(lambda key: self._mine(key, "day"), "wait", self._of_target)
-            entries = map(self._known, (self.key_for(day).encode(), *self._last_increment()))
+            self.read_on(lambda key: self._is_of_kind(key, "day"), "wait", self._is_of_target)
+            entries = map(self._known_entry, (self.key_for(day).encode(), *self._last_increment()))
             return next((entry.row for entry in entries if entry is not None), None)
         if kind == "day" or not self.replaces_whole:
             return self.row(day)
@@ -143,7 +143,7 @@ class KafkaLedger(Ledger):
 
     def erased(self) -> EraseList:
         """Return the topic's erase list."""
-        self.read_on(self._is_list)
+        self.read_on(self._is_erase_list)
         return self.known_erase_list()
 
     def known_erase_list(self) -> EraseList:
@@ -153,7 +153,7 @@ class KafkaLedger(Ledger):
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish. Uncommitted definitions are not in force."""
         key = self.key_for(NO_DAY, "in_force")
-        self.read_on(lambda ledger_key: ledger_key == key, is_ended_by_reader=self._of_target)
+        self.read_on(lambda ledger_key: ledger_key == key, is_ended_by_reader=self._is_of_target)
         return self.known_definition()
 
     def known_definition(self) -> DefinitionInForce | None:
@@ -169,8 +169,8 @@ class KafkaLedger(Ledger):
         """
         key = self.key_for(NO_DAY, "in_force")
         self.read_on(
-            lambda ledger_key: ledger_key == key or self._is_list(ledger_key),
-            is_ended_by_reader=lambda ledger_key: self._of_target(ledger_key) and ledger_key.kind != "erased",
+            lambda ledger_key: ledger_key == key or self._is_erase_list(ledger_key),
+            is_ended_by_reader=lambda ledger_key: self._is_of_target(ledger_key) and ledger_key.kind != "erased",
         )
 
     def note_key(self, kind: NoteKind, note_id: str) -> LedgerKey:
@@ -179,7 +179,7 @@ class KafkaLedger(Ledger):
 
     def notes(self) -> list[LedgerNote]:
         """Return the stream's notes, also those hidden by open transactions."""
-        hidden_notes = self.undecided_records(lambda key: self._of_target(key) and key.kind in NOTE_KINDS)
+        hidden_notes = self.undecided_records(lambda key: self._is_of_target(key) and key.kind in NOTE_KINDS)
         visible = {
             raw: self.view.counting_value(raw)
             for kind in NOTE_KINDS
@@ -195,18 +195,18 @@ class KafkaLedger(Ledger):
 
     def days(self) -> DaySet:
         """Return all published days, except those that an open transaction hides for long."""
-        view = self.read_on(lambda key: self._mine(key, "day"), "leave")
-        return DaySet.from_dates(_date(raw) for raw in view.keys("day", self.key_prefix()))
+        view = self.read_on(lambda key: self._is_of_kind(key, "day"), "leave")
+        return DaySet.from_dates(_day_of_key(raw) for raw in view.keys("day", self.key_prefix()))
 
     def newest_entries(self, days: int, on_undecided: OnUndecided = "leave") -> list[DayEntry]:
         """Return the newest published days, newest first.
 
         :param on_undecided: as for :meth:`read_on`.
         """
-        is_own_transaction = self._of_target if self.replaces_whole else None  # snapshots share a transactional id
-        view = self.read_on(lambda key: self._mine(key, "day"), on_undecided, is_own_transaction)
+        is_own_transaction = self._is_of_target if self.replaces_whole else None  # snapshots share a transactional id
+        view = self.read_on(lambda key: self._is_of_kind(key, "day"), on_undecided, is_own_transaction)
         keys = nlargest(days, view.keys("day", self.key_prefix()))
-        return [entry for raw in keys if (entry := self._known(raw)) is not None]
+        return [entry for raw in keys if (entry := self._known_entry(raw)) is not None]
 
     def _last_increment(self) -> list[bytes]:
         """Return the key of the stream's newest increment in the ledger as read so far, in a list that may be empty."""
@@ -223,14 +223,14 @@ class KafkaLedger(Ledger):
 
     def has_claims(self) -> bool:
         """Return True if any run ever began to publish a day of this stream."""
-        hidden_claims = self.undecided_records(lambda key: self._mine(key, "claim"))
+        hidden_claims = self.undecided_records(lambda key: self._is_of_kind(key, "claim"))
         return bool(hidden_claims or self.view.keys("claim", self.key_prefix()))
 
     def entries(self, *keys: LedgerKey) -> dict[LedgerKey, DayEntry]:
         """Return the publishes under these keys. Waits while open transactions hide them or the definition in force."""
         awaited_keys = (*keys, self.key_for(NO_DAY, "in_force"))
         self.read_on(lambda ledger_key: ledger_key in awaited_keys)
-        return {key: entry for key in keys if (entry := self._known(key.encode())) is not None}
+        return {key: entry for key in keys if (entry := self._known_entry(key.encode())) is not None}
 
     def handover(self, day: dt.date) -> LedgerHandover:
         """Return the state that an executor needs to publish a day from this process's position."""
@@ -288,18 +288,18 @@ class KafkaLedger(Ledger):
         :raises RetriableError: the broker does not answer, or wanted records stay undecided.
         """
         seconds = min(self.timeout_seconds, _PATIENCE_SECONDS[on_undecided])
-        patience = Patience(seconds, (_LOOK_SECONDS,))
-        with self._reading("read_committed") as partitions:
+        patience = Patience(seconds, (_POLL_SECONDS,))
+        with self._open_topic("read_committed") as partitions:
             numbers = partitions.partition_numbers()
             while True:
-                hidden = self._read_on(partitions, numbers)
-                hiding = self._hiding(hidden, is_wanted) if hidden and on_undecided != "ignore" else None
+                hidden = self._advance_view(partitions, numbers)
+                hiding = self._hiding_transaction(hidden, is_wanted) if hidden and on_undecided != "ignore" else None
                 if hiding is None:
                     return self.view
                 if (
                     is_ended_by_reader is not None
                     and is_ended_by_reader(hiding)
-                    and patience.spent_seconds > min(seconds, _OWN_SECONDS)
+                    and patience.spent_seconds > min(seconds, _OWN_COMMIT_SECONDS)
                 ):
                     return self.view
                 if not patience.wait_and_poll():
@@ -322,8 +322,8 @@ class KafkaLedger(Ledger):
     def records_since(self, key: LedgerKey, start_offsets: dict[int, int]) -> list[bytes]:
         """Return all records of a key from the start offsets on, in order, committed or not."""
         raw = key.encode()
-        with self._reading("read_uncommitted") as partitions:
-            messages = self._from(
+        with self._open_topic("read_uncommitted") as partitions:
+            messages = self._read_from(
                 partitions, {number: start_offsets.get(number, 0) for number in partitions.partition_numbers()}
             )
             values = [message.value() for message in messages if message.key() == raw]
@@ -334,19 +334,19 @@ class KafkaLedger(Ledger):
 
         Such records may still be committed or aborted, or are hidden by another open transaction.
         """
-        with self._reading("read_committed") as partitions:
-            hidden = self._read_on(partitions, partitions.partition_numbers())
-        hidden_records = self._behind(hidden) if hidden else []
+        with self._open_topic("read_committed") as partitions:
+            hidden = self._advance_view(partitions, partitions.partition_numbers())
+        hidden_records = self._read_hidden(hidden) if hidden else []
         return {key: value for key, value in hidden_records if is_wanted(key) and value is not None}
 
-    def _reading(self, isolation: Isolation) -> AbstractContextManager[TopicReader]:
+    def _open_topic(self, isolation: Isolation) -> AbstractContextManager[TopicReader]:
         return open_topic(self.connection, self.ledger_topic, self.timeout_seconds, isolation, "ledger topic")
 
-    def _read_on(self, partitions: TopicReader, numbers: list[int]) -> dict[int, int]:
+    def _advance_view(self, partitions: TopicReader, numbers: list[int]) -> dict[int, int]:
         """Read the view to its end. Returns its position in partitions where an open transaction hides more."""
         view = self.view
         with view.lock:
-            ends = {number: self._end(partitions, number) for number in numbers}
+            ends = {number: self._read_end(partitions, number) for number in numbers}
             if not numbers or any(ends[number] < view.positions.get(number, 0) for number in numbers):
                 view.clear()  # another topic of that name
             if not numbers:
@@ -358,7 +358,7 @@ class KafkaLedger(Ledger):
             view.positions = partitions.stop_offsets
             return {number: end for number, end in view.positions.items() if end < partitions.cached_end(number)}
 
-    def _end(self, partitions: TopicReader, number: int) -> int:
+    def _read_end(self, partitions: TopicReader, number: int) -> int:
         low, end = partitions.read_bounds(number)
         if low > 0:
             raise ConfigError(
@@ -367,40 +367,41 @@ class KafkaLedger(Ledger):
             )
         return end
 
-    def _hiding(self, hidden: dict[int, int], wants: KeyFilter) -> LedgerKey | None:
+    def _hiding_transaction(self, hidden: dict[int, int], wants: KeyFilter) -> LedgerKey | None:
         """Return the key of the open transaction that hides wanted records, or None.
 
         Readers of committed records stop at the first record of the open transaction.
         """
-        hidden_records = self._behind(hidden)
+        hidden_records = self._read_hidden(hidden)
         hides_wanted = any(value is not None and key.kind != "claim" and wants(key) for key, value in hidden_records)
         return hidden_records[0][0] if hides_wanted else None
 
-    def _behind(self, hidden: dict[int, int]) -> list[tuple[LedgerKey, bytes | None]]:
+    def _read_hidden(self, hidden: dict[int, int]) -> list[tuple[LedgerKey, bytes | None]]:
         """Return the records after these offsets, committed or not."""
-        with self._reading("read_uncommitted") as partitions:
+        with self._open_topic("read_uncommitted") as partitions:
             records = [
-                (parse_key(message, self.ledger_topic), message.value()) for message in self._from(partitions, hidden)
+                (parse_key(message, self.ledger_topic), message.value())
+                for message in self._read_from(partitions, hidden)
             ]
         return [(key, value if isinstance(value, bytes) else None) for key, value in records]
 
-    def _from(self, partitions: TopicReader, starts: dict[int, int]) -> Iterator[Message]:
+    def _read_from(self, partitions: TopicReader, starts: dict[int, int]) -> Iterator[Message]:
         """Yield the records from the start offsets to the partitions' ends."""
-        ends = {number: self._end(partitions, number) for number in starts}
+        ends = {number: self._read_end(partitions, number) for number in starts}
         for records in partitions.read_batches(starts, ends):
             yield from records
 
-    def _of_target(self, key: LedgerKey) -> bool:
+    def _is_of_target(self, key: LedgerKey) -> bool:
         return key[:3] == (self.key.connector, self.key.stream, self.target)
 
-    def _is_list(self, key: LedgerKey) -> bool:
+    def _is_erase_list(self, key: LedgerKey) -> bool:
         return key.kind == "erased" and key.topic == self.target
 
-    def _mine(self, key: LedgerKey, kind: str) -> bool:
-        return self._of_target(key) and key.kind == kind
+    def _is_of_kind(self, key: LedgerKey, kind: str) -> bool:
+        return self._is_of_target(key) and key.kind == kind
 
 
-def _date(raw: bytes) -> dt.date:
+def _day_of_key(raw: bytes) -> dt.date:
     """Return the day in a ``day`` record's key."""
     text = raw[: -len(_DAY)]
     return dt.date.fromisoformat(text[text.rindex(b',"') + 2 : -1].decode())

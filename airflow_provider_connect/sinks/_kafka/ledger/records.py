@@ -21,9 +21,9 @@ KeyKind = Literal["day", "part", "claim", "erased", StreamKind]
 NO_DAY = dt.date.min
 KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
 STREAM_KINDS: tuple[StreamKind, ...] = get_args(StreamKind)
-_WRITTEN_WHATS = ("day", "part", "claim", "erased")
+_WRITTEN_KINDS = ("day", "part", "claim", "erased")
 """Values of a key's fifth element."""
-_MOST_COVERED = 50
+_MAX_COVERED = 50
 """Number of earlier publishes whose intents a day's record keeps, newest first."""
 
 W = TypeVar("W", bound=Wire)
@@ -65,7 +65,7 @@ class LedgerKey(NamedTuple):
         """
         connector, stream, topic, day, kind_text, *part = json.loads(key or b"null")
         texts = all(isinstance(text, str) for text in (connector, stream, topic, day))
-        if not texts or kind_text not in _WRITTEN_WHATS or not all(isinstance(number, int) for number in part):
+        if not texts or kind_text not in _WRITTEN_KINDS or not all(isinstance(number, int) for number in part):
             raise ValueError("no key of this ledger")
         _, stream_kind, own_connector = (*connector.split("/", 2), "", "")[:3]
         if kind_text == "claim" and connector.startswith("/") and stream_kind in STREAM_KINDS:
@@ -122,7 +122,7 @@ class DayEntry(Wire):
     def covered_generations(self) -> tuple[CoveredGeneration, ...]:
         """Return the generations that the next record of the day must list as covered."""
         own_generation = CoveredGeneration(token=self.row.token, generation=self.row.generation, rows=self.row.rows)
-        return (own_generation, *self.covered)[:_MOST_COVERED]
+        return (own_generation, *self.covered)[:_MAX_COVERED]
 
     def confirmation(self, row: LedgerRow, *, in_transaction: bool) -> DayEntry:
         """Return the record for an unchanged day. :func:`.publishing.confirmed` creates the row.
@@ -177,7 +177,7 @@ class DayEntry(Wire):
     def rewritten_over(self, loser: DayEntry) -> DayEntry:
         """Return a copy of this record to be written after a losing one."""
         built_on = self.built_on if self.built_on is not None else self.row.generation - 1
-        beaten = (*self.beaten, loser.attempt_name)[-_MOST_COVERED:]
+        beaten = (*self.beaten, loser.attempt_name)[-_MAX_COVERED:]
         return self.model_copy(update={"built_on": built_on, "beaten": beaten})
 
 

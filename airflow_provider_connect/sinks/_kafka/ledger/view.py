@@ -45,10 +45,10 @@ _KEY = re.compile(
     rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim|erased)"(?:,\d+)?\]'
 )
 """Matches nearly all keys. Others are parsed."""
-_BESIDE = b'["/'
+_STREAM_KEY_PREFIX = b'["/'
 """Prefix of keys that belong to a stream instead of a day (:data:`.records.StreamKind`)."""
-_ENDS: dict[KeyKind, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
-_MOST_VIEWS = 8
+_KEY_SUFFIXES: dict[KeyKind, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
+_MAX_VIEWS = 8
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,11 @@ class TopicView:
         self.topic = topic
         self.lock = threading.Lock()
         """Held while records are added, selected or handed over."""
-        self._stream = _begin(key.connector, key.stream)
+        self._day_key_prefix = _key_prefix(key.connector, key.stream)
         stream_keys = (LedgerKey(key.connector, key.stream, "", NO_DAY, kind) for kind in STREAM_KINDS)
-        self._beside = tuple(_begin(*stream_key_of_kind.name_fields[:2]) for stream_key_of_kind in stream_keys)
+        self._stream_key_prefixes = tuple(
+            _key_prefix(*stream_key_of_kind.name_fields[:2]) for stream_key_of_kind in stream_keys
+        )
         self.clear()
         if handed:
             self.positions |= handed.positions
@@ -88,7 +90,7 @@ class TopicView:
         """Drop everything, because the topic is missing or was replaced."""
         self.positions: dict[int, int] = {}
         self.tickets: dict[int, tuple[int, bytes]] = {}
-        self._outdone: dict[bytes, bytes] = {}
+        self._superseded: dict[bytes, bytes] = {}
         self._values: dict[KeyKind, dict[bytes, list[bytes]]] = {kind: {} for kind in KEY_KINDS}
 
     def add(self, message: Message) -> None:
@@ -100,19 +102,21 @@ class TopicView:
         if not isinstance(raw, bytes) or not _KEY.fullmatch(raw):
             parse_key(message, self.topic)
         assert isinstance(raw, bytes)
-        kind, is_beside = kind_of(raw), raw.startswith(_BESIDE) and raw.startswith(self._beside)
-        if raw.startswith(self._stream) or is_beside or kind == "erased":  # whoever writes a topic keeps to its lists
+        kind, is_beside = kind_of(raw), raw.startswith(_STREAM_KEY_PREFIX) and raw.startswith(self._stream_key_prefixes)
+        if (
+            raw.startswith(self._day_key_prefix) or is_beside or kind == "erased"
+        ):  # whoever writes a topic keeps to its lists
             if not isinstance(value, bytes):  # by hand: the day is to be forgotten
                 self._values[kind].pop(raw, None)
-                self._outdone.pop(raw, None)
+                self._superseded.pop(raw, None)
             elif kind == "day":
                 self._values[kind].setdefault(raw, []).append(value)
             else:
                 self._values[kind][raw] = [value]
         elif raw.startswith(TURN_KEY_PREFIX):
-            self._note_turn(message, raw, value)
+            self._add_turn(message, raw, value)
 
-    def _note_turn(self, message: Message, raw: bytes, value: str | bytes | None) -> None:
+    def _add_turn(self, message: Message, raw: bytes, value: str | bytes | None) -> None:
         number = LedgerKey.parse(raw).part
         if number is None or number % 2:  # a sign of life says nothing to who reads it later
             return
@@ -129,18 +133,18 @@ class TopicView:
         values = self._values[kind_of(raw)].get(raw, [])
         if len(values) > 1:
             with self.lock:  # another thread may ask the same, or read on
-                return self._counting(raw)
+                return self._select_counting(raw)
         return values[0] if values else None
 
-    def _counting(self, raw: bytes) -> bytes | None:
+    def _select_counting(self, raw: bytes) -> bytes | None:
         values = self._values[kind_of(raw)].get(raw, [])
         if len(values) > 1:
             last_value, counting = values[-1], select_counting_value(values, self.topic)
             values[:] = [counting]
             if counting == last_value:
-                self._outdone.pop(raw, None)
+                self._superseded.pop(raw, None)
             else:
-                self._outdone[raw] = last_value
+                self._superseded[raw] = last_value
         return values[0] if values else None
 
     def superseded_value(self, raw: bytes) -> bytes | None:
@@ -149,8 +153,8 @@ class TopicView:
         :raises ConfigError: a record cannot be read.
         """
         with self.lock:
-            self._counting(raw)
-            return self._outdone.get(raw)
+            self._select_counting(raw)
+            return self._superseded.get(raw)
 
     def keys(self, kind: KeyKind, prefix: bytes = b"") -> list[bytes]:
         """Return the stream's keys of a kind with a prefix."""
@@ -159,20 +163,20 @@ class TopicView:
     def handover(self, keys: Collection[bytes]) -> LedgerHandover:
         """Return the state for an executor that will read these keys."""
         with self.lock:  # all of one moment: what is read from the positions on must not lack in the values
-            values = {raw: value for raw in keys if (value := self._counting(raw)) is not None}
+            values = {raw: value for raw in keys if (value := self._select_counting(raw)) is not None}
             return LedgerHandover(dict(self.positions), values, dict(self.tickets))
 
 
-def _begin(*names: str) -> bytes:
+def _key_prefix(*names: str) -> bytes:
     """Return the prefix of keys with these first elements."""
     return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
 
 
 def kind_of(raw: bytes) -> KeyKind:
     """Return the kind of a key's record."""
-    if raw.startswith(_BESIDE):
+    if raw.startswith(_STREAM_KEY_PREFIX):
         return next((kind for kind in STREAM_KINDS if raw.startswith(b'["/%s/' % kind.encode())), "claim")
-    return next((kind for kind, end in _ENDS.items() if raw.endswith(end)), "part")
+    return next((kind for kind, end in _KEY_SUFFIXES.items() if raw.endswith(end)), "part")
 
 
 def parse_key(message: Message, topic: str) -> LedgerKey:
@@ -201,7 +205,7 @@ def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView
     with _views_lock:
         view = _views.pop(name, None) or TopicView(topic, key)
         _views[name] = view
-        while len(_views) > _MOST_VIEWS:
+        while len(_views) > _MAX_VIEWS:
             _views.popitem(last=False)
     return view
 

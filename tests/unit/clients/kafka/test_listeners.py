@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from airflow_provider_connect.clients.kafka import listeners as _kafka_listeners
-from airflow_provider_connect.clients.kafka.listeners import _address, find_protocol_mismatch
+from airflow_provider_connect.clients.kafka.listeners import _parse_address, find_protocol_mismatch
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def test_silent_servers_share_one_time_limit(monkeypatch: pytest.MonkeyPatch, se
     ],
 )
 def test_server_addresses_are_parsed_as_librdkafka_does(written: str, address: tuple[str, int]):
-    assert _address(written) == address
+    assert _parse_address(written) == address
 
 
 def test_an_invalid_address_is_left_to_librdkafka():

@@ -64,6 +64,6 @@ def test_a_transaction_that_is_not_begun_is_open_for_no_time() -> None:
 def test_a_transaction_that_runs_out_of_time_is_retriable() -> None:
     slow = Transaction(NOWHERE, "id", 1.0, 60.0, description="c/s 2026-10-05 into 'events'")
     slow.require_time_left(1, 10)
-    slow._begun = time.monotonic() - 55
+    slow._begun_at = time.monotonic() - 55
     with pytest.raises(RetriableError, match=r"c/s 2026-10-05 into 'events': 1 of 10 records took 55 s, .* 60 s"):
         slow.require_time_left(1, 10)

@@ -63,7 +63,7 @@ def test_headers_count_for_what_a_producer_holds(sender: ShareSender) -> None:
 def test_headers_of_tombstones_count_as_well(sender: ShareSender) -> None:
     snapshot: Any = SimpleNamespace(require_unique=lambda: None, read_vanished=lambda: iter([(0, b"k", b"v", [])] * 20))
     with pytest.raises(RetriableError, match=r"the broker took none of \d+ records"):
-        sender._bury_vanished(snapshot)
+        sender._send_tombstones(snapshot)
 
 
 def test_nothing_is_tolerated_unless_said_and_a_row_that_is_not_is_never_made_json(sender: ShareSender) -> None:
