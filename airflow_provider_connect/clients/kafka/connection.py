@@ -151,7 +151,6 @@ def _check_with_librdkafka(
 
 
 def _setting_error(error: Exception, log: SecretFreeLog) -> str:
-    """Return librdkafka's error about a setting without the setting's value."""
     kafka_error = kafka_error_of(error)
     if kafka_error is None:
         return "a setting has the wrong type. Use text, numbers or booleans"

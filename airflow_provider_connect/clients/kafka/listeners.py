@@ -64,7 +64,6 @@ def _parse_address(server: str) -> tuple[str, int]:
 
 
 def _speaks_tls(address: tuple[str, int]) -> bool:
-    """Return True if the server replies in TLS to a TLS handshake."""
     hello = ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
         ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname=address[0]).do_handshake()

@@ -75,7 +75,6 @@ class Outbox:
         self.accepted_records += 1
 
     def _produce(self, topic: str, *record: Any, **fields: Any) -> None:
-        """Produce one record, waiting while the client's own queue is full."""
         while True:
             try:
                 with self.translate_send_errors(topic):
@@ -123,7 +122,6 @@ class Outbox:
         self._queued_bytes += size_bytes
 
     def _waiting_bytes(self) -> int:
-        """Return the size of the queued records."""
         waiting = len(self._producer)
         while self._queued and self._queued_records - self._queued[0][0] >= waiting:
             records, size_bytes = self._queued.popleft()
@@ -146,7 +144,6 @@ class Outbox:
         self._wait(lambda: not len(self._producer), self._producer.flush)
 
     def _wait(self, is_done: Callable[[], bool], poll: Callable[[float], int] | None = None) -> None:
-        """Wait as long as the broker keeps taking records."""
         if is_done():
             return
         waiting, patience = len(self._producer), Patience(self.timeout_seconds)

@@ -75,7 +75,6 @@ class TopicReader:
         return bounds
 
     def _retry(self, request: Callable[[float], Any]) -> Any:
-        """Repeat a request that fails for a passing reason, until the timeout."""
         from confluent_kafka import KafkaException
 
         patience = Patience(self.timeout_seconds, (_LOOK_SECONDS,))
@@ -247,7 +246,6 @@ def _list_partitions(admin: AdminClient, topic: str, timeout_seconds: float) -> 
 
 
 def _name_topic(error: KafkaException, topic: str) -> Exception:
-    """Return an error that names the topic if it no longer exists."""
     failure = classify(error, f"asking where topic {topic!r} ends")
     if isinstance(failure, UnknownTopicError):
         return _deleted_topic_error(topic)

@@ -198,7 +198,6 @@ class KafkaOptions(Sink):
         return self
 
     def _ineffective_options(self) -> list[str]:
-        """Return messages for options that were changed although other options disable them."""
         registered, key = self.value_is_registered, self._key_is_registered
         requirements = {
             "key_converter": (bool(self.key_fields), "key_fields"),

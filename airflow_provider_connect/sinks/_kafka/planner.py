@@ -160,7 +160,6 @@ class Planner:
         return _make_subject(subject, options.value_converter_for(self.schema, dt.date.min))
 
     def _key_subject(self, topic: str) -> Subject | None:
-        """Return the subject of a topic's keys, or None."""
         key_converter = self.options.key_encoder_for(self.schema).converter
         return (
             None

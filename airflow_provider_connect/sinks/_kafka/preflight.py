@@ -99,7 +99,6 @@ class Preflight:
         return complaints + options.value_converter_for(schema, dt.date.min).problems()
 
     def _erase_list_problems(self) -> list[str]:
-        """Return this stream's problems with the topic's erase list."""
         options = self.options
         erase_list = EraseList() if options.route_column is not None else self.cluster.ledger.erased()
         complaints = [problem] if (problem := erase_list.column_problem(self.schema.names)) is not None else []
@@ -122,7 +121,6 @@ class Preflight:
         return self._missing_rights(reads=not ledger.has_claims() and not ledger.newest_entries(1, "ignore"))
 
     def _missing_rights(self, *, reads: bool = False) -> list[str]:
-        """Return all missing rights on existing topics."""
         options = self.options
         needed: dict[str, tuple[str, ...]] = {options.ledger_topic: ("READ", "WRITE")}
         if options.route_column is None:
@@ -141,7 +139,6 @@ class Preflight:
         return []
 
     def _missing_topic_problems(self) -> list[str]:
-        """Check missing topics as they would be created."""
         options, topics, writing = self.options, self.topics, self.planner.intended_writes(self.oldest)
         complaints = topics.ledger_problems_if_created(options.ledger_topic)
         if options.errors_tolerance == "all":

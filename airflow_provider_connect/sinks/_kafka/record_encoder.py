@@ -174,7 +174,6 @@ class RecordEncoder:
         return outgoing.select([row for row in range(batch.num_rows) if row not in rejected]) if rejected else outgoing
 
     def _deleted_rows(self, batch: pa.RecordBatch) -> set[int]:
-        """Return the rows that the source marks as deleted."""
         if self.options.delete_where is None:
             return set()
         return {row for row, is_deleted in enumerate(batch.column(self.options.delete_where).to_pylist()) if is_deleted}
@@ -238,7 +237,6 @@ class RecordEncoder:
 
 
 def _too_large(parts: Sequence[list[bytes | None]], framing: int, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield rows with more than ``most`` bytes, framing included, with their size."""
     longest = sum(max(map(len, filter(None, part)), default=0) for part in parts)
     if framing + longest <= max_bytes:
         return

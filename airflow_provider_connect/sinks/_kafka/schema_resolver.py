@@ -133,7 +133,6 @@ class SchemaResolver:
         return SchemaRef(subject, registered.id, registered.version, document if document != source_document else None)
 
     def _adapt_to_subject(self, subject: str, document: str, kind: SchemaLanguage) -> str:
-        """Return the schema adapted to the subject: Protobuf fields keep their numbers."""
         return renumber(document, self._documents(subject, kind)) if kind == "PROTOBUF" else document
 
     def _documents(self, subject: str, kind: SchemaLanguage) -> Iterator[str]:

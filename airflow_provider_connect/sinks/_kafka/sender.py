@@ -213,7 +213,6 @@ class ShareSender:
 
     @property
     def _deletion_headers(self) -> Headers:
-        """Headers of a soft-deleted value, with the time of the poll."""
         publish = self.plan.publish
         day = dt.datetime.combine(publish.day.date, dt.time(), tzinfo=dt.UTC)
         deleted_at = (publish.manifest.polled_at or day).astimezone(dt.UTC)
@@ -221,7 +220,6 @@ class ShareSender:
 
 
 def _drain(ready: list[OutgoingRecords]) -> Iterator[OutgoingRecords]:
-    """Yield the items and release each one."""
     ready.reverse()
     while ready:
         yield ready.pop()

@@ -175,7 +175,6 @@ def _newest_digests(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
 
 
 def _digests(texts: Sequence[bytes | None]) -> np.ndarray[Any, Any]:
-    """Return a 16-byte digest of each text, zeros for None."""
     import numpy as np
     import xxhash
 

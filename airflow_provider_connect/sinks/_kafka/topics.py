@@ -332,7 +332,6 @@ def authorized_operations(described: Sequence[Any] | None) -> frozenset[str] | N
 
 
 def _create_command(plan: NewTopicSettings) -> str:
-    """Return the shell command that creates the topic."""
     settings = " ".join(f"--config {shlex.quote(f'{name}={value}')}" for name, value in plan.config.items())
     numbers = f"--partitions {plan.partitions} " if plan.partitions else ""
     return f"kafka-topics.sh --create --topic {plan.name} {numbers}{settings}"

@@ -270,7 +270,6 @@ class Turn:
         return own_ticket
 
     def _read_queue(self) -> None:
-        """Read the queue to its end."""
         with translate_kafka_errors(f"reading ledger topic {self._ledger!r}"):
             _, end = self._reader.read_bounds(0)
             if end > self._position:
@@ -343,7 +342,6 @@ class Turn:
             self._writer.write(heartbeat_key(self.topics[0], number), None)
 
     def _fence(self, dead: Ticket) -> None:
-        """End the transaction of a passed-over ticket and prevent new ones."""
         taker = Transaction(self.connection, dead.record.id, self.timeout_seconds, self.transaction_timeout_seconds)
         taker.fence()
 

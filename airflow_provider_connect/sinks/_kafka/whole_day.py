@@ -146,7 +146,6 @@ class WholeDayDelivery(DayDelivery):
         return published_entry.row if published_entry else None
 
     def _fenced_error(self, transaction: Transaction, turn: Turn | None, error: FencedError) -> RetriableError:
-        """Return the error for a producer whose id was taken."""
         in_time = transaction.open_seconds < self.options.transaction_timeout_seconds
         if turn is not None and in_time and self.claims.is_held():
             # By who passed it over, or, where it queued again meanwhile, by who ends now what it left open before.
@@ -157,7 +156,6 @@ class WholeDayDelivery(DayDelivery):
 
     @contextlib.contextmanager
     def _open_turn(self) -> Iterator[Turn | None]:
-        """Open the queue, or yield None without turns."""
         if self.options.turns == "off" or not self.topics:
             yield None
             return

@@ -113,9 +113,7 @@ class KafkaLedger(Ledger):
         An open transaction of the same day is not waited for long. The next publish of the day ends it.
         """
         key = self.key_for(day)
-        self.read_on(
-            lambda ledger_key: ledger_key == key, is_ended_by_reader=lambda ledger_key: ledger_key[:4] == key[:4]
-        )
+        self.read_on(lambda ledger_key: ledger_key == key, is_own=lambda ledger_key: ledger_key[:4] == key[:4])
         return self._known_entry(key.encode())
 
     def _known_entry(self, raw: bytes) -> DayEntry | None:
@@ -153,7 +151,7 @@ class KafkaLedger(Ledger):
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish. Uncommitted definitions are not in force."""
         key = self.key_for(NO_DAY, "in_force")
-        self.read_on(lambda ledger_key: ledger_key == key, is_ended_by_reader=self._is_of_target)
+        self.read_on(lambda ledger_key: ledger_key == key, is_own=self._is_of_target)
         return self.known_definition()
 
     def known_definition(self) -> DefinitionInForce | None:
@@ -170,7 +168,7 @@ class KafkaLedger(Ledger):
         key = self.key_for(NO_DAY, "in_force")
         self.read_on(
             lambda ledger_key: ledger_key == key or self._is_erase_list(ledger_key),
-            is_ended_by_reader=lambda ledger_key: self._is_of_target(ledger_key) and ledger_key.kind != "erased",
+            is_own=lambda ledger_key: self._is_of_target(ledger_key) and ledger_key.kind != "erased",
         )
 
     def note_key(self, kind: NoteKind, note_id: str) -> LedgerKey:
@@ -276,14 +274,14 @@ class KafkaLedger(Ledger):
         return {key: value for key in keys if (value := view.counting_value(key.encode())) is not None}
 
     def read_on(
-        self, is_wanted: KeyFilter, on_undecided: OnUndecided = "wait", is_ended_by_reader: KeyFilter | None = None
+        self, is_wanted: KeyFilter, on_undecided: OnUndecided = "wait", is_own: KeyFilter | None = None
     ) -> TopicView:
         """Read to the topic's end. Returns the view.
 
         :param is_wanted: selects the keys of the query.
         :param on_undecided: handling of wanted records hidden by another open transaction: ``wait`` until they are
             decided, ``leave`` them out after a wait, or ``ignore`` them immediately.
-        :param is_ended_by_reader: selects transactions that are not waited for, because the reader will end them.
+        :param is_own: selects the reader's own transactions. They are not waited for, because the reader will end them.
         :raises ConfigError: the topic holds foreign records, or lost records to retention.
         :raises RetriableError: the broker does not answer, or wanted records stay undecided.
         """
@@ -296,21 +294,16 @@ class KafkaLedger(Ledger):
                 hiding = self._hiding_transaction(hidden, is_wanted) if hidden and on_undecided != "ignore" else None
                 if hiding is None:
                     return self.view
-                if (
-                    is_ended_by_reader is not None
-                    and is_ended_by_reader(hiding)
-                    and patience.spent_seconds > min(seconds, _OWN_COMMIT_SECONDS)
-                ):
+                if is_own is not None and is_own(hiding) and patience.spent_seconds > min(seconds, _OWN_COMMIT_SECONDS):
                     return self.view
                 if not patience.wait_and_poll():
                     if on_undecided == "leave":
                         return self.view
                     raise RetriableError(
-                        f"ledger topic {self.ledger_topic!r}: an open transaction of "
-                        f"{hiding.connector}/{hiding.stream} "
-                        f"{hiding.day} into {hiding.topic!r} hides records of this stream for "
-                        f"{self.timeout_seconds:.0f} s already. A retry of that day or its transaction "
-                        "timeout ends it. If neither does, see 'Readers that stop' in docs/kafka_errors.md"
+                        f"ledger topic {self.ledger_topic!r}: an open transaction of {hiding.connector}/"
+                        f"{hiding.stream} {hiding.day} into {hiding.topic!r} hides records of this stream for "
+                        f"{self.timeout_seconds:.0f} s already. A retry of that day or its transaction timeout "
+                        "ends it. If neither does, see 'Readers that stop' in docs/kafka_errors.md"
                     )
 
     def newest_claim(self, key: LedgerKey) -> Claim | None:
@@ -377,7 +370,6 @@ class KafkaLedger(Ledger):
         return hidden_records[0][0] if hides_wanted else None
 
     def _read_hidden(self, hidden: dict[int, int]) -> list[tuple[LedgerKey, bytes | None]]:
-        """Return the records after these offsets, committed or not."""
         with self._open_topic("read_uncommitted") as partitions:
             records = [
                 (parse_key(message, self.ledger_topic), message.value())
@@ -386,7 +378,6 @@ class KafkaLedger(Ledger):
         return [(key, value if isinstance(value, bytes) else None) for key, value in records]
 
     def _read_from(self, partitions: TopicReader, starts: dict[int, int]) -> Iterator[Message]:
-        """Yield the records from the start offsets to the partitions' ends."""
         ends = {number: self._read_end(partitions, number) for number in starts}
         for records in partitions.read_batches(starts, ends):
             yield from records
@@ -402,6 +393,5 @@ class KafkaLedger(Ledger):
 
 
 def _day_of_key(raw: bytes) -> dt.date:
-    """Return the day in a ``day`` record's key."""
     text = raw[: -len(_DAY)]
     return dt.date.fromisoformat(text[text.rindex(b',"') + 2 : -1].decode())

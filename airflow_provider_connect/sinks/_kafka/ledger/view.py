@@ -168,7 +168,6 @@ class TopicView:
 
 
 def _key_prefix(*names: str) -> bytes:
-    """Return the prefix of keys with these first elements."""
     return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
 
 
