@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _DEFAULTS: dict[str, Any] = {
     "client.id": "airflow-provider-connect",
-    # Lines below errors repeat what the call itself raises; debug= raises the level by itself.
+    # Lower levels repeat errors that the call raises. debug= raises the level by itself.
     "log_level": 3,
 }
 GROUP_ID = "airflow-connect"
 """Group id of readers without a configured one. Readers join no group and commit no offset."""
-_MIN_LINE = 8  # of a PEM text: shorter lines are its padding
+_MIN_LINE = 8  # shorter lines of a PEM text are padding
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
@@ -179,7 +179,7 @@ def _make_client(
         raise ConfigError(
             f"connection {connection.conn_id!r}: bootstrap.servers is missing. Set it in the extra, or set the host"
         )
-    if forbidden := forbidden_settings(conf):  # checked here too: some of them load code as soon as a client is made
+    if forbidden := forbidden_settings(conf):  # some of these load code when a client is created
         reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(forbidden.items()))
         raise ConfigError(f"connection {connection.conn_id!r}: {reasons}")
     overrides = {ALIASES.get(name, name): value for name, value in overrides.items()}

@@ -54,8 +54,8 @@ _TIMEOUT_CODES = {
     "_WAIT_COORD",
     "_SSL",
 }
-# Errors that last, in the words of librdkafka 2.16 and OpenSSL 3. Others pass: a broker that goes away in mid-handshake
-# is a TLS error too, and a token server that does not answer a failed sign-in.
+# Texts of lasting errors in librdkafka 2.16 and OpenSSL 3. Other errors pass: a broker that disappears during a
+# handshake is a TLS error too, and a token server that does not answer is a failed sign-in.
 _LASTING_TLS_ERROR = re.compile(
     r"certificate verify failed|\balert (?:bad|unknown|unsupported|certificate|handshake|no)\b"
 )
@@ -174,7 +174,7 @@ class ClientErrors:
         oldest_time = time.monotonic() - _FRESH_SECONDS
         with self._lock:
             fresh = [name for name, recorded_at in self.heard_at.items() if recorded_at > oldest_time]
-            # Reported once when the last broker goes down, and not again until one is up: an answer ends it, not age.
+            # Reported once when the last broker goes down, so it ends with a response, not by age.
             others_answer = "_ALL_BROKERS_DOWN" not in self.heard_at
         if others_answer:
             fresh = [name for name in fresh if name not in _SINGLE_BROKER_CODES]

@@ -33,7 +33,7 @@ def find_protocol_mismatch(conf: Mapping[str, str]) -> str | None:
         if time.monotonic() > deadline:
             return None
         server_address = server.strip().rpartition("//")[2]
-        with suppress(OSError, ValueError):  # no answer says nothing about the protocol
+        with suppress(OSError, ValueError):  # without a response the protocol is unknown
             if mismatch := _mismatch(server_address, _parse_address(server_address), protocol):
                 return mismatch
     return None

@@ -79,7 +79,7 @@ class Outbox:
             try:
                 with self.translate_send_errors(topic):
                     self._producer.produce(topic, *record, **fields)
-            except BufferError:  # what confluent-kafka makes of _QUEUE_FULL
+            except BufferError:  # confluent-kafka's exception for _QUEUE_FULL
                 self._wait_for_fewer()
             else:
                 return
@@ -200,7 +200,7 @@ class AcknowledgedOutbox(Outbox):
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         self._delivered = 0
         self._first_error: Any = None
-        # Without librdkafka's own timeout, which also counts the time that records wait behind others on a slow line.
+        # librdkafka's own timeout would include the time that records wait behind others on a slow line.
         overrides = {"on_delivery": self._count_delivery, "message.timeout.ms": 0}
         super().__init__(connection, timeout_seconds, settings | overrides)
 
@@ -217,7 +217,7 @@ class AcknowledgedOutbox(Outbox):
 
         try:
             super().flush()
-        except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
+        except SystemError as error:  # raised by confluent-kafka if a fatal error occurs in a callback
             raise RetriableError("the client failed while sending. The next attempt sends the day again") from error
         if self._first_error is not None:
             raise classify(KafkaException(self._first_error), "sending", self.client_errors)

@@ -218,7 +218,7 @@ def _make_client(connection: Connection, address: str, timeout_seconds: float) -
         settings["basic.auth.user.info"] = f"{user}:{password}"
     try:
         return SchemaRegistryClient(settings)
-    except (OSError, ValueError) as error:  # files of certificates that do not exist, or are none
+    except (OSError, ValueError) as error:  # certificate files that are missing or invalid
         raise ConfigError(
             f"connection {connection.conn_id!r}: the schema registry's client refuses its settings "
             f"({type(error).__name__}). Check the files it names"

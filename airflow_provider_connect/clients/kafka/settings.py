@@ -52,7 +52,7 @@ _OTHER_NAMES = (
     "ssl.endpoint.identification.algorithm", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password",
     "topic.metadata.refresh.interval.ms",
 )  # fmt: skip
-# Known to librdkafka, and not mentioned elsewhere here; only to guess what a misspelt name should be.
+# Other names that librdkafka knows, used only to correct misspelt ones.
 
 _FORBIDDEN = {
     "transactional.id": "the sink makes its own, one for each day: leave it out",

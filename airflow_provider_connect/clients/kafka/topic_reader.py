@@ -82,7 +82,7 @@ class TopicReader:
             try:
                 return request(max(1.0, patience.left_seconds))
             except KafkaException as error:
-                # A client that has lost its broker does not know the partitions either that it was told of before.
+                # A client without a broker reports even known partitions as unknown.
                 may_pass = isinstance(classify(error, self.called), (RetriableError, UnknownTopicError))
                 if not may_pass or not patience.wait_and_poll():
                     raise
@@ -114,7 +114,7 @@ class TopicReader:
                     if offset >= ends[partition]:
                         self.stop_offsets[partition] = offset
                 elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                    pass  # librdkafka asks for every consumer's group, and says so here; ours join none
+                    pass  # librdkafka looks up every consumer's group, but this one joins none
                 elif not isinstance(failure := classify(KafkaException(error), self.called), RetriableError):
                     raise failure
             if records:
@@ -198,7 +198,7 @@ def read_end_offsets(
             if patience.is_over or not _may_pass(failure, patience.spent_seconds):
                 raise failure from None
         else:
-            # confluent-kafka 2.16 answers a call that broke with an offset below zero, and without an error.
+            # confluent-kafka 2.16 returns a negative offset instead of an error if a call fails.
             if all(end >= 0 for partitions in offsets.values() for end in partitions.values()):
                 return offsets
         if not patience.wait_and_poll():

@@ -83,7 +83,7 @@ class Transaction(Outbox):
         try:
             self._producer.init_transactions(self.timeout_seconds)
         except KafkaException as error:
-            self.client_errors.poll(self._producer)  # for the reason behind a timeout
+            self.client_errors.poll(self._producer)  # collects the reason of a timeout
             raise classify(error, f"taking transactional id {self.id!r}", self.client_errors) from None
 
     def begin(self) -> None:
@@ -151,7 +151,7 @@ class Transaction(Outbox):
         while True:
             try:
                 self._producer.commit_transaction(max(1.0, patience.left_seconds))
-            except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
+            except SystemError as error:  # raised by confluent-kafka if a fatal error occurs in a callback
                 raise UndecidedError(
                     f"the client failed during the commit of {self.what}. The ledger shows the outcome"
                 ) from error
@@ -196,8 +196,8 @@ class Transaction(Outbox):
 
         deadline = time.monotonic() + RELEASE_SECONDS
         try:
-            # An abort is fatal to the client in most cases while records are on their way: 22 of 30 times, and never
-            # after a flush (https://github.com/confluentinc/librdkafka/issues/4849).
+            # An abort with unacknowledged records is fatal to the client in most cases: 22 of 30 times, and never after
+            # a flush (https://github.com/confluentinc/librdkafka/issues/4849).
             if self._producer.flush(RELEASE_SECONDS):
                 raise RetriableError("records are still on their way")
             self._producer.abort_transaction(max(1.0, deadline - time.monotonic()))

@@ -30,7 +30,7 @@ class AtLeastOnceDelivery(DayDelivery):
                 return replace(self.plan, generation=own_row.generation)
             free_generation = self.free_generation(published_entry.row if published_entry else None, earlier)
             if claims.is_same_try(earlier):
-                read_positions = {}  # the earlier try may have died before it read on
+                read_positions = {}  # the earlier attempt may have died before it read the claims
             generation = max(free_generation, highest_conflict + 1)
             claims.write_claim(earlier, generation)
             if (conflicting := claims.find_conflicting_generation(generation, read_positions)) is None:
@@ -54,7 +54,7 @@ class AtLeastOnceDelivery(DayDelivery):
         outbox = self._make_outbox()
         total = SentShare.total(receipts, self.send_source_rejects(outbox))
         entry = self.new_entry(self.plan.generation or 1, total, published_entry, self.publish.manifest.seen)
-        # Before the day: a publish that dies between the two is compared with once too often, and not once too seldom.
+        # Before the day: if the publish dies between the two, one comparison too many follows instead of one too few.
         self.write_definition(outbox)
         self._write_until_settled(entry, outbox)
         return entry.row

@@ -70,9 +70,7 @@ class KeyEncoder:
         key_columns = [schema.field(field) for field in fields]
         self._may_be_null = len(key_columns) == 1 and key_columns[0].nullable
         if len(key_columns) == 1:
-            key_columns = [
-                key_columns[0].with_nullable(nullable=False)
-            ]  # whatever the source says: so the schema stays the same
+            key_columns = [key_columns[0].with_nullable(nullable=False)]  # keeps the schema the same in every run
         key_schema = pa.schema(key_columns)
         self.converter: Converter | None = None
         if name != "string" and fields:

@@ -113,8 +113,8 @@ class DayDelivery(ABC):
             raise FencedError(self.claims.fencing_message(transaction, str(error))) from None
         return entry.row
 
-    def abort(self) -> None:  # noqa: B027  # without a transaction nothing is left open
-        """End what executors left open that died, so that nobody waits for it. Driver."""
+    def abort(self) -> None:  # noqa: B027  # deliveries without transactions leave nothing open
+        """End open transactions of dead executors, because other days and readers wait for them. Driver."""
 
     def transaction(self, part: int | None = None) -> Transaction:
         """Return a producer with the transactional id of the day or of one part."""
@@ -123,7 +123,7 @@ class DayDelivery(ABC):
 
     def producer_settings(self) -> dict[str, Any]:
         """Return the producer's settings, which depend on the topics' limits."""
-        # A batch larger than its topic takes is refused with every record in it; a large record is a batch alone.
+        # A batch above its topic's limit is refused with all its records. A large record forms a batch of its own.
         sizes = [limits.max_message_bytes for limits in self.plan.limits.values()]
         return {
             "message.max.bytes": max([DEFAULT_MAX_MESSAGE_BYTES, *sizes]),
@@ -248,7 +248,7 @@ class DayDelivery(ABC):
         :raises OvertakenError: another run has brought another definition into force.
         """
         publish, ledger = self.publish, self.ledger
-        read_positions = dict(ledger.view.positions)  # before the next look, as other threads read on as well
+        read_positions = dict(ledger.view.positions)  # copied first, because other threads read on too
         definition = ledger.known_definition()
         require_definition(publish, definition)
         if publish.definition is None or definition == (publish.definition, publish.intent.task_digest):

@@ -71,8 +71,8 @@ class KafkaEraser:
                 erased = self._erase_once(values, rows, shaping)
                 return Erasure(self.cluster.options.target, self.column, len(set(values)), rows, erased.version)
             except (UndecidedError, PassedOverError, FencedError):
-                # The next try finds out what became of it, or queues again. All erases of a topic share one id, so two
-                # that begin at the same moment take it from each other.
+                # The next attempt reads the outcome, or queues again. All erases of a topic share one transactional id,
+                # so concurrent ones fence each other.
                 if not patience.wait_and_retry():
                     raise
 
@@ -114,7 +114,7 @@ class KafkaEraser:
         cluster = self.cluster
         names = (cluster.key.connector, cluster.key.stream, self.topic, "erase")
         who = f"an erase of {cluster.key} from {self.topic!r}"
-        cluster.ledger.erased()  # reads the ledger on; the queue is followed from there
+        cluster.ledger.erased()  # reads the ledger to its end, where the queue continues
         with cluster.turn(cluster.ledger.view, transactional_id(*names), [self.topic], who, uuid.uuid4().hex) as turn:
             turn.wait_for_same_day()
             transaction = cluster.transaction(turn.id, description=who)
@@ -128,7 +128,7 @@ class KafkaEraser:
                     if new_list is not current_list or live_keys:
                         rows.update(
                             _count_by_day(live_keys)
-                        )  # now: if the commit's answer is lost, the next try finds none
+                        )  # now, because after a lost response the next attempt finds none
                         self._write(transaction, new_list, live_keys)
             finally:
                 turn.leave_queue(transaction_is_over=transaction.is_over)
@@ -154,7 +154,7 @@ class KafkaEraser:
             ("connect.run", erase_run(erase_list.version).encode()),
         ]
         transaction.begin()
-        # An earlier version of this package reads its stream's record alone: it cannot read this one, and stops.
+        # Earlier versions read only the stream's record. They cannot parse this one and stop.
         for list_key in (erase_list_key(self.topic), self.cluster.ledger.key_for(NO_DAY, "erased")):
             transaction.send(options.ledger_topic, list_key.encode(), text, [])
         for record_key, partition in live_keys:

@@ -40,7 +40,7 @@ class LedgerCheck:
         :raises ConfigError: the cluster refuses the sign-in, or the ledger cannot be read.
         :raises RetriableError: the cluster does not answer.
         """
-        self.topics.wait_until_reachable()  # explains best what is wrong with a connection
+        self.topics.wait_until_reachable()  # gives the best message for a wrong connection
         newest = self.ledger.newest_entries(_NEWEST_DAYS, "ignore")
         return self._lost_records(newest) if newest else self._lost_ledger()
 
@@ -74,14 +74,14 @@ class LedgerCheck:
     def _lost_ledger(self) -> list[str]:
         """Return a message if a topic holds records of the stream but the ledger knows no day of it."""
         if self.ledger.has_claims():
-            return []  # what broke in the middle of a stream's very first day has left a claim
+            return []  # a stream whose first day failed has a claim
         stream_key = self.ledger.key if self.options.headers else None
         other_targets = topics_of_other_targets(self.ledger)
         candidates = self._candidate_topics()
         if self.options.route_column is None:
             if self.options.topic in other_targets:
                 return [mixed_topic_message(self.ledger, self.options.topic, other_targets[self.options.topic])]
-        else:  # the pattern also fits names that are never made; those that are, are checked with each day
+        else:  # the pattern also matches foreign names. Each day's own topics are checked by `Planner.plan`
             candidates = [name for name in candidates if name not in other_targets]
         for name in candidates[:_MAX_TEMPLATE_TOPICS]:
             if missing_rights := self.topics.missing_rights({name: ("READ",)}):
@@ -89,7 +89,7 @@ class LedgerCheck:
                     f"{text}. The first publish searches the topic for records of a lost ledger"
                     for text in missing_rights
                 ]
-            # A run beside this one may have begun, and ended, between the two looks.
+            # A concurrent run may have begun and ended between the two reads.
             if (
                 holds_records(self.cluster.connection, name, stream_key, self.options.timeout_seconds)
                 and not self.ledger.has_claims()
@@ -129,7 +129,7 @@ def topics_of_other_targets(ledger: KafkaLedger) -> dict[str, str]:
             key.connector,
             key.stream,
         ) and ledger_key.topic != own_target
-        return is_same_stream and ledger_key.kind not in STREAM_KINDS  # which say nothing of records in the topic
+        return is_same_stream and ledger_key.kind not in STREAM_KINDS  # whose records do not prove records in the topic
 
     records = ledger.read_records(
         is_other_target, "ignore", skipped_prefix=ledger.key_prefix()

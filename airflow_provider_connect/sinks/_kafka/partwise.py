@@ -29,7 +29,7 @@ class PartwiseDelivery(DayDelivery):
         with self.transaction() as transaction:
             earlier = self.claims.newest_claim()
             earlier_parts = earlier.parts if earlier else 0
-            self._end_parts(earlier_parts)  # what they have open hides what is published of the day
+            self._end_parts(earlier_parts)  # their open transactions hide the day's publish
             published_entry = self.read_published_entry()
             if (own_row := self.row_of_this_intent(published_entry)) is not None:
                 return replace(self.plan, generation=own_row.generation)
@@ -50,7 +50,7 @@ class PartwiseDelivery(DayDelivery):
         part = [file.path for file in self.publish.manifest.polled.files].index(files[0].path)
         generation = self.plan.generation or 1
         if not self.claims.is_held():
-            # A zombie that took the part's id would fence who sends it rightfully.
+            # A zombie that took the part's id would fence the rightful sender.
             newest = self.ledger.entry(self.publish.day.date)
             if self.require_not_overtaken(newest) is None:
                 self.claims.require_held()
@@ -61,7 +61,7 @@ class PartwiseDelivery(DayDelivery):
                 entries = self.ledger.entries(self.ledger_key, key)
                 published_entry, part_entry = entries.get(self.ledger_key), entries.get(key)
                 if self.require_not_overtaken(published_entry) is not None and published_entry is not None:
-                    return SentShare.from_entry(published_entry)  # whoever completes the day finds it there
+                    return SentShare.from_entry(published_entry)  # the day is already complete
                 self.claims.require_held()
                 if part_entry is not None and part_entry.row.generation == self.plan.generation:
                     return SentShare.from_entry(part_entry)
@@ -104,5 +104,5 @@ class PartwiseDelivery(DayDelivery):
         def end(part: int) -> None:
             self.transaction(part).fence()
 
-        with ThreadPoolExecutor(8) as pool:  # each waits for a quarter of a second
+        with ThreadPoolExecutor(8) as pool:  # each call waits a quarter of a second
             list(pool.map(end, range(parts)))

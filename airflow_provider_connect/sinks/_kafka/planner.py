@@ -200,7 +200,7 @@ def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedg
     """
     seconds = options.transaction_timeout_seconds
     if rows < _MANY_ROWS and rows < _UNMEASURED_SHARE * seconds * ROWS_PER_SECOND:
-        return  # without a question to the ledger
+        return  # without reading the ledger
     rate, origin, share = _fastest_rate(ledger)
     if rows / rate > share * seconds:
         raise ConfigError(

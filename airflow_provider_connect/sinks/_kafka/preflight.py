@@ -48,7 +48,7 @@ class Preflight:
             blocking := self._problems_of(self._missing_rights)
             or self._problems_of(LedgerCheck(self.cluster, self.topics).problems)
         ):
-            return blocking  # a topic that is missing because it was deleted is not made again
+            return blocking  # a deleted topic must not be created again
         for step in (self._create_topics, self._ledger_problems, self._erase_list_problems):
             complaints += self._problems_of(step)
         complaints = complaints or self._problems_of(self._first_publish_rights)
@@ -153,7 +153,7 @@ class Preflight:
         if options.errors_tolerance == "all":
             complaints += topics.ensure_dead_letter_topic(options.effective_dead_letter_topic)
         if options.route_column is not None:
-            return complaints  # made with the day that has their values
+            return complaints  # created with the day that has their values
         return complaints + self.planner.topic_problems(topics, [options.topic], self.oldest)
 
     def _timeout_problems(self) -> list[str]:

@@ -118,10 +118,10 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         while True:
             try:
                 return self._delivery_class(self._cluster, plan, ledger).put(share)
-            except (UndecidedError, PassedOverError):  # the next try finds out what became of it, or queues again
+            except (UndecidedError, PassedOverError):  # the next attempt reads the outcome, or queues again
                 if not patience.wait_and_retry():
                     raise
-            except RefusedRecordError:  # although the topic's limits allow it: have they just changed?
+            except RefusedRecordError:  # the topic's limits may have changed
                 topics = self._cluster.topics()
                 fresh = replace(plan, limits={name: topics.limits(name) for name in plan.limits})
                 if fresh == plan or not patience.wait_and_retry():
@@ -147,7 +147,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         while True:
             try:
                 return self._delivery_class(self._cluster, plan).confirm()
-            except UndecidedError:  # the next try finds out what became of it
+            except UndecidedError:  # the next attempt reads the outcome
                 if not patience.wait_and_retry():
                     raise
 

@@ -185,7 +185,7 @@ class RecordEncoder:
         import pyarrow.compute as pc
 
         column = batch.column(self.options.timestamp_field).cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
-        # librdkafka takes 0 for the time of sending, which NULL means here: 1970's first instant cannot be sent.
+        # librdkafka replaces 0 by the time of sending, as intended for NULL. So 1970's first instant cannot be sent.
         milliseconds: list[int] = pc.fill_null(pc.if_else(pc.equal(column, 0), -1, column), 0).to_pylist()
         return milliseconds
 

@@ -77,7 +77,7 @@ class SchemaResolver:
         schema = self._oldest_that_fits(subject, document, kind)
         if schema is None:
             self._client.register(subject, document, kind)
-            schema = self._oldest_that_fits(subject, document, kind)  # another run may have been faster
+            schema = self._oldest_that_fits(subject, document, kind)  # another run may have registered one first
         if schema is None:
             raise _not_visible_error(subject)
         return schema

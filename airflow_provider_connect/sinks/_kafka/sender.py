@@ -80,7 +80,7 @@ class SentShare:
             rejected=sum(share.rejected for share in receipts) + source_rejects,
             tombstones=sum(share.tombstones for share in receipts),
             offsets=offsets,
-            seconds=sum(share.seconds for share in receipts),  # of all transactions: what one would have taken
+            seconds=sum(share.seconds for share in receipts),  # the time that one transaction would have taken
         )
 
     def require_all(self, files: tuple[StagedFile, ...], outbox: Outbox, source_rejects: int = 0) -> None:
@@ -202,7 +202,7 @@ class ShareSender:
         """
         snapshot.require_unique()
         (topic,) = self.plan.topic_by_value.values()
-        headers = self._records.constant_headers  # compared snapshots have headers
+        headers = self._records.constant_headers  # compared snapshots always have headers
         vanished = 0
         for partition, key, value, value_headers in snapshot.read_vanished():
             if self.options.deletes == "soft":

@@ -122,7 +122,7 @@ class SnapshotDiff:
             indices = vanished_keys.searchsorted(key_digests := _digests(keys)).clip(max=len(vanished_keys) - 1)
             is_newest = newest_values[indices] == _digests([message.value() for message in records])
             for row in ((vanished_keys[indices] == key_digests) & is_newest & ~is_sent[indices]).nonzero()[0].tolist():
-                if not is_sent[indices[row]]:  # of a key that comes twice in this batch
+                if not is_sent[indices[row]]:  # a key may appear twice in this batch
                     is_sent[indices[row]] = True
                     message = records[row]
                     value_headers = [(name, value) for name, value in message.headers() or [] if name in _VALUE_HEADERS]

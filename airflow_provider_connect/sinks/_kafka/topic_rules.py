@@ -139,7 +139,7 @@ def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopic
         "cleanup.policy": "compact",
         "message.timestamp.type": "CreateTime",
         "unclean.leader.election.enable": "false",
-        # Only closed segments are compacted; the ledger's are closed early so that reading it stays short.
+        # Only closed segments are compacted. Small segments close early, so that the ledger is read quickly.
         "segment.bytes": str(16 * 2**20),
     }
     return NewTopicSettings(name, 1, replication_factor, config)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _GRANT_ADVICE = "grant it (docs/kafka.md, Rights)"
-_TOPICS_PER_REQUEST = 200  # topics in one request
+_TOPICS_PER_REQUEST = 200
 _ANSWER_SECONDS = 1.0
 _RETRY_SECONDS = 0.05
 
@@ -251,7 +251,7 @@ class TopicAdmin:
             ]
         if complaints := self._create(missing, "make"):
             return complaints
-        # The answer to their making comes before the brokers know them.
+        # The response to the creation comes before all brokers list the topics.
         created = [plan.name for plan in missing]
         if unlisted := set(created) - set(self._wait_until_listed(created, self.timeout_seconds)):
             names_text = ", ".join(sorted(repr(name) for name in unlisted))
@@ -281,7 +281,7 @@ class TopicAdmin:
                 try:
                     self._wait_for(future, f"creating topic {name!r}")
                 except ExistsError:
-                    continue  # another run was faster
+                    continue  # created by another run
                 except DeniedError:
                     complaints.append(
                         f"{self.user} lacks CREATE on missing topic {name!r}: {_GRANT_ADVICE}, or create the topic"
@@ -295,7 +295,7 @@ class TopicAdmin:
         from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # public all the same
 
         configs: dict[str, dict[str, str]] = {}
-        # librdkafka takes any number of topics in a request, and of brokers one (_CONFLICT).
+        # librdkafka accepts any number of topics in a request, but only one broker (_CONFLICT).
         for portion in _split(names) if kind == "TOPIC" else ([name] for name in names):
             resources = [ConfigResource(ResourceType[kind], name) for name in portion]
             futures = self.client.describe_configs(resources, request_timeout=self.timeout_seconds)
@@ -313,7 +313,7 @@ class TopicAdmin:
         from confluent_kafka import KafkaException
 
         try:
-            # The client's own timeout comes first; this one is for a client that says nothing at all.
+            # The client's own timeout expires first. This one covers a client that never responds.
             response = future.result(timeout=self.timeout_seconds + 10)
         except (KafkaException, TimeoutError) as error:
             self.client_errors.poll(self.client)

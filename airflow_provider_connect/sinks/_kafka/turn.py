@@ -170,7 +170,7 @@ class Turn:
         self._stop_heartbeat()
         if (number := self._own_number) is None:
             return
-        with contextlib.suppress(ConnectError):  # then it is passed over in some seconds
+        with contextlib.suppress(ConnectError):  # otherwise the others pass it over within seconds
             own_ticket = self.queue.tickets.get(number)
             if transaction_is_over:
                 self._delete_own_ticket(number)
@@ -291,7 +291,7 @@ class Turn:
             if number is not None:
                 self.queue.add_record(message.offset() or 0, number, value if isinstance(value, bytes) else None)
 
-    # Signs of life
+    # Heartbeats
 
     def _write_heartbeat(self, number: int) -> None:
         self._last_heartbeat = self._clock()
@@ -309,7 +309,9 @@ class Turn:
 
         def beating() -> None:
             while not self._stop_heartbeat_event.wait(_HEARTBEAT_SECONDS):
-                with contextlib.suppress(ConnectError):  # without a sign of life it is passed over, and finds that out
+                with contextlib.suppress(
+                    ConnectError
+                ):  # without heartbeats the ticket is passed over, which the owner reads
                     self._write_heartbeat(number)
 
         self._thread = threading.Thread(target=beating, name="turn", daemon=True)
@@ -320,7 +322,7 @@ class Turn:
         if self._thread is not None:
             self._thread.join(_HEARTBEAT_SECONDS)
 
-    # What is written
+    # Written records
 
     def _write_state(self, number: int, record: TicketRecord) -> None:
         self._writer.write(state_key(record.topics[0], number), record.model_dump_json().encode())

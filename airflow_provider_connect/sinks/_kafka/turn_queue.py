@@ -124,7 +124,7 @@ class TurnQueue:
         record = TicketRecord.model_validate_json(value)
         ticket = self.tickets.get(number)
         if record.what == "want":
-            if ticket is None:  # else a copy, maybe a late one: who sends by the first must keep its place
+            if ticket is None:  # else a copy: the owner keeps the first place
                 self.tickets[number] = Ticket(number, offset, record, time_now)
             return
         want_offset = record.place if record.place is not None else offset
@@ -202,7 +202,7 @@ class TurnQueue:
             return max(ticket.last_heartbeat, ticket.first_since)
         if self.in_roll_call and ticket.expected_since is not None:
             return max(ticket.last_heartbeat, ticket.expected_since)
-        return time_now  # who only waits need not show that it lives
+        return time_now  # a waiting owner needs no heartbeat
 
     def _with_tickets_ahead(self, tickets: list[Ticket]) -> list[Ticket]:
         tickets_by_number: dict[int, Ticket] = {}

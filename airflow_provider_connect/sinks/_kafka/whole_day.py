@@ -70,7 +70,7 @@ class WholeDayDelivery(DayDelivery):
             finally:
                 if turn is not None:
                     turn.leave_queue(transaction_is_over=transaction.is_over)
-        # Who comes next begins behind this day, and is not in its way. Without turns others are, and nothing is wrong.
+        # The next day begins after this one and does not hide it. Without turns other days may, which is expected.
         if turn is not None and transaction.open_seconds and share.entry is not None:
             warn_if_hidden(self.cluster, share.entry, self.id, self.claims.description)
         return share
@@ -111,8 +111,8 @@ class WholeDayDelivery(DayDelivery):
     def _send_day(self, files: tuple[StagedFile, ...], transaction: Transaction, turn: Turn | None) -> SentShare:
         if turn is not None:
             turn.close_fenced_tickets()
-        # From here on nobody else can publish the day without fencing this producer: what is decided now holds at the
-        # commit, however long the turn is waited for.
+        # From here on another publish of the day must fence this producer first. So this decision still holds at the
+        # commit, however long the wait for the turn takes.
         published_entry = self.read_published_entry()
         if published_entry is not None and (own_row := self.row_of_this_intent(published_entry)) is not None:
             return SentShare.from_entry(published_entry.model_copy(update={"row": own_row}))
@@ -122,8 +122,8 @@ class WholeDayDelivery(DayDelivery):
         sender.encode_ahead()
         if turn is not None:
             turn.wait_for_turn()
-            # An erase takes turns as well. Whatever was published before it, it has found; the rest must know of it.
-            # Another day's publish may have brought another definition into force.
+            # An erase takes turns too. It has found earlier publishes, and later ones must read its list. Another day's
+            # publish may have changed the definition in force.
             self.ledger.refresh()
             self.next_generation(newest_row)
         ends_before = self.cluster.end_offsets(self.topics)
@@ -148,7 +148,7 @@ class WholeDayDelivery(DayDelivery):
     def _fenced_error(self, transaction: Transaction, turn: Turn | None, error: FencedError) -> RetriableError:
         in_time = transaction.open_seconds < self.options.transaction_timeout_seconds
         if turn is not None and in_time and self.claims.is_held():
-            # By who passed it over, or, where it queued again meanwhile, by who ends now what it left open before.
+            # Fenced by the run that passed it over, or by a later run that ends its earlier ticket.
             return PassedOverError(
                 f"{self.claims.description}: was passed over, and another producer took its transactional id"
             )
@@ -159,7 +159,7 @@ class WholeDayDelivery(DayDelivery):
         if self.options.turns == "off" or not self.topics:
             yield None
             return
-        self.claims.highest_used_generation()  # reads the ledger on; the queue is followed from there
+        self.claims.highest_used_generation()  # reads the ledger to its end, where the queue continues
         who = f"{self.publish.intent.run} ({self.claims.description})"
         with self.cluster.turn(self.ledger.view, self.id, self.topics, who, self.plan.begin_id) as turn:
             yield turn
@@ -175,7 +175,7 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
     started = time.monotonic()
     try:
         hidden = _hidden_offsets(cluster, entry)
-    except ConnectError as error:  # as of a partition that still has no leader
+    except ConnectError as error:  # such as a partition that still has no leader
         hidden = [str(error)]
     if hidden:
         hidden_text = ", ".join(hidden[:_MAX_SHOWN]) + (", …" if len(hidden) > _MAX_SHOWN else "")

@@ -130,7 +130,7 @@ class KafkaLedger(Ledger):
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that a new one follows: the day's, or the stream's newest snapshot or increment."""
         if kind == "increment":
-            # Increments share a transactional id, so what one of them has open is ended by who reads here.
+            # Increments share a transactional id, so this reader's publish ends any open transaction of one.
             self.read_on(lambda key: self._is_of_kind(key, "day"), "wait", self._is_of_target)
             entries = map(self._known_entry, (self.key_for(day).encode(), *self._last_increment()))
             return next((entry.row for entry in entries if entry is not None), None)
@@ -234,7 +234,7 @@ class KafkaLedger(Ledger):
         """Return the state that an executor needs to publish a day from this process's position."""
         view = self.view
         newest = [*nlargest(1, view.keys("day", self.key_prefix())), *self._last_increment()]
-        # Not the claims: that an executor finds its driver's in the topic shows that this is still the same topic.
+        # Without claims: an executor must find its driver's claim in the topic, to prove that it is the same topic.
         own_keys = [
             self.key_for(day).encode(),
             self.key_for(NO_DAY, "in_force").encode(),
@@ -254,7 +254,7 @@ class KafkaLedger(Ledger):
 
     def write_record(self, key: LedgerKey, record: Wire) -> None:
         """Write a record outside of any transaction and wait for the broker's acknowledgement."""
-        # Written twice it is the same record, and getting an idempotent producer's id takes half a second.
+        # A duplicate record is harmless, and an idempotent producer's id takes half a second.
         outbox = AcknowledgedOutbox(self.connection, self.timeout_seconds, {"enable.idempotence": False})
         outbox.send(self.ledger_topic, key.encode(), record.model_dump_json().encode(), [])
         outbox.flush()
@@ -341,7 +341,7 @@ class KafkaLedger(Ledger):
         with view.lock:
             ends = {number: self._read_end(partitions, number) for number in numbers}
             if not numbers or any(ends[number] < view.positions.get(number, 0) for number in numbers):
-                view.clear()  # another topic of that name
+                view.clear()  # the topic was created again
             if not numbers:
                 return {}
             starts = {number: view.positions.get(number, 0) for number in numbers}

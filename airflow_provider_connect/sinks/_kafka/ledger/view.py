@@ -105,8 +105,8 @@ class TopicView:
         kind, is_beside = kind_of(raw), raw.startswith(_STREAM_KEY_PREFIX) and raw.startswith(self._stream_key_prefixes)
         if (
             raw.startswith(self._day_key_prefix) or is_beside or kind == "erased"
-        ):  # whoever writes a topic keeps to its lists
-            if not isinstance(value, bytes):  # by hand: the day is to be forgotten
+        ):  # all writers of a topic obey its lists
+            if not isinstance(value, bytes):  # written by hand to forget the day
                 self._values[kind].pop(raw, None)
                 self._superseded.pop(raw, None)
             elif kind == "day":
@@ -118,7 +118,7 @@ class TopicView:
 
     def _add_turn(self, message: Message, raw: bytes, value: str | bytes | None) -> None:
         number = LedgerKey.parse(raw).part
-        if number is None or number % 2:  # a sign of life says nothing to who reads it later
+        if number is None or number % 2:  # old heartbeats do not matter
             return
         if not isinstance(value, bytes):
             self.tickets.pop(number, None)
@@ -132,7 +132,7 @@ class TopicView:
         """
         values = self._values[kind_of(raw)].get(raw, [])
         if len(values) > 1:
-            with self.lock:  # another thread may ask the same, or read on
+            with self.lock:  # another thread may select or add records
                 return self._select_counting(raw)
         return values[0] if values else None
 
@@ -162,7 +162,7 @@ class TopicView:
 
     def handover(self, keys: Collection[bytes]) -> LedgerHandover:
         """Return the state for an executor that will read these keys."""
-        with self.lock:  # all of one moment: what is read from the positions on must not lack in the values
+        with self.lock:  # a consistent state: no record may be missing between values and positions
             values = {raw: value for raw in keys if (value := self._select_counting(raw)) is not None}
             return LedgerHandover(dict(self.positions), values, dict(self.tickets))
 
