@@ -120,7 +120,7 @@ def _check_with_librdkafka(
 ) -> list[str]:
     """Collect the settings that librdkafka refuses, without naming a broker to it.
 
-    :param known: another problem was found already. Errors that name no setting are then dropped.
+    :param has_problems: another problem was found already. Errors that name no setting are then dropped.
     """
     complaints: list[str] = []
     remaining = {name: value for name, value in conf.items() if name != "bootstrap.servers"}

@@ -47,7 +47,7 @@ class TopicReader:
 
     def __init__(self, reader: Consumer, topic: str, description: str, timeout_seconds: float) -> None:
         self.topic = topic
-        self.called = description
+        self.description = description
         self.timeout_seconds = timeout_seconds
         self.stop_offsets: dict[int, int] = {}
         """Offset of each partition at which the last read stopped."""
@@ -83,7 +83,7 @@ class TopicReader:
                 return request(max(1.0, patience.left_seconds))
             except KafkaException as error:
                 # A client without a broker reports even known partitions as unknown.
-                may_pass = isinstance(classify(error, self.called), (RetriableError, UnknownTopicError))
+                may_pass = isinstance(classify(error, self.description), (RetriableError, UnknownTopicError))
                 if not may_pass or not patience.wait_and_poll():
                     raise
 
@@ -115,15 +115,15 @@ class TopicReader:
                         self.stop_offsets[partition] = offset
                 elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                     pass  # librdkafka looks up every consumer's group, but this one joins none
-                elif not isinstance(failure := classify(KafkaException(error), self.called), RetriableError):
+                elif not isinstance(failure := classify(KafkaException(error), self.description), RetriableError):
                     raise failure
             if records:
                 yield records
                 patience.restart()
             elif patience.is_over:
                 raise RetriableError(
-                    f"{self.called} could not be read to its end for {self.timeout_seconds:.0f} s: a transaction is "
-                    "open there, which its timeout ends, or the broker does not answer"
+                    f"{self.description} could not be read to its end for {self.timeout_seconds:.0f} s: a transaction "
+                    "is open there, which its timeout ends, or the broker does not answer"
                 )
 
     def read_all(self, last_offsets: int | None = None) -> Iterator[list[Message]]:

@@ -61,7 +61,7 @@ class Transaction(Outbox):
         overrides = {"transactional.id": transactional_id} | times
         super().__init__(connection, timeout_seconds, (settings or {}) | overrides)
         self.id = transactional_id
-        self.what = description or repr(transactional_id)
+        self.description = description or repr(transactional_id)
         self.transaction_timeout_seconds = transaction_timeout_seconds
         self._connection = connection
         self._begun_at = 0.0
@@ -132,7 +132,7 @@ class Transaction(Outbox):
 
     def _too_slow_error(self, sent_records: int, total_records: int) -> RetriableError:
         return RetriableError(
-            f"{self.what}: {sent_records:,} of {total_records:,} records took {self.open_seconds:.0f} s, and a "
+            f"{self.description}: {sent_records:,} of {total_records:,} records took {self.open_seconds:.0f} s, and a "
             "transaction may be open for "
             f"{self.transaction_timeout_seconds:.0f} s. The next attempt may be faster. If this persists, raise "
             "transaction_timeout_seconds (and the broker's transaction.max.timeout.ms), or set atomicity='partition'"
@@ -153,7 +153,7 @@ class Transaction(Outbox):
                 self._producer.commit_transaction(max(1.0, patience.left_seconds))
             except SystemError as error:  # raised by confluent-kafka if a fatal error occurs in a callback
                 raise UndecidedError(
-                    f"the client failed during the commit of {self.what}. The ledger shows the outcome"
+                    f"the client failed during the commit of {self.description}. The ledger shows the outcome"
                 ) from error
             except KafkaException as error:
                 kafka_error = kafka_error_of(error)
@@ -161,14 +161,14 @@ class Transaction(Outbox):
                     if patience.wait_and_retry():
                         continue
                     raise UndecidedError(
-                        f"no answer to the commit of {self.what} for {self.timeout_seconds:.0f} s. The ledger shows "
-                        "the outcome"
+                        f"no answer to the commit of {self.description} for {self.timeout_seconds:.0f} s. The ledger "
+                        "shows the outcome"
                     ) from error
                 if kafka_error is not None and kafka_error.fatal() and not is_fenced(error):
                     raise UndecidedError(
-                        f"committing {self.what}: {kafka_error.name()}. The ledger shows the outcome"
+                        f"committing {self.description}: {kafka_error.name()}. The ledger shows the outcome"
                     ) from error
-                raise classify(error, f"committing {self.what}", self.client_errors) from None
+                raise classify(error, f"committing {self.description}", self.client_errors) from None
             self._is_over = True
             return
 

@@ -113,11 +113,13 @@ class KafkaEraser:
         """
         cluster = self.cluster
         names = (cluster.key.connector, cluster.key.stream, self.topic, "erase")
-        who = f"an erase of {cluster.key} from {self.topic!r}"
+        description = f"an erase of {cluster.key} from {self.topic!r}"
         cluster.ledger.erased()  # reads the ledger to its end, where the queue continues
-        with cluster.turn(cluster.ledger.view, transactional_id(*names), [self.topic], who, uuid.uuid4().hex) as turn:
+        with cluster.turn(
+            cluster.ledger.view, transactional_id(*names), [self.topic], description, uuid.uuid4().hex
+        ) as turn:
             turn.wait_for_same_day()
-            transaction = cluster.transaction(turn.id, description=who)
+            transaction = cluster.transaction(turn.id, description=description)
             try:
                 with transaction:
                     turn.close_fenced_tickets()
@@ -126,9 +128,8 @@ class KafkaEraser:
                     new_list = current_list.with_values(self.column, values, shaping)
                     live_keys = self._find_live_keys(values, cluster.end_offsets([self.topic])[self.topic])
                     if new_list is not current_list or live_keys:
-                        rows.update(
-                            _count_by_day(live_keys)
-                        )  # now, because after a lost response the next attempt finds none
+                        # Now, because after a lost response the next attempt finds no live keys.
+                        rows.update(_count_by_day(live_keys))
                         self._write(transaction, new_list, live_keys)
             finally:
                 turn.leave_queue(transaction_is_over=transaction.is_over)

@@ -99,7 +99,7 @@ class KafkaOptions(Sink):
     schema_contract: Literal["evolve", "freeze", "ignore"] = Field(
         default="evolve",
         description="Without a registry: 'evolve' accepts new columns, and fails the day if a type changed since the "
-        "newest published day; 'freeze' fails new columns too. 'ignore' checks nothing.",
+        "newest published day. 'freeze' fails new columns too. 'ignore' checks nothing.",
     )
     headers: bool = Field(
         default=True, description="Whether records carry the connect.… headers. Sending is faster without them."

@@ -104,10 +104,8 @@ class Preflight:
         complaints = [problem] if (problem := erase_list.column_problem(self.schema.names)) is not None else []
         if erase_list.version and not options.takes_turns:
             complaints.append(
-                f"topic {options.topic!r} has an erase list, and without turns a publish could run during an erase. "
-                "Set "
-                "publish at the same time: set delivery='exactly_once', atomicity='day' and turns='topic', or publish "
-                "into another topic"
+                f"topic {options.topic!r} has an erase list, and without turns a publish could run during an erase: "
+                "set delivery='exactly_once', atomicity='day' and turns='topic', or publish into another topic"
             )
         return complaints
 

@@ -42,7 +42,7 @@ class SnapshotDiff:
 
         self.cluster = cluster
         self.topic = topic
-        self.ends = end_offsets
+        self.end_offsets = end_offsets
         self.on_empty = on_empty
         self.unchanged_rows = 0
         self._keys, self._values, self._partitions = _newest_digests(self._read_topic())
@@ -136,7 +136,7 @@ class SnapshotDiff:
         """
         cluster = self.cluster
         with open_topic(cluster.connection, self.topic, cluster.options.timeout_seconds) as partitions:
-            for records in partitions.read_batches(dict.fromkeys(self.ends, 0), self.ends):
+            for records in partitions.read_batches(dict.fromkeys(self.end_offsets, 0), self.end_offsets):
                 if not all(is_written_by(message.headers(), cluster.key) for message in records):
                     raise ConfigError(
                         f"topic {self.topic!r} holds records that {cluster.key} did not write, and a snapshot would "

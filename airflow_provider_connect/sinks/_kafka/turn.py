@@ -94,8 +94,8 @@ class Turn:
         self.connection = connection
         self.id = transactional_id
         self.topics = tuple(sorted(topics))
-        self.who = description
-        self.begun = begin_id
+        self.description = description
+        self.begin_id = begin_id
         self.transaction_timeout_seconds = transaction_timeout_seconds
         self.timeout_seconds = timeout_seconds
         self.queue = TurnQueue(clock)
@@ -108,8 +108,8 @@ class Turn:
         self._numbers_to_fence: set[int] = set()
         self._stop_heartbeat_event = threading.Event()
         self._last_heartbeat: float | None = None
-        self._thread: threading.Thread | None = None
-        self._last_look = clock()
+        self._heartbeat_thread: threading.Thread | None = None
+        self._last_read = clock()
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Turn:
@@ -147,7 +147,7 @@ class Turn:
         :raises RetriableError: the turn does not come in time.
         """
         self._own_number = number = new_number()
-        record = TicketRecord(what="want", id=self.id, topics=self.topics, who=self.who, begun=self.begun)
+        record = TicketRecord(what="want", id=self.id, topics=self.topics, who=self.description, begun=self.begin_id)
         self._write_state(number, record)
         self._wait_for_tickets(number)
         self._start_heartbeat(number)
@@ -155,12 +155,12 @@ class Turn:
         own_ticket = self._own_ticket(number)
         for dead in self.queue.passed_over(own_ticket):
             if dead.record.id == self.id:
-                raise PassedOverError(f"{self.who}: another run of the same day took its id at the same time")
+                raise PassedOverError(f"{self.description}: another run of the same day took its id at the same time")
             self._fence(dead)
             self._close_ticket(dead)
         self._read_queue()
         if self.queue.tickets_ahead(self._own_ticket(number)):
-            raise PassedOverError(f"{self.who}: lost its turn")
+            raise PassedOverError(f"{self.description}: lost its turn")
 
     def leave_queue(self, *, transaction_is_over: bool) -> None:
         """Let the next publish begin.
@@ -197,7 +197,7 @@ class Turn:
         """
         self.note_own_tickets()
         tickets = self.queue.with_id(self.id)
-        own_tickets = [ticket for ticket in tickets if ticket.record.begun == self.begun]
+        own_tickets = [ticket for ticket in tickets if ticket.record.begun == self.begin_id]
         return bool(own_tickets) and all(ticket in own_tickets or ticket.is_passed_over for ticket in tickets)
 
     # Waiting
@@ -206,7 +206,7 @@ class Turn:
         """Wait until no ticket is ahead of ``number``. For None: until no other ticket of the same day is alive."""
         self._read_queue()
         self.queue.watch_from(self._position)
-        waited_for, since = None, self._clock()
+        awaited_number, since = None, self._clock()
         started, warn_after = since, _WARN_AFTER_SECONDS
         while True:
             self._read_queue()
@@ -222,15 +222,15 @@ class Turn:
             if number is not None:
                 self._answer_roll_call(number)
             time_now = self._clock()
-            if tickets_ahead[0].number != waited_for:
-                waited_for, since = tickets_ahead[0].number, time_now
+            if tickets_ahead[0].number != awaited_number:
+                awaited_number, since = tickets_ahead[0].number, time_now
             if time_now - since > self.transaction_timeout_seconds:
                 raise self._too_long_error(number, tickets_ahead[0])
             if time_now - started > warn_after:
                 warn_after *= 2
                 _LOG.warning(
                     "%s: waits for its turn at place %d while %s is sending",
-                    self.who,
+                    self.description,
                     len(tickets_ahead) + 1,
                     tickets_ahead[0].record.who,
                 )
@@ -241,9 +241,9 @@ class Turn:
             self._delete_own_ticket(number)
             self._own_number = None
         return RetriableError(
-            f"{self.who}: {first_ticket.record.who} has been sending into {', '.join(first_ticket.record.topics[:3])} "
-            "for "
-            f"{self.transaction_timeout_seconds:.0f} s, and days of a topic take turns. The next attempt queues again"
+            f"{self.description}: {first_ticket.record.who} has been sending into "
+            f"{', '.join(first_ticket.record.topics[:3])} for {self.transaction_timeout_seconds:.0f} s, and days of a "
+            "topic take turns. The next attempt queues again"
         )
 
     def _rivals(self) -> list[Ticket]:
@@ -260,13 +260,13 @@ class Turn:
             if ticket.number in self._numbers_to_fence:
                 self._close_ticket(ticket)
             elif ticket.offset < own_ticket.offset and not ticket.is_passed_over:
-                raise PassedOverError(f"{self.who}: another run of the same day queued at the same time")
+                raise PassedOverError(f"{self.description}: another run of the same day queued at the same time")
         return self.queue.tickets_ahead(own_ticket)
 
     def _own_ticket(self, number: int) -> Ticket:
         own_ticket = self.queue.tickets.get(number)
         if own_ticket is None or own_ticket.is_passed_over:
-            raise PassedOverError(f"{self.who}: wrote no heartbeat for a while, and others went on without it")
+            raise PassedOverError(f"{self.description}: wrote no heartbeat for a while, and others went on without it")
         return own_ticket
 
     def _read_queue(self) -> None:
@@ -279,9 +279,9 @@ class Turn:
                 self._position = self._reader.stop_offsets[0]
                 self._reader.pause()
         time_now = self._clock()
-        if time_now - self._last_look > _MAX_POLL_SECONDS + _SUSPENDED_SECONDS:
+        if time_now - self._last_read > _MAX_POLL_SECONDS + _SUSPENDED_SECONDS:
             self.queue.restart_clock()
-        self._last_look = time_now
+        self._last_read = time_now
         self.queue.mark_fronts()
 
     def _add_message(self, message: Message) -> None:
@@ -307,20 +307,19 @@ class Turn:
     def _start_heartbeat(self, number: int) -> None:
         self._stop_heartbeat_event.clear()
 
-        def beating() -> None:
+        def write_heartbeats() -> None:
             while not self._stop_heartbeat_event.wait(_HEARTBEAT_SECONDS):
-                with contextlib.suppress(
-                    ConnectError
-                ):  # without heartbeats the ticket is passed over, which the owner reads
+                # Without heartbeats the ticket is passed over, which its owner reads in the queue.
+                with contextlib.suppress(ConnectError):
                     self._write_heartbeat(number)
 
-        self._thread = threading.Thread(target=beating, name="turn", daemon=True)
-        self._thread.start()
+        self._heartbeat_thread = threading.Thread(target=write_heartbeats, name="turn", daemon=True)
+        self._heartbeat_thread.start()
 
     def _stop_heartbeat(self) -> None:
         self._stop_heartbeat_event.set()
-        if self._thread is not None:
-            self._thread.join(_HEARTBEAT_SECONDS)
+        if self._heartbeat_thread is not None:
+            self._heartbeat_thread.join(_HEARTBEAT_SECONDS)
 
     # Written records
 
@@ -329,7 +328,7 @@ class Turn:
 
     def _pass_over(self, ticket: Ticket) -> None:
         if ticket.number != self._own_number:
-            _LOG.warning("%s: %s writes no heartbeat and is passed over", self.who, ticket.record.who)
+            _LOG.warning("%s: %s writes no heartbeat and is passed over", self.description, ticket.record.who)
         record = ticket.record.model_copy(update={"what": "pass", "place": ticket.offset})
         self._write_state(ticket.number, record)
 
@@ -357,9 +356,9 @@ class _RecordWriter:
     def __init__(self, connection: Connection, topic: str, timeout_seconds: float) -> None:
         self.topic = topic
         self.timeout_seconds = timeout_seconds
-        self._heard = ClientErrors()
+        self._client_errors = ClientErrors()
         overrides = {"enable.idempotence": False, "linger.ms": 0, "message.timeout.ms": int(timeout_seconds * 1000)}
-        self._producer = make_producer(connection, self._heard, **overrides)
+        self._producer = make_producer(connection, self._client_errors, **overrides)
 
     def write(self, key: bytes, value: bytes | None) -> None:
         """Write a record. Returns when all in-sync replicas have it.
@@ -370,7 +369,7 @@ class _RecordWriter:
 
         outcome: list[Any] = []
         action = f"writing to topic {self.topic!r}"
-        with translate_kafka_errors(action, self._heard):
+        with translate_kafka_errors(action, self._client_errors):
             self._producer.produce(self.topic, value, key, on_delivery=lambda error, _: outcome.append(error))
             patience = Patience(self.timeout_seconds + 1.0)
             while not outcome and not patience.is_over:
@@ -378,4 +377,4 @@ class _RecordWriter:
         if not outcome:
             raise RetriableError(f"{action}: no answer for {self.timeout_seconds:.0f} s")
         if outcome[0] is not None:
-            raise classify(KafkaException(outcome[0]), action, self._heard)
+            raise classify(KafkaException(outcome[0]), action, self._client_errors)

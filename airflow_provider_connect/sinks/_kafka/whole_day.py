@@ -160,8 +160,8 @@ class WholeDayDelivery(DayDelivery):
             yield None
             return
         self.claims.highest_used_generation()  # reads the ledger to its end, where the queue continues
-        who = f"{self.publish.intent.run} ({self.claims.description})"
-        with self.cluster.turn(self.ledger.view, self.id, self.topics, who, self.plan.begin_id) as turn:
+        description = f"{self.publish.intent.run} ({self.claims.description})"
+        with self.cluster.turn(self.ledger.view, self.id, self.topics, description, self.plan.begin_id) as turn:
             yield turn
 
 

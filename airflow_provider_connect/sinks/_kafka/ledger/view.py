@@ -102,10 +102,12 @@ class TopicView:
         if not isinstance(raw, bytes) or not _KEY.fullmatch(raw):
             parse_key(message, self.topic)
         assert isinstance(raw, bytes)
-        kind, is_beside = kind_of(raw), raw.startswith(_STREAM_KEY_PREFIX) and raw.startswith(self._stream_key_prefixes)
-        if (
-            raw.startswith(self._day_key_prefix) or is_beside or kind == "erased"
-        ):  # all writers of a topic obey its lists
+        kind, is_of_stream = (
+            kind_of(raw),
+            raw.startswith(_STREAM_KEY_PREFIX) and raw.startswith(self._stream_key_prefixes),
+        )
+        # All writers of a topic obey its erase lists.
+        if raw.startswith(self._day_key_prefix) or is_of_stream or kind == "erased":
             if not isinstance(value, bytes):  # written by hand to forget the day
                 self._values[kind].pop(raw, None)
                 self._superseded.pop(raw, None)
