@@ -24,18 +24,18 @@ class AtLeastOnceDelivery(DayDelivery):
         published_entry = self._read_and_repair()
         while True:
             read_positions = dict(self.ledger.view.positions)
-            earlier = claims.newest_claim()
+            newest_claim = claims.newest_claim()
             if (own_row := self.row_of_this_intent(published_entry)) is not None:
-                claims.write_claim(earlier, own_row.generation)
+                claims.write_claim(newest_claim, own_row.generation)
                 return replace(self.plan, generation=own_row.generation)
-            free_generation = self.free_generation(published_entry.row if published_entry else None, earlier)
-            if claims.is_same_try(earlier):
+            free_generation = self.free_generation(published_entry.row if published_entry else None, newest_claim)
+            if claims.is_same_try(newest_claim):
                 read_positions = {}  # the earlier attempt may have died before it read the claims
             generation = max(free_generation, highest_conflict + 1)
-            claims.write_claim(earlier, generation)
-            if (conflicting := claims.find_conflicting_generation(generation, read_positions)) is None:
+            claims.write_claim(newest_claim, generation)
+            if (conflicting_generation := claims.find_conflicting_generation(generation, read_positions)) is None:
                 return replace(self.plan, generation=generation)
-            highest_conflict, published_entry = conflicting, self.read_published_entry()
+            highest_conflict, published_entry = conflicting_generation, self.read_published_entry()
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
         """Send a share and wait until the broker has acknowledged it."""

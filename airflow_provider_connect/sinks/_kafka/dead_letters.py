@@ -141,8 +141,8 @@ def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_recor
 
 def _read_letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
     """Yield the topic's committed records with Connect's headers. Empty if the topic does not exist."""
-    with open_topic(cluster.connection, topic, cluster.options.timeout_seconds) as partitions:
-        for messages in partitions.read_all():
+    with open_topic(cluster.connection, topic, cluster.options.timeout_seconds) as reader:
+        for messages in reader.read_all():
             for message in messages:
                 headers = {
                     name.removeprefix(_PREFIX): value.decode(errors="replace")

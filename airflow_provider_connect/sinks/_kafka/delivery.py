@@ -194,12 +194,12 @@ class DayDelivery(ABC):
         generation: int,
         share: SentShare,
         published_entry: DayEntry | None = None,
-        decided_on: SeenPublish | None = None,
+        seen_state: SeenPublish | None = None,
     ) -> DayEntry:
         """Return the ledger record of the records sent.
 
         :param published_entry: the day's previous generation.
-        :param decided_on: state of the ledger that a publish without a transaction was decided on. See
+        :param seen_state: state of the ledger that a publish without a transaction was decided on. See
             :class:`.DayEntry`.
         """
         counts = self.publish.manifest.polled.all_counts | {
@@ -218,8 +218,8 @@ class DayDelivery(ABC):
             offsets=share.offsets,
             columns=columns,
             covered=covered_generations,
-            built_on=decided_on.generation if decided_on else None,
-            built_on_checks=decided_on.checks if decided_on else 0,
+            built_on=seen_state.generation if seen_state else None,
+            built_on_checks=seen_state.checks if seen_state else 0,
         )
 
     def new_confirmation(self, published_entry: DayEntry | None, *, in_transaction: bool) -> DayEntry:

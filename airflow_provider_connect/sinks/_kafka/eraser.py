@@ -168,8 +168,8 @@ class KafkaEraser:
         refuse_text("values", values)
         keys = {value.encode("utf-8", "surrogatepass") for value in values}
         live_keys: dict[_KeyPartition, dt.date] = {}
-        with open_topic(self.cluster.connection, self.topic, self.cluster.options.timeout_seconds) as partitions:
-            for messages in partitions.read_batches(dict.fromkeys(ends, 0), ends):
+        with open_topic(self.cluster.connection, self.topic, self.cluster.options.timeout_seconds) as reader:
+            for messages in reader.read_batches(dict.fromkeys(ends, 0), ends):
                 for message in messages:
                     record_key = message.key()
                     if not isinstance(record_key, bytes) or record_key not in keys:

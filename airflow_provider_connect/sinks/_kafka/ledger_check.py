@@ -155,9 +155,9 @@ def holds_records(connection: Connection, topic: str, stream_key: StreamKey | No
     :param stream_key: None accepts any record.
     :raises RetriableError: the broker does not answer.
     """
-    with open_topic(connection, topic, timeout_seconds) as partitions:
+    with open_topic(connection, topic, timeout_seconds) as reader:
         return any(
             stream_key is None or is_written_by(message.headers(), stream_key)
-            for records in partitions.read_all(_LAST_OFFSETS)
+            for records in reader.read_all(_LAST_OFFSETS)
             for message in records
         )

@@ -27,15 +27,15 @@ class PartwiseDelivery(DayDelivery):
         claim. So the offsets in the ledger contain one generation.
         """
         with self.transaction() as transaction:
-            earlier = self.claims.newest_claim()
-            earlier_parts = earlier.parts if earlier else 0
+            newest_claim = self.claims.newest_claim()
+            earlier_parts = newest_claim.parts if newest_claim else 0
             self._end_parts(earlier_parts)  # their open transactions hide the day's publish
             published_entry = self.read_published_entry()
             if (own_row := self.row_of_this_intent(published_entry)) is not None:
                 return replace(self.plan, generation=own_row.generation)
-            generation = self.free_generation(published_entry.row if published_entry else None, earlier)
+            generation = self.free_generation(published_entry.row if published_entry else None, newest_claim)
             transaction.begin()
-            claim = self.claims.new_claim(earlier, generation, parts=len(self.publish.manifest.polled.files))
+            claim = self.claims.new_claim(newest_claim, generation, parts=len(self.publish.manifest.polled.files))
             self.write_record(transaction, claim, self.claims.ledger_key)
             transaction.commit()
         self._end_parts(earlier_parts)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BATCH_BYTES = 3_000_000
 SLICE_BYTES = 4_500_000
 """Bytes of values encoded in one slice. A slice costs some milliseconds at any size, and 8 MB need 60 MB more memory.
-A batch is smaller in its file than its values, and usually becomes one slice.
+A batch of a staged day takes less than this in its file, and usually becomes one slice.
 """
 _FIRST_ROWS = 1000
 _GROWTH = 8

@@ -135,8 +135,8 @@ class SnapshotDiff:
         :raises ConfigError: the topic holds records of other writers.
         """
         cluster = self.cluster
-        with open_topic(cluster.connection, self.topic, cluster.options.timeout_seconds) as partitions:
-            for records in partitions.read_batches(dict.fromkeys(self.end_offsets, 0), self.end_offsets):
+        with open_topic(cluster.connection, self.topic, cluster.options.timeout_seconds) as reader:
+            for records in reader.read_batches(dict.fromkeys(self.end_offsets, 0), self.end_offsets):
                 if not all(is_written_by(message.headers(), cluster.key) for message in records):
                     raise ConfigError(
                         f"topic {self.topic!r} holds records that {cluster.key} did not write, and a snapshot would "

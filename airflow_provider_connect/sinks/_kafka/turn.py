@@ -206,8 +206,8 @@ class Turn:
         """Wait until no ticket is ahead of ``number``. For None: until no other ticket of the same day is alive."""
         self._read_queue()
         self.queue.watch_from(self._position)
-        awaited_number, since = None, self._clock()
-        started, warn_after = since, _WARN_AFTER_SECONDS
+        awaited_number, awaited_since = None, self._clock()
+        started, warn_after = awaited_since, _WARN_AFTER_SECONDS
         while True:
             self._read_queue()
             tickets_ahead = self._rivals() if number is None else self._tickets_ahead(number)
@@ -223,8 +223,8 @@ class Turn:
                 self._answer_roll_call(number)
             time_now = self._clock()
             if tickets_ahead[0].number != awaited_number:
-                awaited_number, since = tickets_ahead[0].number, time_now
-            if time_now - since > self.transaction_timeout_seconds:
+                awaited_number, awaited_since = tickets_ahead[0].number, time_now
+            if time_now - awaited_since > self.transaction_timeout_seconds:
                 raise self._too_long_error(number, tickets_ahead[0])
             if time_now - started > warn_after:
                 warn_after *= 2

@@ -79,11 +79,15 @@ _ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, 
 class KafkaLedger(Ledger):
     """Ledger of one stream and topic. Every query first reads to the topic's end.
 
-    :param handed: state that a driver handed over. Defaults to this process's own.
+    :param handover: state that a driver handed over. Defaults to this process's own.
     """
 
     def __init__(
-        self, connection: Connection, options: KafkaOptions, stream_key: StreamKey, handed: LedgerHandover | None = None
+        self,
+        connection: Connection,
+        options: KafkaOptions,
+        stream_key: StreamKey,
+        handover: LedgerHandover | None = None,
     ) -> None:
         self.connection = connection
         self.ledger_topic = options.ledger_topic
@@ -93,8 +97,8 @@ class KafkaLedger(Ledger):
         self.replaces_whole = options.cleanup == "compact"
         """True if a snapshot of any day replaces the topic's content."""
         self.view = (
-            TopicView(self.ledger_topic, stream_key, handed)
-            if handed
+            TopicView(self.ledger_topic, stream_key, handover)
+            if handover
             else shared_view(connection, self.ledger_topic, stream_key)
         )
 
@@ -287,10 +291,10 @@ class KafkaLedger(Ledger):
         """
         seconds = min(self.timeout_seconds, _PATIENCE_SECONDS[on_undecided])
         patience = Patience(seconds, (_POLL_SECONDS,))
-        with self._open_topic("read_committed") as partitions:
-            numbers = partitions.partition_numbers()
+        with self._open_topic("read_committed") as reader:
+            numbers = reader.partition_numbers()
             while True:
-                hidden = self._advance_view(partitions, numbers)
+                hidden = self._advance_view(reader, numbers)
                 hiding = self._hiding_transaction(hidden, is_wanted) if hidden and on_undecided != "ignore" else None
                 if hiding is None:
                     return self.view
@@ -315,9 +319,9 @@ class KafkaLedger(Ledger):
     def records_since(self, key: LedgerKey, start_offsets: dict[int, int]) -> list[bytes]:
         """Return all records of a key from the start offsets on, in order, committed or not."""
         raw = key.encode()
-        with self._open_topic("read_uncommitted") as partitions:
+        with self._open_topic("read_uncommitted") as reader:
             messages = self._read_from(
-                partitions, {number: start_offsets.get(number, 0) for number in partitions.partition_numbers()}
+                reader, {number: start_offsets.get(number, 0) for number in reader.partition_numbers()}
             )
             values = [message.value() for message in messages if message.key() == raw]
         return [value for value in values if isinstance(value, bytes)]
@@ -327,32 +331,32 @@ class KafkaLedger(Ledger):
 
         Such records may still be committed or aborted, or are hidden by another open transaction.
         """
-        with self._open_topic("read_committed") as partitions:
-            hidden = self._advance_view(partitions, partitions.partition_numbers())
+        with self._open_topic("read_committed") as reader:
+            hidden = self._advance_view(reader, reader.partition_numbers())
         hidden_records = self._read_hidden(hidden) if hidden else []
         return {key: value for key, value in hidden_records if is_wanted(key) and value is not None}
 
     def _open_topic(self, isolation: Isolation) -> AbstractContextManager[TopicReader]:
         return open_topic(self.connection, self.ledger_topic, self.timeout_seconds, isolation, "ledger topic")
 
-    def _advance_view(self, partitions: TopicReader, numbers: list[int]) -> dict[int, int]:
+    def _advance_view(self, reader: TopicReader, numbers: list[int]) -> dict[int, int]:
         """Read the view to its end. Returns its position in partitions where an open transaction hides more."""
         view = self.view
         with view.lock:
-            ends = {number: self._read_end(partitions, number) for number in numbers}
+            ends = {number: self._read_end(reader, number) for number in numbers}
             if not numbers or any(ends[number] < view.positions.get(number, 0) for number in numbers):
                 view.clear()  # the topic was created again
             if not numbers:
                 return {}
             starts = {number: view.positions.get(number, 0) for number in numbers}
-            for records in partitions.read_batches(starts, ends):
+            for records in reader.read_batches(starts, ends):
                 for message in records:
                     view.add(message)
-            view.positions = partitions.stop_offsets
-            return {number: end for number, end in view.positions.items() if end < partitions.cached_end(number)}
+            view.positions = reader.stop_offsets
+            return {number: end for number, end in view.positions.items() if end < reader.cached_end(number)}
 
-    def _read_end(self, partitions: TopicReader, number: int) -> int:
-        low, end = partitions.read_bounds(number)
+    def _read_end(self, reader: TopicReader, number: int) -> int:
+        low, end = reader.read_bounds(number)
         if low > 0:
             raise ConfigError(
                 f"ledger topic {self.ledger_topic!r} has lost its oldest records (it begins at offset {low}): "
@@ -370,16 +374,15 @@ class KafkaLedger(Ledger):
         return hidden_records[0][0] if hides_wanted else None
 
     def _read_hidden(self, hidden: dict[int, int]) -> list[tuple[LedgerKey, bytes | None]]:
-        with self._open_topic("read_uncommitted") as partitions:
+        with self._open_topic("read_uncommitted") as reader:
             records = [
-                (parse_key(message, self.ledger_topic), message.value())
-                for message in self._read_from(partitions, hidden)
+                (parse_key(message, self.ledger_topic), message.value()) for message in self._read_from(reader, hidden)
             ]
         return [(key, value if isinstance(value, bytes) else None) for key, value in records]
 
-    def _read_from(self, partitions: TopicReader, starts: dict[int, int]) -> Iterator[Message]:
-        ends = {number: self._read_end(partitions, number) for number in starts}
-        for records in partitions.read_batches(starts, ends):
+    def _read_from(self, reader: TopicReader, starts: dict[int, int]) -> Iterator[Message]:
+        ends = {number: self._read_end(reader, number) for number in starts}
+        for records in reader.read_batches(starts, ends):
             yield from records
 
     def _is_of_target(self, key: LedgerKey) -> bool:

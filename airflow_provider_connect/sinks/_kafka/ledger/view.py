@@ -70,7 +70,7 @@ class TopicView:
     :param topic: the ledger topic, for messages.
     """
 
-    def __init__(self, topic: str, key: StreamKey, handed: LedgerHandover | None = None) -> None:
+    def __init__(self, topic: str, key: StreamKey, handover: LedgerHandover | None = None) -> None:
         self.topic = topic
         self.lock = threading.Lock()
         """Held while records are added, selected or handed over."""
@@ -80,10 +80,10 @@ class TopicView:
             _key_prefix(*stream_key_of_kind.name_fields[:2]) for stream_key_of_kind in stream_keys
         )
         self.clear()
-        if handed:
-            self.positions |= handed.positions
-            self.tickets |= handed.tickets
-            for raw, value in handed.values.items():
+        if handover:
+            self.positions |= handover.positions
+            self.tickets |= handover.tickets
+            for raw, value in handover.values.items():
                 self._values[kind_of(raw)][raw] = [value]
 
     def clear(self) -> None:
