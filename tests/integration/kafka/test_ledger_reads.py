@@ -63,9 +63,9 @@ def test_an_executor_goes_on_where_its_driver_stood(bench: SinkBench, reads: lis
         bench.publish(bench.stage(MONDAY + ONE_DAY * number, events("a"), order=number + 1))
     staged = bench.stage(TUESDAY + ONE_DAY * 5, events("a"), order=9)
     token = bench.begin(staged)
-    stood = token.handed.positions[0]
+    stood = token.handover.positions[0]
     assert stood > 6
-    assert set(token.handed.values) == {
+    assert set(token.handover.values) == {
         LedgerKey(*KEY.model_dump().values(), bench.sink.topic, TUESDAY + ONE_DAY).encode()
     }
     reads.clear()
