@@ -45,7 +45,7 @@ class AtLeastOnceDelivery(DayDelivery):
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
         """Write the day's record.
 
-        :raises OvertakenError: another run has published the day since this attempt read the ledger.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
         published_entry = self._read_and_repair()
         if (own_row := self.require_not_overtaken(published_entry)) is not None:

@@ -70,7 +70,7 @@ class DayDelivery(ABC):
         """Claim the day in the ledger. Returns the plan for every ``put``. Driver.
 
         :param published_entry: the day's newest publish.
-        :raises OvertakenError: another run has published the day since this attempt read the ledger.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
 
     @abstractmethod
@@ -85,7 +85,7 @@ class DayDelivery(ABC):
         """Write the day's record again with one more check. Driver.
 
         :raises UndecidedError: the outcome of the commit is unknown.
-        :raises OvertakenError: another run has published or confirmed the day since this attempt read the ledger.
+        :raises OvertakenError: another run has published or confirmed the day meanwhile.
         """
         return self.confirm_in_transaction()
 
@@ -164,7 +164,7 @@ class DayDelivery(ABC):
     def require_not_overtaken(self, published_entry: DayEntry | None) -> LedgerRow | None:
         """Return the row that this intent has published, or None if it may still publish.
 
-        :raises OvertakenError: another run has published the day since this attempt read the ledger.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
         if (own_row := self.row_of_this_intent(published_entry)) is None:
             self.next_generation(published_entry.row if published_entry else None)
@@ -226,7 +226,7 @@ class DayDelivery(ABC):
         """Return the ledger record of an unchanged day.
 
         :param published_entry: the day's newest publish.
-        :raises OvertakenError: another run has published or confirmed the day since this attempt read the ledger.
+        :raises OvertakenError: another run has published or confirmed the day meanwhile.
         """
         require_definition(self.publish, self.ledger.known_definition())
         row = confirmed_row(

@@ -78,7 +78,7 @@ class PartwiseDelivery(DayDelivery):
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
         """Write the day's record, which publishes the day.
 
-        :raises OvertakenError: another run has published the day since this attempt read the ledger.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
         with self.transaction() as transaction:
             published_entry = self.read_published_entry()

@@ -94,7 +94,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
 
         :raises ConfigError: ledger and topics disagree, or a topic cannot be created or used.
         :raises DataError: the registry refuses the schema.
-        :raises OvertakenError: another run has published the day since this attempt read the ledger.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
         self._require_undamaged()
         plan = Planner(self._cluster, publish.schema).plan(publish)

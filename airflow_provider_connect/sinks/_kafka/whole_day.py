@@ -56,7 +56,7 @@ class WholeDayDelivery(DayDelivery):
 
         :raises UndecidedError: the outcome of the commit is unknown.
         :raises PassedOverError: others went on because this publish wrote no heartbeat.
-        :raises OvertakenError: another run has published the day since this attempt read the ledger.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
         with self._open_turn() as turn:
             if turn is not None:
