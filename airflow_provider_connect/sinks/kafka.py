@@ -1,41 +1,39 @@
-"""Kafka topic: a day is one transaction, and appears whole to readers of committed records.
+"""Kafka sink: publishes a day into a topic as one transaction, so that readers of committed records see all or nothing.
 
-One producer sends the frozen day and its ledger record in **one** transaction. A consumer with
-``isolation.level=read_committed`` sees all of it or nothing; any other sees aborted tries as well.
+The records and the ledger record share **one** transaction. Readers need ``isolation.level=read_committed``.
 
-**Connection.** Airflow's own ``kafka`` type, with that provider installed or without it: the extra holds librdkafka's
-settings (``bootstrap.servers``, ``security.protocol``, ``sasl.…``, ``ssl.…``). Rights: WRITE and DESCRIBE on the topics
-and on transactional ids that begin with ``connect-``, READ on the ledger's topic, CREATE where topics are made.
+**Connection.** Airflow's ``kafka`` type, with or without its provider. The extra holds librdkafka's settings
+(``bootstrap.servers``, ``security.protocol``, ``sasl.…``, ``ssl.…``). Rights: WRITE and DESCRIBE on the topics and on
+transactional ids that begin with ``connect-``, READ on the ledger topic, CREATE for missing topics.
 
-**Delivery.** ``delivery="exactly_once"`` (default): each (day, generation) once. ``atomicity="day"``: one transaction.
-``"partition"``: a transaction for each staged file, in parallel, for days that take longer than a transaction may: a
-part of a day is visible before the rest. ``"at_least_once"``: an idempotent producer without a transaction; a retry may
-send records again, with the same key and event id. A reload appends the day once more, as the next generation.
+**Delivery.** ``delivery="exactly_once"`` (default) publishes each (day, generation) once. ``atomicity="day"`` uses one
+transaction, ``"partition"`` one for each staged file, in parallel, for days that take longer than a transaction may.
+Then parts of a day are visible early. ``delivery="at_least_once"`` uses an idempotent producer without a transaction. A
+retry may repeat records with the same key and event id. A reload appends the day as the next generation.
 
-**Ledger.** Compacted topic ``__connect_ledger``: a record for each (connector, stream, topic, day), written by the
-transaction of the data: generation, intent, rows, digest, counts, and the offsets between which the records lie. Others
-say which definition of the stream is in force, and hold its notes.
+**Ledger.** Compacted topic ``__connect_ledger`` with a record for each (connector, stream, topic, day): generation,
+intent, rows, digest, counts and offsets. Other records hold the stream's definition in force and its notes.
 
-**Records.** Key: ``key_fields``, by ``key_converter``. Value: ``value_converter``, with the day as first field ``day``
-unless the topic is compacted. Headers ``connect.…``: connector, stream, day, generation, event_id, position and, with a
-registry, schema_version; ``headers=False`` is faster.
-``topic="mixpanel_{event}"`` makes a topic of each value of a column. Tombstones where ``delete_where`` is true.
+**Records.** Key: ``key_fields`` in the format of ``key_converter``. Value: ``value_converter``, with ``day`` as the
+first field unless the topic is compacted. Headers ``connect.…``: connector, stream, day, generation, event_id, position
+and, with a registry, schema_version. ``headers=False`` is faster. ``topic="mixpanel_{event}"`` creates a topic for each
+value of a column. ``delete_where`` sends tombstones.
 
-**Schema.** With ``avro``, ``json_schema`` and ``protobuf`` a Confluent-compatible Schema Registry is asked before the
-first record; an incompatible schema fails the day with the field's name. For the other converters the ledger remembers
-the columns: new ones are written, a changed type fails the day with the column's name (``schema_contract``).
+**Schema.** ``avro``, ``json_schema`` and ``protobuf`` need a Schema Registry with Confluent's API. An incompatible
+schema fails the day before its first record and names the field. Without a registry, the ledger remembers the columns.
+New columns are written, and a changed type fails the day with the column's name (``schema_contract``).
 
-**Limits.** One transaction lasts as long as ``transaction_timeout_seconds`` and the broker's
-``transaction.max.timeout.ms`` allow; days that are too large for that are refused before the first record. While a day
-is being sent, readers of committed records wait at its first record, also for other days in the same partitions.
+**Limits.** A transaction is limited by ``transaction_timeout_seconds`` and the broker's ``transaction.max.timeout.ms``.
+Days that are too large are refused before the first record. While a day is sent, readers of committed records wait at
+its first record, also for other days in the same partitions.
 
-**Turns.** Days of one topic are sent one at a time (``turns="topic"``), by a queue in the ledger's topic, so that a
-plain reader of committed records sees each whole. With ``turns="off"``, with ``atomicity="partition"``, or with two
-ledgers over one topic, it sees a part of a day while another one is being sent.
+**Turns.** Days of a topic are sent one at a time (``turns="topic"``), by a queue in the ledger topic, so that plain
+readers of committed records see whole days. With ``turns="off"``, ``atomicity="partition"`` or two ledgers for one
+topic, they see parts of a day while another day is sent.
 
-**Errors.** A broker that is away, a full disk and a fenced producer are retriable. Rights, unknown topics, TLS and SASL
-are for a person to mend. Rows that cannot become records fail the day, or go to ``dead_letter_topic`` in the same
-transaction with ``errors_tolerance="all"``.
+**Errors.** An absent broker, a full disk and a fenced producer are retried. Rights, unknown topics, TLS and SASL are
+not. Rows that cannot become records fail the day, or go to ``dead_letter_topic`` in the same transaction with
+``errors_tolerance="all"``.
 
 Vendor facts: https://kafka.apache.org/documentation/, https://github.com/confluentinc/librdkafka (2026-11).
 """
@@ -55,7 +53,7 @@ class KafkaSink(KafkaOptions):
     name: ClassVar[str] = "kafka"
 
     def check(self, connections: Connections) -> list[str]:
-        """Say what is wrong with the options and the connections; no network."""
+        """Validate the options and connections without network access. Returns the problems found."""
         from airflow_provider_connect.clients.kafka.connection import check_connection  # noqa: PLC0415
 
         problems = check_connection(connections[self.conn_id], self.delivery)
@@ -66,7 +64,7 @@ class KafkaSink(KafkaOptions):
         return problems
 
     def dataset(self, connections: Connections) -> Dataset:
-        """Return the first bootstrap server, and the topic."""
+        """Return the first bootstrap server and the topic."""
         from airflow_provider_connect.clients.kafka.connection import librdkafka_settings  # noqa: PLC0415
 
         servers = librdkafka_settings(connections[self.conn_id]).get("bootstrap.servers", "")
@@ -74,7 +72,7 @@ class KafkaSink(KafkaOptions):
         return Dataset(f"kafka://{host if ':' in host else f'{host}:9092'}", self.topic)
 
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
-        """Return what publishes the days of one stream into the topic."""
+        """Return a publisher for one stream."""
         from airflow_provider_connect.sinks._kafka.publisher import KafkaPublisher  # noqa: PLC0415
 
         return KafkaPublisher(self, key, connections)

@@ -37,7 +37,7 @@ CALLS: dict[str, Any] = {
     "erase(values)": lambda text: erase(SOURCE, SINK, text, connections={}),
     "erase(shape)": lambda text: erase(SOURCE, SINK, ["u"], shape=text, connections={}),
     "BigQuery's TableEraser.found": lambda text: TableEraser(None, None, None, "id").count_rows(text),  # type: ignore[arg-type]
-    "KafkaEraser": lambda text: KafkaEraser(None, "id")._live(text, {}),  # type: ignore[arg-type]
+    "KafkaEraser": lambda text: KafkaEraser(None, "id")._find_live_keys(text, {}),  # type: ignore[arg-type]
     "EraseList.with_values": lambda text: EraseList().with_values("id", text),
     "Chain.of": Chain.of,
     "ConnectOperator(shape)": lambda text: operator(shape=text),

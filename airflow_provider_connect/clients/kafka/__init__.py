@@ -1,1 +1,1 @@
-"""Kafka clusters: connections, producers, readers, and what errors mean."""
+"""Client for Kafka clusters: connections, producers, topic readers and error classes."""

@@ -1,8 +1,8 @@
-"""Airflow's own ``kafka`` connection as librdkafka's settings, its secrets, and clients made of it.
+"""Converts Airflow's ``kafka`` connection to librdkafka settings and creates clients with them.
 
-The extra holds librdkafka's settings as ``apache-airflow-providers-apache-kafka`` keeps them (``KafkaBaseHook``,
-2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host and port stand in for
-``bootstrap.servers``, login and password for ``sasl.username`` and ``sasl.password`` where the extra has none.
+The extra holds librdkafka's settings, as ``apache-airflow-providers-apache-kafka`` stores them (``KafkaBaseHook``,
+2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host, port, login and password are
+used where the extra lacks ``bootstrap.servers``, ``sasl.username`` or ``sasl.password``.
 """
 
 from __future__ import annotations
@@ -35,44 +35,44 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_UNLESS_GIVEN: dict[str, Any] = {
+_DEFAULTS: dict[str, Any] = {
     "client.id": "airflow-provider-connect",
-    # Lines below errors repeat what the call itself raises; debug= raises the level by itself.
+    # Lower levels repeat errors that the call raises. debug= raises the level by itself.
     "log_level": 3,
 }
 GROUP_ID = "airflow-connect"
-"""The name that readers give themselves; they join no group and commit no offset."""
-_MIN_LINE = 8  # of a PEM text: shorter lines are its padding
+"""Group id of readers without a configured one. Readers join no group and commit no offset."""
+_MIN_LINE = 8  # shorter lines of a PEM text are padding
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
 def librdkafka_settings(connection: Connection) -> dict[str, str]:
-    """Return the connection as librdkafka's settings, under their current names and without those of consumers.
+    """Return the connection's settings under librdkafka's current names, without settings of consumers.
 
-    :raises ConfigError: a setting is neither text, number nor boolean, or is given under two names.
+    :raises ConfigError: a setting is neither text, number nor boolean, or is set under two names.
     """
-    found: dict[str, str] = {}
-    for written, value in connection.extra.items():
+    conf: dict[str, str] = {}
+    for extra_name, value in connection.extra.items():
         if value is None or value == "":
             continue
-        name, text = ALIASES.get(written, written), _text(connection, written, value)
-        if found.setdefault(name, text) != text:
+        name, text = ALIASES.get(extra_name, extra_name), _setting_text(connection, extra_name, value)
+        if conf.setdefault(name, text) != text:
             raise ConfigError(
-                f"connection {connection.conn_id!r}: {name!r} is there twice, as {written!r} too: give one of them"
+                f"connection {connection.conn_id!r}: {name!r} is set twice, also as {extra_name!r}. Keep one of the two"
             )
     user, secret = "sasl.username", "sasl.password"
-    if found.get("sasl.mechanism") == "OAUTHBEARER":
+    if conf.get("sasl.mechanism") == "OAUTHBEARER":
         user, secret = "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"
     standing_in = {
-        "bootstrap.servers": _servers(connection),
+        "bootstrap.servers": _host_servers(connection),
         user: connection.login.get_secret_value() if connection.login else None,
         secret: connection.password.get_secret_value() if connection.password else None,
     }
-    found = {name: value for name, value in standing_in.items() if value} | found
-    return {name: value for name, value in found.items() if name not in CONSUMER_ONLY}
+    conf = {name: value for name, value in standing_in.items() if value} | conf
+    return {name: value for name, value in conf.items() if name not in CONSUMER_ONLY}
 
 
-def _text(connection: Connection, name: str, value: Any) -> str:
+def _setting_text(connection: Connection, name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
@@ -80,8 +80,8 @@ def _text(connection: Connection, name: str, value: Any) -> str:
     raise ConfigError(f"connection {connection.conn_id!r}: extra field {name!r} must be text, a number or a boolean")
 
 
-def _servers(connection: Connection) -> str | None:
-    """Return the hosts of the host field, each with the connection's port where it has none of its own."""
+def _host_servers(connection: Connection) -> str | None:
+    """Return the hosts of the host field. Hosts without a port get the connection's."""
     if not connection.host:
         return None
     port = f":{connection.port}" if connection.port else ""
@@ -90,115 +90,127 @@ def _servers(connection: Connection) -> str | None:
 
 
 def check_connection(connection: Connection, delivery: str | None = None) -> list[str]:
-    """Say what is wrong with a connection, as far as one can tell without the network; [] when nothing is.
+    """Validate a connection without network access. Returns the problems found.
 
-    :param delivery: the sink's, for the messages; ``at_least_once`` needs an idempotent producer as well.
+    :param delivery: the sink's ``delivery``, quoted in messages.
     """
-    where = f"connection {connection.conn_id!r}"
+    subject = f"connection {connection.conn_id!r}"
     try:
         conf = librdkafka_settings(connection)
-        library = _library()
+        library = _import_library()
     except ConfigError as error:
         return [str(error)]
-    not_allowed = forbidden_settings(conf)
-    with_it = f" (delivery={delivery!r})" if delivery else ""
-    found = [f"{name}: {why}{with_it}" for name, why in sorted(not_allowed.items())]
-    found += security_problems(conf)
-    rest = {name: value for name, value in conf.items() if name not in not_allowed}
-    return [f"{where}: {text}" for text in [*found, *_verdict(library, connection, rest, known=bool(found))]]
+    forbidden = forbidden_settings(conf)
+    delivery_note = f" (delivery={delivery!r})" if delivery else ""
+    complaints = [f"{name}: {reason}{delivery_note}" for name, reason in sorted(forbidden.items())]
+    complaints += security_problems(conf)
+    allowed = {name: value for name, value in conf.items() if name not in forbidden}
+    return [
+        f"{subject}: {text}"
+        for text in [*complaints, *_check_with_librdkafka(library, connection, allowed, has_problems=bool(complaints))]
+    ]
 
 
 _SETTING = re.compile(r'(?P<unknown>No such )?configuration property:? "(?P<name>[^"]*)"')
-"""How librdkafka names a setting that it does not know, or whose value it refuses."""
+"""Matches the setting in librdkafka's errors about unknown settings and refused values."""
 
 
-def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, known: bool) -> list[str]:
-    """Let librdkafka itself check the settings, one error after the other; it is not told where the cluster is.
+def _check_with_librdkafka(
+    library: Any, connection: Connection, conf: dict[str, str], *, has_problems: bool
+) -> list[str]:
+    """Collect the settings that librdkafka refuses, without naming a broker to it.
 
-    :param known: whether something else is wrong already; then an error that names no setting is not news.
+    :param has_problems: another problem was found already. Errors that name no setting are then dropped.
     """
-    found: list[str] = []
-    rest = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
-    if rest.get("sasl.mechanism") == "OAUTHBEARER":
-        # Otherwise the client would ask for a token at once.
-        rest["security.protocol"] = word_setting(rest, "security.protocol", "").replace("sasl_", "")
+    complaints: list[str] = []
+    remaining = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
+    if remaining.get("sasl.mechanism") == "OAUTHBEARER":
+        # Otherwise the client would request a token immediately.
+        remaining["security.protocol"] = word_setting(remaining, "security.protocol", "").replace("sasl_", "")
     log = SecretFreeLog(secret_texts(connection))
     while True:
         try:
-            library.Producer(rest | {"enable.idempotence": True, "log_level": 0}, logger=log)
+            library.Producer(remaining | {"enable.idempotence": True, "log_level": 0}, logger=log)
         except (library.KafkaException, TypeError, ValueError, AttributeError) as error:
-            told, complaint = _SETTING.search(str(error)), _complaint(error, log)
+            match, message = _SETTING.search(str(error)), _setting_error(error, log)
         else:
-            return found
-        given = next((one for one in rest if told and one in (told["name"], ALIASES.get(told["name"]))), None)
-        if told is None or given is None:
-            return found if known or found else [complaint]
-        del rest[given]
-        why = f"no such setting; {suggest_name(given)}" if told["unknown"] else "librdkafka refuses its value"
-        found.append(f"{given}: {why}")
+            return complaints
+        setting = next(
+            (
+                candidate
+                for candidate in remaining
+                if match and candidate in (match["name"], ALIASES.get(match["name"]))
+            ),
+            None,
+        )
+        if match is None or setting is None:
+            return complaints if has_problems or complaints else [message]
+        del remaining[setting]
+        reason = f"unknown setting, {suggest_name(setting)}" if match["unknown"] else "librdkafka refuses its value"
+        complaints.append(f"{setting}: {reason}")
 
 
-def _complaint(error: Exception, log: SecretFreeLog) -> str:
-    """Return librdkafka's complaint about a setting, without the setting's value."""
-    kafka = kafka_error_of(error)
-    if kafka is None:
-        return "a setting is of the wrong kind: all must be text, numbers or booleans"
-    told = _SETTING.search(str(error))
-    return f"{told['name']}: librdkafka refuses it" if told else log.redact(str(kafka.str()))
+def _setting_error(error: Exception, log: SecretFreeLog) -> str:
+    kafka_error = kafka_error_of(error)
+    if kafka_error is None:
+        return "a setting has the wrong type. Use text, numbers or booleans"
+    match = _SETTING.search(str(error))
+    return f"{match['name']}: librdkafka refuses it" if match else log.redact(str(kafka_error.str()))
 
 
-def _client(
+def _make_client(
     make: Callable[..., T],
     connection: Connection,
     client_errors: ClientErrors | None,
     overrides: dict[str, Any],
-    defaults: dict[str, Any] = _UNLESS_GIVEN,
+    defaults: dict[str, Any] = _DEFAULTS,
 ) -> T:
-    """Make a client.
+    """Create a client.
 
-    :param heard: collects what the client reports besides its calls' own errors.
-    :param own: settings that win over the connection's: ``{"transactional.id": …}``.
-    :param unless_given: settings over which the connection's win.
-    :raises ConfigError: librdkafka refuses a setting; the message names it.
+    :param client_errors: collects errors that the client reports outside of calls.
+    :param overrides: settings that replace the connection's: ``{"transactional.id": …}``.
+    :param defaults: settings that the connection's replace.
+    :raises ConfigError: librdkafka refuses a setting. The message names it.
     """
     from confluent_kafka import KafkaException
 
-    given = librdkafka_settings(connection)
-    if not given.get("bootstrap.servers"):
-        raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
-    if not_allowed := forbidden_settings(given):  # checked here too: some of them load code as soon as a client is made
-        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
+    conf = librdkafka_settings(connection)
+    if not conf.get("bootstrap.servers"):
+        raise ConfigError(
+            f"connection {connection.conn_id!r}: bootstrap.servers is missing. Set it in the extra, or set the host"
+        )
+    if forbidden := forbidden_settings(conf):  # some of these load code when a client is created
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(forbidden.items()))
         raise ConfigError(f"connection {connection.conn_id!r}: {reasons}")
     overrides = {ALIASES.get(name, name): value for name, value in overrides.items()}
-    ours = {"statistics.interval.ms": 0, "error_cb": (client_errors or ClientErrors()).record}
+    fixed = {"statistics.interval.ms": 0, "error_cb": (client_errors or ClientErrors()).record}
     log = SecretFreeLog(secret_texts(connection))
     try:
-        return make(_UNLESS_GIVEN | defaults | given | overrides | ours, logger=log)
+        return make(_DEFAULTS | defaults | conf | overrides | fixed, logger=log)
     except (KafkaException, TypeError, ValueError, AttributeError) as error:
-        wrong = check_connection(connection) or [f"connection {connection.conn_id!r}: {_complaint(error, log)}"]
-        raise ConfigError("; ".join(wrong)) from None
+        complaints = check_connection(connection) or [
+            f"connection {connection.conn_id!r}: {_setting_error(error, log)}"
+        ]
+        raise ConfigError("; ".join(complaints)) from None
 
 
 def make_producer(
     connection: Connection,
     client_errors: ClientErrors | None = None,
-    defaults: dict[str, Any] = _UNLESS_GIVEN,
+    defaults: dict[str, Any] = _DEFAULTS,
     /,
     **overrides: Any,
 ) -> Producer:
-    """Make an idempotent producer; see :func:`_client`."""
-    kind: type[Producer] = _library().Producer
-    sure = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
-    return _client(kind, connection, client_errors, sure | overrides, defaults)
+    """Create an idempotent producer. See :func:`_make_client`."""
+    kind: type[Producer] = _import_library().Producer
+    required = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
+    return _make_client(kind, connection, client_errors, required | overrides, defaults)
 
 
 def make_consumer(connection: Connection, client_errors: ClientErrors | None = None, /, **overrides: Any) -> Consumer:
-    """Make a consumer that reads what is committed, from offsets that it is given, and leaves no trace.
-
-    See :func:`_client`.
-    """
-    kind: type[Consumer] = _library().Consumer
-    sure = {
+    """Create a consumer of committed records that stores no offsets. See :func:`_make_client`."""
+    kind: type[Consumer] = _import_library().Consumer
+    required = {
         "group.id": str(connection.extra.get("group.id") or GROUP_ID),
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
@@ -207,18 +219,18 @@ def make_consumer(connection: Connection, client_errors: ClientErrors | None = N
         "enable.partition.eof": True,
         "allow.auto.create.topics": False,
     }
-    return _client(kind, connection, client_errors, sure | overrides)
+    return _make_client(kind, connection, client_errors, required | overrides)
 
 
 def make_admin_client(connection: Connection, client_errors: ClientErrors | None = None) -> AdminClient:
-    """Make a client for topics and their settings; see :func:`_client`."""
-    _library()
+    """Create a client for topics and their settings. See :func:`_make_client`."""
+    _import_library()
     from confluent_kafka.admin import AdminClient
 
-    return _client(AdminClient, connection, client_errors, {})
+    return _make_client(AdminClient, connection, client_errors, {})
 
 
-def _library() -> Any:
+def _import_library() -> Any:
     try:
         import confluent_kafka
     except ImportError:
@@ -229,44 +241,44 @@ def _library() -> Any:
 
 
 def secret_texts(connection: Connection) -> frozenset[str]:
-    """Return every text that must never be shown, also as it stands in a header, a URL or a line of a PEM text."""
-    given = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
+    """Return all texts that must never be shown: secrets, and their forms in headers, URLs and PEM lines."""
+    secrets = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
     if connection.password:
-        given.add(connection.password.get_secret_value())
+        secrets.add(connection.password.get_secret_value())
     user = connection.login.get_secret_value() if connection.login else ""
     users = {user, *(str(connection.extra.get(name, "")) for name in ("sasl.username", "sasl.oauthbearer.client.id"))}
-    shown: set[str] = set()
-    for secret in given:
+    forms: set[str] = set()
+    for secret in secrets:
         lines = {line.strip() for line in re.split(r"\\n|\n", secret) if len(line.strip()) >= _MIN_LINE}
         pairs = {base64.b64encode(f"{name}:{secret}".encode()).decode() for name in users}
         escaped = {quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
-        shown |= {secret, base64.b64encode(secret.encode()).decode()} | lines | pairs | escaped
-    return frozenset(text for text in shown if text)
+        forms |= {secret, base64.b64encode(secret.encode()).decode()} | lines | pairs | escaped
+    return frozenset(text for text in forms if text)
 
 
 @dataclass(frozen=True)
 class SecretFreeLog:
-    """What librdkafka gets as its logger: its lines without the connection's secrets, and never louder than a warning.
+    """Logger for librdkafka that replaces secrets and logs at most warnings.
 
-    What an error means is decided by whoever made the call, not by the library's log. A client that tries again for
-    ever says the same for ever: a line that differs in numbers alone is written once.
+    Callers decide how serious an error is. Lines that differ only in numbers are logged once, because a client repeats
+    a retry's error without end.
     """
 
     secrets: frozenset[str] = field(repr=False)
-    _said: set[str] = field(default_factory=set, repr=False)
+    _logged: set[str] = field(default_factory=set, repr=False)
 
     def redact(self, text: str) -> str:
-        """Return ``text`` with every secret, and whatever looks like a token, replaced."""
+        """Replace secrets and token-like texts in ``text``."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "…")
         return redact_tokens(text)
 
     def log(self, level: int, message: str, *arguments: object) -> None:
-        """Write one line; librdkafka calls this with its facility, the client's name and the text."""
+        """Write one line. librdkafka passes its facility, the client's name and the text."""
         line = self.redact(message % arguments if arguments else message)
         if level > logging.DEBUG:
             gist = re.sub(r"\d+", "", line)
-            if gist in self._said:
+            if gist in self._logged:
                 return
-            self._said.add(gist)
+            self._logged.add(gist)
         _LOG.log(min(level, logging.WARNING), "%s", line)

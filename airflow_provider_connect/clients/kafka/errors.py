@@ -1,6 +1,6 @@
-"""What an error of Kafka means, told by its code. No message shows its text, which may hold a setting's value.
+"""Converts Kafka's errors to the package's by their codes. Error texts are never shown: they may contain settings.
 
-Codes: https://kafka.apache.org/protocol.html#protocol_error_codes and librdkafka's own below zero
+Codes: https://kafka.apache.org/protocol.html#protocol_error_codes, and librdkafka's own below zero
 (https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka.h), 2026-11.
 """
 
@@ -21,43 +21,53 @@ if TYPE_CHECKING:
 
 
 class FencedError(RetriableError):
-    """Another producer has taken the transactional id, or the broker has ended the transaction for its age."""
+    """Another producer took the transactional id, or the broker ended the transaction because of its age."""
 
 
 class UnknownTopicError(ConfigError):
-    """A topic or a partition does not exist, or the user may not see it."""
+    """A topic or partition does not exist or is hidden from the user."""
 
 
 class ExistsError(ConfigError):
-    """A topic that should be made exists already."""
+    """The topic to be created exists."""
 
 
 class DeniedError(ConfigError):
-    """An ACL does not allow it."""
+    """An ACL denies the operation."""
 
 
 class RefusedRecordError(DataError):
-    """The broker, or the client on its behalf, refused a record: too large, or not what the topic accepts."""
+    """The broker or the client refused a record: too large, or not accepted by the topic."""
 
 
-_FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
-_RECORD = {
+_FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
+_RECORD_CODES = {
     "MSG_SIZE_TOO_LARGE", "INVALID_MSG_SIZE", "INVALID_MSG", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD",
     "INVALID_TIMESTAMP",
 }  # fmt: skip
-_VAGUE = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE", "_MSG_TIMED_OUT", "_WAIT_COORD", "_SSL"}
-# Errors that last, in the words of librdkafka 2.16 and OpenSSL 3. Others pass: a broker that goes away in mid-handshake
-# is a TLS error too, and a token server that does not answer a failed sign-in.
-_TLS_FOR_GOOD = re.compile(r"certificate verify failed|\balert (?:bad|unknown|unsupported|certificate|handshake|no)\b")
+_TIMEOUT_CODES = {
+    "_TIMED_OUT",
+    "_TRANSPORT",
+    "_ALL_BROKERS_DOWN",
+    "_TIMED_OUT_QUEUE",
+    "_MSG_TIMED_OUT",
+    "_WAIT_COORD",
+    "_SSL",
+}
+# Texts of lasting errors in librdkafka 2.16 and OpenSSL 3. Other errors pass: a broker that disappears during a
+# handshake is a TLS error too, and a token server that does not answer is a failed sign-in.
+_LASTING_TLS_ERROR = re.compile(
+    r"certificate verify failed|\balert (?:bad|unknown|unsupported|certificate|handshake|no)\b"
+)
 _FRESH_SECONDS = 30.0
-_OF_ONE_BROKER = {
+_SINGLE_BROKER_CODES = {
     "_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "_SSL",
 }  # fmt: skip
-"""Errors on the way to a single broker: while others answer they may pass, as when that one restarts."""
-_ACQUIRING = "Failed to acquire SASL OAUTHBEARER token"
-_NO_SIGN_IN = "Request not valid in current SASL state"
-"""librdkafka's words for a listener that wants no sign-in."""
-_TOKEN_FOR_GOOD = re.compile(
+"""Errors of the connection to one broker. They may pass while other brokers answer, as during a restart."""
+_ACQUIRE_FAILED_TEXT = "Failed to acquire SASL OAUTHBEARER token"
+_NO_SIGN_IN_TEXT = "Request not valid in current SASL state"
+"""librdkafka's text for a listener without sign-in."""
+_LASTING_TOKEN_ERROR = re.compile(
     r"invalid_client|invalid_grant|invalid_scope|unauthorized_client|access_denied|invalid_request"
 )
 
@@ -68,8 +78,8 @@ _ADVICE: dict[type[ConnectError], dict[str, str]] = {
         "_AUTHENTICATION (token refused)": "the token server refuses the client: correct sasl.oauthbearer.client.id, "
         "its secret or its scope in the connection",
         "UNSUPPORTED_SASL_MECHANISM": "the cluster has no such sasl.mechanism: correct it in the connection",
-        "ILLEGAL_SASL_STATE": "the listener wants no sign-in: set security.protocol to PLAINTEXT (SSL with TLS) in the "
-        "connection, or give another port",
+        "ILLEGAL_SASL_STATE": "the listener has no sign-in: set security.protocol to PLAINTEXT (SSL with TLS) in the "
+        "connection, or name another port",
         "_SSL": "TLS failed: correct security.protocol, the port, ssl.ca.location or ssl.ca.pem, or the client's "
         "certificate in the connection",
         "INVALID_TRANSACTION_TIMEOUT": "lower transaction_timeout_seconds, or raise the broker's "
@@ -78,14 +88,15 @@ _ADVICE: dict[type[ConnectError], dict[str, str]] = {
         "INVALID_PARTITIONS": "correct partitions",
         "INVALID_CONFIG": "the cluster refuses a setting of the topic: correct topic_config",
         "POLICY_VIOLATION": "a policy of the cluster forbids it: correct the topic's settings",
-        "TOPIC_EXCEPTION": "its name is not legal, or differs in '.' against '_' alone from an existing topic's",
+        "TOPIC_EXCEPTION": "its name is illegal, or differs from an existing topic's only in '.' and '_'",
         "_INVALID_ARG": "correct the setting",
-        "UNSUPPORTED_VERSION": "the cluster is too old for it",
+        "UNSUPPORTED_VERSION": "the cluster's version does not support it",
         "UNSUPPORTED_COMPRESSION_TYPE": "the topic or the cluster refuses this compression: correct "
         "compression.type in the connection",
         "UNSUPPORTED_FOR_MESSAGE_FORMAT": "the topic's message.format.version is too old",
         "SECURITY_DISABLED": "the cluster has no authorizer",
-        "OFFSET_OUT_OF_RANGE": "its oldest records are gone: set cleanup.policy=compact alone, and publish into a new "
+        "OFFSET_OUT_OF_RANGE": "its oldest records were deleted: set cleanup.policy=compact alone, and publish into a "
+        "new "
         "topic",
     },
     DeniedError: {
@@ -98,53 +109,53 @@ _ADVICE: dict[type[ConnectError], dict[str, str]] = {
     UnknownTopicError: {
         "UNKNOWN_TOPIC_OR_PART": "create the topic, correct its name, or use create_disposition='if_needed'",
     },
-    ExistsError: {"TOPIC_ALREADY_EXISTS": "it is there already"},
+    ExistsError: {"TOPIC_ALREADY_EXISTS": "it exists"},
     RetriableError: {
-        "_AUTHENTICATION (no token)": "the token server gives no token: if it stays, check "
+        "_AUTHENTICATION (no token)": "the token server returns no token: if this persists, check "
         "sasl.oauthbearer.token.endpoint.url in the connection",
-        "KAFKA_STORAGE_ERROR": "a broker cannot write to its disk: see whether it is full",
-        "_RESOLVE": "a host's name is not known: check bootstrap.servers and the brokers' own names",
+        "KAFKA_STORAGE_ERROR": "a broker cannot write to its disk: check whether it is full",
+        "_RESOLVE": "a host name cannot be resolved: check bootstrap.servers and the brokers' own names",
     },
 }
-_SAME = {
+_SAME_ADVICE = {
     "SASL_AUTHENTICATION_FAILED": "_AUTHENTICATION",
     "_UNKNOWN_TOPIC": "UNKNOWN_TOPIC_OR_PART",
     "_UNKNOWN_PARTITION": "UNKNOWN_TOPIC_OR_PART",
     "_UNSUPPORTED_FEATURE": "UNSUPPORTED_VERSION",
     "_AUTO_OFFSET_RESET": "OFFSET_OUT_OF_RANGE",
 }
-"""Codes with the advice of another one."""
+"""Codes that share the advice of another code."""
 _BY_NAME = {name: (kind, advice) for kind, known in _ADVICE.items() for name, advice in known.items()}
-_BY_NAME |= {name: _BY_NAME[other] for name, other in _SAME.items()}
-_OTHERWISE = (RetriableError, "it is expected to pass")
-_NOBODY = (
+_BY_NAME |= {name: _BY_NAME[other] for name, other in _SAME_ADVICE.items()}
+_DEFAULT_ADVICE = (RetriableError, "it is expected to pass")
+_NO_ANSWER_ADVICE = (
     RetriableError,
-    "no broker answers: if it stays, check bootstrap.servers, its port, security.protocol and the brokers' own names",
+    "no broker answers: if this persists, check bootstrap.servers, its port, security.protocol and the brokers' own "
+    "names",
 )
-_BY_NAME |= dict.fromkeys(_VAGUE - {"_SSL"}, _NOBODY)
+_BY_NAME |= dict.fromkeys(_TIMEOUT_CODES - {"_SSL"}, _NO_ANSWER_ADVICE)
 
 
 @dataclass
 class ClientErrors:
-    """What a client reports besides its calls' own errors: the reason behind a timeout.
+    """Errors that a client reports outside of calls: the reasons behind timeouts.
 
-    librdkafka tries a refused sign-in again for ever, so the call itself only says that time is up. It tries at least
-    every ten seconds: what it has not reported for half a minute is over. One broker that refuses is not a reason
-    while others answer.
+    librdkafka retries a refused sign-in without end, so the call itself only times out. It retries at least every ten
+    seconds, so an error counts for 30 seconds. The refusal of one broker is no reason while others answer.
 
-    :param errors: when each code was heard last, by :func:`time.monotonic`.
+    :param heard_at: :func:`time.monotonic` of the last report of each code.
     """
 
     heard_at: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def record(self, error: KafkaError) -> None:
-        """Remember the error; the client's ``error_cb``."""
+        """Record an error. Used as the client's ``error_cb``."""
         with self._lock:
             self.heard_at[_code_of(error)] = time.monotonic()
 
     def poll(self, client: Any) -> None:
-        """Let a producer or an admin client report its errors; it does not while a call waits."""
+        """Collect pending error reports of a producer or admin client, which are not delivered while a call waits."""
         from confluent_kafka import KafkaException
 
         try:
@@ -153,51 +164,51 @@ class ClientErrors:
             self.record(error.args[0])
 
     def note_answer(self, client: Any) -> None:
-        """Note that the cluster has answered this client: it is not down, whatever was reported before."""
+        """Note a response of the cluster, which proves that not all brokers are down."""
         self.poll(client)
         with self._lock:
             self.heard_at.pop("_ALL_BROKERS_DOWN", None)
 
     def lasting_code(self) -> str | None:
-        """Return the code that explains a timeout: one heard of late that waiting does not mend. None without one."""
-        since = time.monotonic() - _FRESH_SECONDS
+        """Return a recent error code that explains a timeout and does not pass by waiting, or None."""
+        oldest_time = time.monotonic() - _FRESH_SECONDS
         with self._lock:
-            fresh = [name for name, heard in self.heard_at.items() if heard > since]
-            # Reported once when the last broker goes down, and not again until one is up: an answer ends it, not age.
+            fresh = [name for name, recorded_at in self.heard_at.items() if recorded_at > oldest_time]
+            # Reported once when the last broker goes down, so it ends with a response, not by age.
             others_answer = "_ALL_BROKERS_DOWN" not in self.heard_at
         if others_answer:
-            fresh = [name for name in fresh if name not in _OF_ONE_BROKER]
-        return next((name for name in fresh if issubclass(_BY_NAME.get(name, _OTHERWISE)[0], ConfigError)), None)
+            fresh = [name for name in fresh if name not in _SINGLE_BROKER_CODES]
+        return next((name for name in fresh if issubclass(_BY_NAME.get(name, _DEFAULT_ADVICE)[0], ConfigError)), None)
 
     def lasting_error(self, action: str) -> ConnectError | None:
-        """Return our error for :meth:`lasting_code`, None without one."""
-        reason = self.lasting_code()
-        return _error_for(reason, action) if reason is not None else None
+        """Return the error for :meth:`lasting_code`, or None."""
+        code = self.lasting_code()
+        return _error_for(code, action) if code is not None else None
 
 
 def _code_of(error: KafkaError) -> str:
-    """Return the error's code, or a more exact one where the text tells whether the error lasts."""
+    """Return the error's code, refined by its text where this tells whether the error lasts."""
     name, text = str(error.name()), str(error.str())
     if name in ("_SSL", "_TRANSPORT"):
-        return "_SSL" if _TLS_FOR_GOOD.search(text) else "_TRANSPORT"
-    if name == "_AUTHENTICATION" and _NO_SIGN_IN in text:
+        return "_SSL" if _LASTING_TLS_ERROR.search(text) else "_TRANSPORT"
+    if name == "_AUTHENTICATION" and _NO_SIGN_IN_TEXT in text:
         return "ILLEGAL_SASL_STATE"
-    if name == "_AUTHENTICATION" and text.startswith(_ACQUIRING):
-        return "_AUTHENTICATION (token refused)" if _TOKEN_FOR_GOOD.search(text) else "_AUTHENTICATION (no token)"
+    if name == "_AUTHENTICATION" and text.startswith(_ACQUIRE_FAILED_TEXT):
+        return "_AUTHENTICATION (token refused)" if _LASTING_TOKEN_ERROR.search(text) else "_AUTHENTICATION (no token)"
     return name
 
 
 def is_fenced(error: BaseException) -> bool:
-    """Tell whether another producer took the transactional id, or the broker ended the transaction for its age.
+    """Return True if another producer took the transactional id or the broker ended the transaction because of its age.
 
-    The broker does not say which of the two (measured on 4.3); the ledger does.
+    The broker does not distinguish the two cases (measured on 4.3). The ledger does.
     """
-    kafka = kafka_error_of(error)
-    return isinstance(error, FencedError) or (kafka is not None and kafka.name() in _FENCED)
+    kafka_error = kafka_error_of(error)
+    return isinstance(error, FencedError) or (kafka_error is not None and kafka_error.name() in _FENCED_CODES)
 
 
 def kafka_error_of(error: BaseException) -> KafkaError | None:
-    """Return the error's KafkaError, None if it has none."""
+    """Return the error's KafkaError, or None."""
     from confluent_kafka import KafkaError, KafkaException
 
     if isinstance(error, KafkaException) and error.args:
@@ -206,37 +217,40 @@ def kafka_error_of(error: BaseException) -> KafkaError | None:
 
 
 def classify(error: BaseException, action: str, client_errors: ClientErrors | None = None) -> ConnectError:
-    """Return our error for one of confluent-kafka; ours come back as they are.
+    """Convert an error of confluent-kafka to a ConnectError. A ConnectError is returned unchanged.
 
-    :param doing: what was being done, in words: "committing 2024-01-01 into topic 'x'".
-    :param heard: what the client reported; it may explain a timeout.
+    :param action: for the message: "committing 2024-01-01 into topic 'x'".
+    :param client_errors: the client's reports, which may explain a timeout.
     """
     if isinstance(error, ConnectError):
         return error
     if isinstance(error, TimeoutError):
-        return RetriableError(f"{action}: no answer in time; {_NOBODY[1]}")
-    kafka = kafka_error_of(error)
-    if kafka is None:
+        return RetriableError(f"{action}: no answer in time: {_NO_ANSWER_ADVICE[1]}")
+    kafka_error = kafka_error_of(error)
+    if kafka_error is None:
         return ConnectError(f"{action}: unexpected {type(error).__name__}")
-    name = _code_of(kafka)
-    behind = client_errors.lasting_error(action) if client_errors is not None and name in _VAGUE else None
-    return behind or _error_for(name, action)
+    name = _code_of(kafka_error)
+    cause = client_errors.lasting_error(action) if client_errors is not None and name in _TIMEOUT_CODES else None
+    return cause or _error_for(name, action)
 
 
-def _error_for(name: str, doing: str) -> ConnectError:
-    if name in _FENCED:
+def _error_for(name: str, action: str) -> ConnectError:
+    if name in _FENCED_CODES:
         return FencedError(
-            f"{doing}: Kafka says {name}: another run took over this transaction, or the broker ended it for its age"
+            f"{action}: Kafka returned {name}: another run took over this transaction, or the broker ended it because "
+            "of its age"
         )
-    if name in _RECORD:
-        return RefusedRecordError(f"{doing}: Kafka says {name}: a record is too large or not what the topic accepts")
-    cls, advice = _BY_NAME.get(name, _OTHERWISE)
-    return cls(f"{doing}: Kafka says {name}; {advice}")
+    if name in _RECORD_CODES:
+        return RefusedRecordError(
+            f"{action}: Kafka returned {name}: a record is too large, or the topic does not accept it"
+        )
+    error_type, advice = _BY_NAME.get(name, _DEFAULT_ADVICE)
+    return error_type(f"{action}: Kafka returned {name}: {advice}")
 
 
 @contextmanager
 def translate_kafka_errors(action: str, client_errors: ClientErrors | None = None) -> Iterator[None]:
-    """Turn what confluent-kafka raises inside into our errors; all others pass through."""
+    """Convert errors of confluent-kafka raised in the block. Other errors pass through."""
     from confluent_kafka import KafkaException
 
     try:

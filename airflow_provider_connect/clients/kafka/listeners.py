@@ -1,7 +1,7 @@
-"""Which protocol the cluster's ports speak: librdkafka cannot tell a wrong one from a broker that is away.
+"""Detects the protocol of a cluster's ports. librdkafka cannot tell a wrong protocol from an absent broker.
 
-A port gets the beginning of a TLS handshake, or is asked in plain Kafka whether it wants a sign-in. No credential is
-sent: https://kafka.apache.org/protocol.html, SaslHandshake (2026-11).
+The port gets the beginning of a TLS handshake, or a plain Kafka SaslHandshake request. No credentials are sent:
+https://kafka.apache.org/protocol.html, SaslHandshake (2026-11).
 """
 
 from __future__ import annotations
@@ -19,70 +19,72 @@ _SECONDS, _ALL_SECONDS = 3.0, 6.0
 _DEFAULT_PORT = 9092
 _SASL_HANDSHAKE, _VERSION, _CORRELATION, _ILLEGAL_SASL_STATE = 17, 1, 0x636F6E6E, 34
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
-"""The first bytes of an alert and of a handshake, in every version of TLS."""
+"""First bytes of an alert and of a handshake in every TLS version."""
 
 
 def find_protocol_mismatch(conf: Mapping[str, str]) -> str | None:
-    """Name a server that speaks another protocol than ``security.protocol``; None where none is found.
+    """Return a message naming a server that contradicts ``security.protocol``, or None.
 
     :param conf: librdkafka's settings.
     """
     protocol = word_setting(conf, "security.protocol", "plaintext")
-    until = time.monotonic() + _ALL_SECONDS
+    deadline = time.monotonic() + _ALL_SECONDS
     for server in conf.get("bootstrap.servers", "").split(","):
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             return None
-        where = server.strip().rpartition("//")[2]
-        with suppress(OSError, ValueError):  # no answer says nothing about the protocol
-            if why := _other(where, _address(where), protocol):
-                return why
+        server_address = server.strip().rpartition("//")[2]
+        with suppress(OSError, ValueError):  # without a response the protocol is unknown
+            if mismatch := _mismatch(server_address, _parse_address(server_address), protocol):
+                return mismatch
     return None
 
 
-def _other(where: str, address: tuple[str, int], protocol: str) -> str | None:
-    but = f"and security.protocol is {protocol.upper()}"
+def _mismatch(server: str, address: tuple[str, int], protocol: str) -> str | None:
+    setting = f"and security.protocol is {protocol.upper()}"
     if protocol in ("ssl", "sasl_ssl"):
-        if _wants_sign_in(address) is None:
+        if _requires_sign_in(address) is None:
             return None
-        return f"{where} speaks no TLS, {but}: give the port of a TLS listener, or correct security.protocol"
+        return f"{server} speaks no TLS, {setting}: name the port of a TLS listener, or correct security.protocol"
     if _speaks_tls(address):
         secured = "SASL_SSL" if protocol == "sasl_plaintext" else "SSL, or SASL_SSL with a sign-in"
-        return f"{where} speaks TLS, {but}: set it to {secured}, or give the port of a listener without TLS"
-    if protocol == "plaintext" and _wants_sign_in(address):
-        return f"{where} wants a sign-in, {but}: set it to SASL_PLAINTEXT with a sasl.mechanism, or give another port"
+        return f"{server} speaks TLS, {setting}: set it to {secured}, or name the port of a listener without TLS"
+    if protocol == "plaintext" and _requires_sign_in(address):
+        return (
+            f"{server} requires a sign-in, {setting}: set it to SASL_PLAINTEXT with a sasl.mechanism, or name "
+            "another port"
+        )
     return None
 
 
-def _address(where: str) -> tuple[str, int]:
-    host, colon, port = where.rpartition(":")
-    if not colon or where.endswith("]"):
-        return where.strip("[]"), _DEFAULT_PORT
+def _parse_address(server: str) -> tuple[str, int]:
+    host, colon, port = server.rpartition(":")
+    if not colon or server.endswith("]"):
+        return server.strip("[]"), _DEFAULT_PORT
     return host.strip("[]"), int(port)
 
 
 def _speaks_tls(address: tuple[str, int]) -> bool:
-    """Tell whether a server answers the first message of a TLS handshake in TLS."""
     hello = ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
         ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname=address[0]).do_handshake()
-    return _answer(address, hello.read(), 2) in _TLS_RECORDS
+    return _request_bytes(address, hello.read(), 2) in _TLS_RECORDS
 
 
-def _wants_sign_in(address: tuple[str, int]) -> bool | None:
-    """Tell whether a listener without TLS wants a sign-in; None where it speaks no plain Kafka."""
-    asked = struct.pack(">hhih5s", _SASL_HANDSHAKE, _VERSION, _CORRELATION, -1, b"\0\x03NON")
-    answer = _answer(address, struct.pack(">i", len(asked)) + asked, 10)
-    if len(answer) < 10 or struct.unpack(">i", answer[4:8]) != (_CORRELATION,):
+def _requires_sign_in(address: tuple[str, int]) -> bool | None:
+    """Return True if a listener without TLS requires a sign-in. None if it does not speak plain Kafka."""
+    request = struct.pack(">hhih5s", _SASL_HANDSHAKE, _VERSION, _CORRELATION, -1, b"\0\x03NON")
+    response = _request_bytes(address, struct.pack(">i", len(request)) + request, 10)
+    if len(response) < 10 or struct.unpack(">i", response[4:8]) != (_CORRELATION,):
         return None
-    return struct.unpack(">h", answer[8:10]) != (_ILLEGAL_SASL_STATE,)
+    return struct.unpack(">h", response[8:10]) != (_ILLEGAL_SASL_STATE,)
 
 
-def _answer(address: tuple[str, int], asked: bytes, size: int) -> bytes:
-    """Return the first bytes of an answer; fewer if the server hangs up."""
+def _request_bytes(address: tuple[str, int], request: bytes, size: int) -> bytes:
+    """Return the first bytes of the response, fewer if the server hangs up."""
     with socket.create_connection(address, _SECONDS) as connection:
-        connection.sendall(asked)
-        found = b""
+        connection.sendall(request)
+        received = b""
         with suppress(ConnectionError):
-            while len(found) < size and (more := connection.recv(size - len(found))):
-                found += more
-    return found
+            while len(received) < size and (chunk := connection.recv(size - len(received))):
+                received += chunk
+    return received

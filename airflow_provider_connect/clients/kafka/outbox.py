@@ -1,4 +1,4 @@
-"""A producer that counts its records, and holds no more of them than memory allows."""
+"""Producers that count their records and bound the memory of unacknowledged ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 QUEUE_KBYTES = 48 * 1024
-"""How much a producer holds that the broker has not acknowledged."""
+"""Limit of unacknowledged data in a producer."""
 QUEUE_RECORDS = 100_000
-"""How many records it holds at most: librdkafka takes about 300 bytes for each, and as many for its headers."""
+"""Limit of unacknowledged records. librdkafka uses about 300 bytes for each, and as many for its headers."""
 _POLL_SECONDS = 0.1
-_UNLESS_GIVEN = {
+_DEFAULTS = {
     "linger.ms": 20,
     "compression.type": "lz4",
     "partitioner": "murmur2_random",  # as Java's clients choose
@@ -36,7 +36,7 @@ def headers_size_bytes(headers: Headers) -> int:
 
 
 class Outbox:
-    """Hands records to a producer, and counts those it took."""
+    """Producer that counts the records it accepted."""
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         bounds = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 4 * QUEUE_KBYTES}
@@ -45,43 +45,41 @@ class Outbox:
         self.accepted_records = 0
         self._queued: deque[tuple[int, int]] = deque()
         self._queued_records = self._queued_bytes = 0
-        self._producer: Producer = make_producer(connection, self.client_errors, _UNLESS_GIVEN, **(bounds | settings))
+        self._producer: Producer = make_producer(connection, self.client_errors, _DEFAULTS, **(bounds | settings))
 
     def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
-        """Hand over records of one topic (``key`` and ``value`` each), in their order, waiting while the queue is full.
+        """Send records of one topic (``key`` and ``value`` each) in order, waiting while the queue is full.
 
-        ``produce_batch`` may leave out a record and take later ones. So there is room for all of them before the first
-        is handed over.
+        Waits for room for all of them first, because ``produce_batch`` may skip a record and accept later ones.
 
-        :param size_bytes: of all keys and values.
+        :param size_bytes: size of all keys and values.
         """
         self.wait_for_room(len(records), size_bytes)
         while records:
             with self.translate_send_errors(topic):
-                taken = self._producer.produce_batch(topic, records)
-                self.accepted_records += taken
-                records = _left(records, taken)
+                accepted = self._producer.produce_batch(topic, records)
+                self.accepted_records += accepted
+                records = _unsent_records(records, accepted)
             if records:
                 self._wait_for_fewer()
 
     def send(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None = None
     ) -> None:
-        """Hand over one record, waiting while the queue is full.
+        """Send one record, waiting while the queue is full.
 
-        :param partition: None leaves it to the partitioner.
+        :param partition: None leaves the choice to the partitioner.
         """
         self.wait_for_room(1, len(key or b"") + len(value or b"") + headers_size_bytes(headers))
         self._produce(topic, value, key, -1 if partition is None else partition, headers=headers)
         self.accepted_records += 1
 
-    def _produce(self, topic: str, *record: Any, **more: Any) -> None:
-        """Hand over one record, and wait while the client's own queue is full."""
+    def _produce(self, topic: str, *record: Any, **fields: Any) -> None:
         while True:
             try:
                 with self.translate_send_errors(topic):
-                    self._producer.produce(topic, *record, **more)
-            except BufferError:  # what confluent-kafka makes of _QUEUE_FULL
+                    self._producer.produce(topic, *record, **fields)
+            except BufferError:  # confluent-kafka's exception for _QUEUE_FULL
                 self._wait_for_fewer()
             else:
                 return
@@ -96,35 +94,34 @@ class Outbox:
         partitions: Sequence[int],
         size_bytes: int,
     ) -> None:
-        """Hand over records of one topic with headers, times or partitions, which ``produce_batch`` does not take.
+        """Send records of one topic with headers, timestamps or partitions, which ``produce_batch`` does not accept.
 
-        :param size_bytes: of all keys and values. Headers are counted as those of the first record: their event ids
-            differ, but not by much.
+        :param size_bytes: size of all keys and values. Headers are estimated from the first record, since only their
+            event ids differ.
         """
         self.wait_for_room(len(values), size_bytes + (len(values) * headers_size_bytes(headers[0]) if values else 0))
         produce = self._producer.produce
         with self.translate_send_errors(topic):
             records = zip(keys, values, headers, timestamps, partitions, strict=True)
-            for key, value, own_headers, timestamp, partition in records:
+            for key, value, record_headers, timestamp, partition in records:
                 try:
-                    produce(topic, value, key, partition, headers=own_headers, timestamp=timestamp)
+                    produce(topic, value, key, partition, headers=record_headers, timestamp=timestamp)
                 except BufferError:
-                    self._produce(topic, value, key, partition, headers=own_headers, timestamp=timestamp)
+                    self._produce(topic, value, key, partition, headers=record_headers, timestamp=timestamp)
         self.accepted_records += len(values)
 
     def wait_for_room(self, records: int, size_bytes: int) -> None:
-        """Wait until the queue has room for records that are handed over next.
+        """Wait until the queue has room for the next records.
 
-        :param size_bytes: of all keys, values and headers.
+        :param size_bytes: size of all keys, values and headers.
         """
-        most = max(0, QUEUE_KBYTES * 1024 - size_bytes)
-        self._wait(lambda: len(self._producer) + records <= QUEUE_RECORDS and self._waiting_bytes() <= most)
+        allowed_bytes = max(0, QUEUE_KBYTES * 1024 - size_bytes)
+        self._wait(lambda: len(self._producer) + records <= QUEUE_RECORDS and self._waiting_bytes() <= allowed_bytes)
         self._queued.append((records, size_bytes))
         self._queued_records += records
         self._queued_bytes += size_bytes
 
     def _waiting_bytes(self) -> int:
-        """Return the size of the records that wait: those handed over last."""
         waiting = len(self._producer)
         while self._queued and self._queued_records - self._queued[0][0] >= waiting:
             records, size_bytes = self._queued.popleft()
@@ -137,33 +134,32 @@ class Outbox:
         self._wait(lambda: len(self._producer) < waiting)
 
     def require_time_left(self, sent_records: int, total_records: int) -> None:
-        """Raise if the transaction's time is nearly over; without a transaction there is no limit."""
+        """Raise if the transaction's time is nearly over. Without a transaction there is no limit."""
 
     def flush(self) -> None:
-        """Wait until the broker has answered for every record.
+        """Wait until the broker has acknowledged or refused every record.
 
-        :raises RetriableError: it took none for the whole timeout.
+        :raises RetriableError: the broker took no record for ``timeout_seconds``.
         """
         self._wait(lambda: not len(self._producer), self._producer.flush)
 
-    def _wait(self, done: Callable[[], bool], wait: Callable[[float], int] | None = None) -> None:
-        """Wait while the broker goes on taking records."""
-        if done():
+    def _wait(self, is_done: Callable[[], bool], poll: Callable[[float], int] | None = None) -> None:
+        if is_done():
             return
         waiting, patience = len(self._producer), Patience(self.timeout_seconds)
-        while not done():
+        while not is_done():
             with self.translate_send_errors():
-                (wait or self._producer.poll)(_POLL_SECONDS)
+                (poll or self._producer.poll)(_POLL_SECONDS)
             if len(self._producer) < waiting:
                 waiting = len(self._producer)
                 patience.restart()
             elif patience.is_over:
-                stuck = f"the broker took none of {waiting:,} records for {self.timeout_seconds:.0f} s"
-                raise self.client_errors.lasting_error("sending") or RetriableError(f"{stuck}; it is expected to pass")
+                message = f"the broker took none of {waiting:,} records for {self.timeout_seconds:.0f} s"
+                raise self.client_errors.lasting_error("sending") or RetriableError(f"{message}. The task is retried")
 
     @contextlib.contextmanager
     def translate_send_errors(self, topic: str | None = None) -> Iterator[None]:
-        """Turn what the client raises into our errors."""
+        """Convert the client's errors raised in the block."""
         from confluent_kafka import KafkaException
 
         with translate_kafka_errors(f"sending to topic {topic!r}" if topic else "sending", self.client_errors):
@@ -177,53 +173,56 @@ class Outbox:
         """Raise the client's error that explains this one, if there is one."""
 
 
-def _left(records: list[dict[str, Any]], taken: int) -> list[dict[str, Any]]:
-    """Return the records that the client had no room for, if they are the last ones: so the order stays.
+def _unsent_records(records: list[dict[str, Any]], accepted: int) -> list[dict[str, Any]]:
+    """Return the unsent records, which must be the last ones to keep the order.
 
-    :raises KafkaException: it refused a record.
-    :raises RetriableError: it left some out in the middle.
+    :raises KafkaException: the client refused a record.
+    :raises RetriableError: the client skipped records in the middle.
     """
     from confluent_kafka import KafkaError, KafkaException
 
-    if taken == len(records):
+    if accepted == len(records):
         return []
-    errors = [record.pop("_error") for record in records[taken:] if "_error" in record]
-    if len(errors) == len(records) - taken and all(error.code() == KafkaError._QUEUE_FULL for error in errors):
-        return records[taken:]
+    errors = [record.pop("_error") for record in records[accepted:] if "_error" in record]
+    if len(errors) == len(records) - accepted and all(error.code() == KafkaError._QUEUE_FULL for error in errors):
+        return records[accepted:]
     errors = [record["_error"] for record in records if "_error" in record] + errors
     if not errors:
-        raise RetriableError("the client did not take every record and does not say why: nothing is committed")
+        raise RetriableError(
+            "the client skipped records without an error. Nothing is committed, and the day is retried"
+        )
     raise KafkaException(errors[0])
 
 
 class AcknowledgedOutbox(Outbox):
-    """A producer without a transaction, which counts what the broker has taken."""
+    """Producer without a transaction that counts acknowledged records."""
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         self._delivered = 0
-        self._failed: Any = None
-        # Without librdkafka's own timeout, which also counts the time that records wait behind others on a slow line.
-        own = {"on_delivery": self._note, "message.timeout.ms": 0}
-        super().__init__(connection, timeout_seconds, settings | own)
+        self._first_error: Any = None
+        # librdkafka's own timeout would include the time that records wait behind others on a slow line.
+        overrides = {"on_delivery": self._count_delivery, "message.timeout.ms": 0}
+        super().__init__(connection, timeout_seconds, settings | overrides)
 
-    def _note(self, error: Any, _: Any) -> None:
+    def _count_delivery(self, error: Any, _: Any) -> None:
         self._delivered += error is None
-        self._failed = self._failed or error
+        self._first_error = self._first_error or error
 
     def flush(self) -> None:
-        """Wait until the broker has taken every record.
+        """Wait until the broker has acknowledged every record.
 
-        :raises ConnectError: it refused one.
+        :raises ConnectError: the broker refused one.
         """
         from confluent_kafka import KafkaException
 
         try:
             super().flush()
-        except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
-            raise RetriableError("the client broke down while sending; the next try sends the day again") from error
-        if self._failed is not None:
-            raise classify(KafkaException(self._failed), "sending", self.client_errors)
+        except SystemError as error:  # raised by confluent-kafka if a fatal error occurs in a callback
+            raise RetriableError("the client failed while sending. The next attempt sends the day again") from error
+        if self._first_error is not None:
+            raise classify(KafkaException(self._first_error), "sending", self.client_errors)
         if self._delivered != self.accepted_records:
             raise RetriableError(
-                f"{self._delivered:,} of {self.accepted_records:,} records were acknowledged; sent again"
+                f"{self._delivered:,} of {self.accepted_records:,} records were acknowledged. The next attempt sends "
+                "the day again"
             )

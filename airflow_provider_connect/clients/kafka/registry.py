@@ -1,7 +1,6 @@
-"""The client of a schema registry: subjects, versions and schemas as the server has them.
+"""Client of a schema registry with Confluent's API, over Confluent's own client.
 
-Any server with Confluent's API (https://docs.confluent.io/platform/current/schema-registry/develop/api.html, 2026-11),
-over Confluent's own client.
+https://docs.confluent.io/platform/current/schema-registry/develop/api.html (2026-11).
 """
 
 from __future__ import annotations
@@ -26,43 +25,43 @@ _MAX_REASON = 500
 
 
 def registry_url(connection: Connection) -> str:
-    """Return the registry's address: the connection's host, which may be a whole URL, with its port.
+    """Return the registry's URL from the connection's host, which may be a URL itself, and port.
 
-    :raises ConfigError: it is no http or https URL, or has a password in it.
+    :raises ConfigError: the host is no http or https URL, or contains credentials.
     """
     host = connection.host or ""
-    whole = host if "://" in host else f"{connection.path or 'http'}://{host}"
-    where = f"connection {connection.conn_id!r}"
+    address = host if "://" in host else f"{connection.path or 'http'}://{host}"
+    subject = f"connection {connection.conn_id!r}"
     try:
-        parts = urlsplit(whole)
+        parts = urlsplit(address)
         port = parts.port or connection.port
     except ValueError:
-        raise ConfigError(f"{where}: its host is no URL of a schema registry") from None
+        raise ConfigError(f"{subject}: its host is no URL of a schema registry") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or "," in host:
-        raise ConfigError(f"{where}: its host must be the http(s) URL of one schema registry")
+        raise ConfigError(f"{subject}: its host must be the http(s) URL of one schema registry")
     if parts.username or parts.password:
-        raise ConfigError(f"{where}: its host has a user in the URL; use the fields login and password")
+        raise ConfigError(f"{subject}: its host contains a user. Use the fields login and password")
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{name}{f':{port}' if port else ''}{parts.path}".rstrip("/")
 
 
 def check_connection(connection: Connection) -> list[str]:
-    """Say what is wrong with a connection to a registry as far as it can be told without the network."""
-    where = f"connection {connection.conn_id!r}"
-    found = [
-        f"{where}: extra field {name!r} is not known; a schema registry's are {', '.join(_SETTINGS)}"
+    """Validate a registry's connection without network access. Returns the problems found."""
+    subject = f"connection {connection.conn_id!r}"
+    complaints = [
+        f"{subject}: extra field {name!r} is unknown. A schema registry's connection accepts {', '.join(_SETTINGS)}"
         for name in connection.extra
         if name not in _SETTINGS
     ]
     if (connection.login is None) != (connection.password is None):
-        found.append(f"{where}: login and password go together: give both or none")
+        complaints.append(f"{subject}: login and password belong together. Set both or neither")
     try:
         parts = urlsplit(registry_url(connection))
     except ConfigError as error:
-        return [*found, str(error)]
+        return [*complaints, str(error)]
     if connection.login is not None and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-        found.append(f"{where}: its password would go over the network in the clear; use an https URL")
-    return found
+        complaints.append(f"{subject}: its password would be sent without TLS. Use an https URL")
+    return complaints
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class RegisteredSchema:
     """One version of a subject.
 
     :param kind: ``AVRO``, ``JSON`` or ``PROTOBUF``.
-    :param has_references: whether the schema refers to other subjects.
+    :param has_references: the schema refers to other subjects.
     """
 
     id: int
@@ -81,9 +80,9 @@ class RegisteredSchema:
 
 
 class RegistryClient:
-    """One registry.
+    """Client of one registry.
 
-    :param timeout_seconds: for one request; it is tried three times.
+    :param timeout_seconds: for one request, which is tried three times.
     :raises ConfigError: the connection is wrong, or Confluent's client is missing.
     """
 
@@ -92,74 +91,78 @@ class RegistryClient:
             raise ConfigError("; ".join(problems))
         self.conn_id = connection.conn_id
         self.url = registry_url(connection)
-        self._client = _client(connection, self.url, timeout_seconds)
+        self._client = _make_client(connection, self.url, timeout_seconds)
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the client's connections."""
         self._client.close()
 
     def versions(self, subject: str) -> list[int]:
-        """Return the numbers of a subject's versions, the oldest first; none of an unknown subject."""
-        found = self._find(f"reading the versions of subject {subject!r}", self._client.get_versions, subject)
-        return sorted(found or ())
+        """Return the subject's version numbers, oldest first. Empty for an unknown subject."""
+        numbers = self._find(f"reading the versions of subject {subject!r}", self._client.get_versions, subject)
+        return sorted(numbers or ())
 
     def version(self, subject: str, version: int) -> RegisteredSchema | None:
-        """Return one version of a subject; None if it is gone."""
-        doing = f"reading the versions of subject {subject!r}"
-        return _registered(self._find(doing, self._client.get_version, subject, version))
+        """Return one version of a subject, or None if it was deleted."""
+        action = f"reading the versions of subject {subject!r}"
+        return _to_registered(self._find(action, self._client.get_version, subject, version))
 
     def newest_version(self, subject: str) -> RegisteredSchema | None:
-        """Return a subject's newest version; None of an unknown subject."""
+        """Return the subject's newest version, or None for an unknown subject."""
         self._client.clear_latest_caches()
-        return _registered(self._find(f"reading subject {subject!r}", self._client.get_latest_version, subject))
+        return _to_registered(self._find(f"reading subject {subject!r}", self._client.get_latest_version, subject))
 
     def lookup(self, subject: str, document: str, kind: str) -> RegisteredSchema | None:
-        """Return the version that has this very schema; None if there is none."""
-        doing = f"looking for the schema of subject {subject!r}"
-        return _registered(self._find(doing, self._client.lookup_schema, subject, _schema(document, kind)))
+        """Return the version with exactly this schema, or None."""
+        action = f"looking for the schema of subject {subject!r}"
+        return _to_registered(self._find(action, self._client.lookup_schema, subject, _make_schema(document, kind)))
 
     def is_compatible(self, subject: str, document: str, kind: str) -> bool:
-        """Ask whether the subject's own rule lets a schema in; an unknown subject takes any."""
-        doing = f"asking whether the schema of subject {subject!r} is compatible"
-        ask = self._client.test_compatibility_all_versions
-        return self._find(doing, ask, subject, _schema(document, kind)) is not False
+        """Return True if the subject's compatibility rule accepts the schema. Unknown subjects accept any."""
+        action = f"asking whether the schema of subject {subject!r} is compatible"
+        test_compatibility = self._client.test_compatibility_all_versions
+        return self._find(action, test_compatibility, subject, _make_schema(document, kind)) is not False
 
     def register(self, subject: str, document: str, kind: str) -> None:
         """Register a schema.
 
         :raises IncompatibleError: the registry refuses it.
         """
-        self._call(f"registering subject {subject!r}", self._client.register_schema, subject, _schema(document, kind))
+        self._call(
+            f"registering subject {subject!r}", self._client.register_schema, subject, _make_schema(document, kind)
+        )
 
-    def _find(self, doing: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what a call returns, None where there is no such subject or schema."""
+    def _find(self, action: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return the call's result, or None if the subject or schema does not exist."""
         try:
-            return self._call(doing, function, *args)
+            return self._call(action, function, *args)
         except _MissingError:
             return None
 
-    def _call(self, doing: str, function: Callable[..., Any], *args: Any) -> Any:
+    def _call(self, action: str, function: Callable[..., Any], *args: Any) -> Any:
         try:
             return function(*args)
         except Exception as error:  # noqa: BLE001 - whatever the client raises is classified
-            raise self._classified(error, doing) from None
+            raise self._classify(error, action) from None
 
-    def _classified(self, error: Exception, doing: str) -> ConnectError:
-        where = f"{doing} at {self.url} (connection {self.conn_id!r})"
+    def _classify(self, error: Exception, action: str) -> ConnectError:
+        subject = f"{action} at {self.url} (connection {self.conn_id!r})"
         status = getattr(error, "http_status_code", None)
         if status is None:
-            return _without_answer(error, where)
+            return _no_answer_error(error, subject)
         if status in (401, 403):
-            return ConfigError(f"{where}: access denied ({status}); check login, password and the user's rights")
+            return ConfigError(f"{subject}: access denied ({status}). Check login, password and the user's rights")
         if status in (408, 429) or status >= 500:
-            return RetriableError(f"{where}: the registry answered {status}")
+            return RetriableError(f"{subject}: the registry answered {status}")
         reason = str(getattr(error, "error_message", ""))[:_MAX_REASON]
         if status == 404:
             code = str(getattr(error, "error_code", ""))
             if code.startswith("404"):
-                return _MissingError(f"{where}: {reason}")
-            return ConfigError(f"{where}: there is no schema registry under this address")
-        return (IncompatibleError if status == 409 else DataError)(f"{where}: the registry answered {status}: {reason}")
+                return _MissingError(f"{subject}: {reason}")
+            return ConfigError(f"{subject}: this address is no schema registry. Correct the host")
+        return (IncompatibleError if status == 409 else DataError)(
+            f"{subject}: the registry answered {status}: {reason}"
+        )
 
 
 class IncompatibleError(DataError):
@@ -167,40 +170,40 @@ class IncompatibleError(DataError):
 
 
 class _MissingError(ConnectError):
-    """There is no such subject, version or schema."""
+    """The subject, version or schema does not exist."""
 
 
-def _without_answer(error: Exception, where: str) -> ConnectError:
+def _no_answer_error(error: Exception, subject: str) -> ConnectError:
     text, name = str(error), type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text or "certificate verify failed" in text:
-        return ConfigError(f"{where}: its certificate is not trusted; set ssl.ca.location in the connection's extra")
+        return ConfigError(f"{subject}: its certificate is not trusted. Set ssl.ca.location in the connection's extra")
     if "WRONG_VERSION_NUMBER" in text:
-        return ConfigError(f"{where}: this port speaks no TLS; use an http URL, or the port of https")
+        return ConfigError(f"{subject}: this port speaks no TLS. Name the https port, or use an http URL")
     if isinstance(error, (TypeError, AttributeError, KeyError, ValueError)):
-        return ConfigError(f"{where}: what answers is no schema registry ({name})")
-    return RetriableError(f"{where}: no answer ({name})")
+        return ConfigError(f"{subject}: the server is no schema registry ({name}). Correct the host")
+    return RetriableError(f"{subject}: no answer ({name})")
 
 
-def _registered(found: Any) -> RegisteredSchema | None:
-    if found is None:
+def _to_registered(response: Any) -> RegisteredSchema | None:
+    if response is None:
         return None
-    schema = found.schema
+    schema = response.schema
     kind = schema.schema_type or "AVRO"
-    return RegisteredSchema(found.schema_id, found.version, schema.schema_str, kind, bool(schema.references))
+    return RegisteredSchema(response.schema_id, response.version, schema.schema_str, kind, bool(schema.references))
 
 
-def _schema(document: str, kind: str) -> Any:
+def _make_schema(document: str, kind: str) -> Any:
     from confluent_kafka.schema_registry import Schema
 
     return Schema(document, kind)
 
 
-def _client(connection: Connection, address: str, timeout_seconds: float) -> Any:
+def _make_client(connection: Connection, address: str, timeout_seconds: float) -> Any:
     try:
         from confluent_kafka.schema_registry import SchemaRegistryClient
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"{error.name} is missing: install airflow-provider-connect[registry] where the task runs"
+            f"{error.name} is missing. Run: pip install 'airflow-provider-connect[registry]' where the task runs"
         ) from None
     settings: dict[str, Any] = {
         "url": address,
@@ -215,8 +218,8 @@ def _client(connection: Connection, address: str, timeout_seconds: float) -> Any
         settings["basic.auth.user.info"] = f"{user}:{password}"
     try:
         return SchemaRegistryClient(settings)
-    except (OSError, ValueError) as error:  # files of certificates that do not exist, or are none
+    except (OSError, ValueError) as error:  # certificate files that are missing or invalid
         raise ConfigError(
             f"connection {connection.conn_id!r}: the schema registry's client refuses its settings "
-            f"({type(error).__name__}); check the files it names"
+            f"({type(error).__name__}). Check the files it names"
         ) from None

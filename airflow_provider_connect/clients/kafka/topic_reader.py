@@ -1,8 +1,8 @@
-"""Where the partitions of topics end, before and after a transaction wrote to them, and their records up to there.
+"""Reads topics up to their ends, and computes the offsets that a transaction wrote.
 
-The leader is asked where a partition ends before the first record is read. The mark that comes with the records is not
-enough: that of a leader elected a moment ago may lag behind what is committed. A leader answers the question only when
-it has caught up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11).
+The end offset is requested from the partition's leader before the first record is read. The offset that comes with
+records is not enough, because a newly elected leader's may lag behind the commits. A leader answers the request only
+after it has caught up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11).
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ if TYPE_CHECKING:
 
 
 Isolation = Literal["read_committed", "read_uncommitted"]
-_BATCH = 10_000
+_BATCH_RECORDS = 10_000
 _LOOK_SECONDS = 0.05
 _FETCH_BYTES = 4_000_000
-"""Of a partition at once: a long topic is read in fewer requests."""
+"""Bytes fetched from a partition in one request. Long topics need fewer requests."""
 _AGAIN_SECONDS = 0.1
 TOPIC_LISTING_SECONDS = 2.0
-"""How long a new topic may be unknown: the brokers hear of it one after the other."""
-_ADVICE = "see who deletes it; a new run makes it again with create_disposition='if_needed'"
+"""Time for which a new topic may be unknown to some brokers."""
+_ADVICE = "find out which program deletes it. A new run creates it with create_disposition='if_needed'"
 EndOffsets = dict[str, dict[int, int]]
 
 
 class TopicReader:
-    """The partitions of one topic, as one consumer sees them; made by :func:`open_topic`.
+    """Consumer of one topic, opened by :func:`open_topic`.
 
-    :param called: the topic, in messages.
+    :param description: the topic in messages.
     """
 
     def __init__(self, reader: Consumer, topic: str, description: str, timeout_seconds: float) -> None:
         self.topic = topic
-        self.called = description
+        self.description = description
         self.timeout_seconds = timeout_seconds
         self.stop_offsets: dict[int, int] = {}
-        """The offset of each partition at which the last reading stopped."""
+        """Offset of each partition at which the last read stopped."""
         self._reader = reader
 
     def partition_numbers(self) -> list[int]:
-        """Return the topic's partitions; [] if there is no such topic."""
+        """Return the topic's partitions, or an empty list if the topic does not exist."""
         from confluent_kafka import KafkaError, KafkaException
 
-        topic = self._ask(lambda seconds: self._reader.list_topics(self.topic, timeout=seconds)).topics[self.topic]
+        topic = self._retry(lambda seconds: self._reader.list_topics(self.topic, timeout=seconds)).topics[self.topic]
         if topic.error is not None:
             if topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return []
@@ -65,38 +65,39 @@ class TopicReader:
         return sorted(topic.partitions)
 
     def read_bounds(self, partition: int) -> tuple[int, int]:
-        """Ask for the first offset, and for the one after the last that this reader may see."""
+        """Request the first offset and the offset after the last record visible to this reader."""
         from confluent_kafka import TopicPartition
 
-        place = TopicPartition(self.topic, partition)
-        found: tuple[int, int] = self._ask(lambda seconds: self._reader.get_watermark_offsets(place, timeout=seconds))
-        return found
+        topic_partition = TopicPartition(self.topic, partition)
+        bounds: tuple[int, int] = self._retry(
+            lambda seconds: self._reader.get_watermark_offsets(topic_partition, timeout=seconds)
+        )
+        return bounds
 
-    def _ask(self, question: Callable[[float], Any]) -> Any:
-        """Ask again while the answer is that nobody could be asked, until the time is up."""
+    def _retry(self, request: Callable[[float], Any]) -> Any:
         from confluent_kafka import KafkaException
 
         patience = Patience(self.timeout_seconds, (_LOOK_SECONDS,))
         while True:
             try:
-                return question(max(1.0, patience.left_seconds))
+                return request(max(1.0, patience.left_seconds))
             except KafkaException as error:
-                # A client that has lost its broker does not know the partitions either that it was told of before.
-                passing = isinstance(classify(error, self.called), (RetriableError, UnknownTopicError))
-                if not passing or not patience.wait_and_poll():
+                # A client without a broker reports even known partitions as unknown.
+                may_pass = isinstance(classify(error, self.description), (RetriableError, UnknownTopicError))
+                if not may_pass or not patience.wait_and_poll():
                     raise
 
     def cached_end(self, partition: int) -> int:
-        """Return the offset after the last record, open transactions included, as it came with the records."""
+        """Return the end offset that came with the last records, open transactions included."""
         from confluent_kafka import TopicPartition
 
         return self._reader.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)[1]
 
     def read_batches(self, starts: dict[int, int], ends: dict[int, int]) -> Iterator[list[Message]]:
-        """Yield the records from ``starts`` on, until every partition is read to its end and at least to ``ends``.
+        """Yield records from ``starts`` until every partition is read to its end and at least to ``ends``.
 
-        :raises RetriableError: no more records come before that.
-        :raises ConfigError: an offset does not exist any more.
+        :raises RetriableError: no records arrive before that.
+        :raises ConfigError: an offset no longer exists.
         """
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -105,7 +106,7 @@ class TopicReader:
         patience = Patience(self.timeout_seconds)
         while set(self.stop_offsets) != set(starts):
             records = []
-            for message in self._arrived():
+            for message in self._consume():
                 error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
                 if error is None:
                     records.append(message)
@@ -113,35 +114,38 @@ class TopicReader:
                     if offset >= ends[partition]:
                         self.stop_offsets[partition] = offset
                 elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                    pass  # librdkafka asks for every consumer's group, and says so here; ours join none
-                elif not isinstance(failure := classify(KafkaException(error), self.called), RetriableError):
+                    pass  # librdkafka looks up every consumer's group, but this one joins none
+                elif not isinstance(failure := classify(KafkaException(error), self.description), RetriableError):
                     raise failure
             if records:
                 yield records
                 patience.restart()
             elif patience.is_over:
                 raise RetriableError(
-                    f"{self.called} could not be read to its end for {self.timeout_seconds:.0f} s: a transaction is "
-                    "open there, which its timeout ends, or the broker is away"
+                    f"{self.description} could not be read to its end for {self.timeout_seconds:.0f} s: a transaction "
+                    "is open there, which its timeout ends, or the broker does not answer"
                 )
 
     def read_all(self, last_offsets: int | None = None) -> Iterator[list[Message]]:
-        """Yield the records that the topic has now; of each partition only those of the last offsets, if so wanted."""
+        """Yield the topic's current records.
+
+        :param last_offsets: read at most so many offsets of each partition, from its end.
+        """
         bounds = {number: self.read_bounds(number) for number in self.partition_numbers()}
         starts = {
-            number: low if last_offsets is None else max(low, end - last_offsets)
-            for number, (low, end) in bounds.items()
+            number: begin if last_offsets is None else max(begin, end - last_offsets)
+            for number, (begin, end) in bounds.items()
         }
         yield from self.read_batches(starts, {number: end for number, (_, end) in bounds.items()})
 
     def pause(self) -> None:
-        """Ask for no more records until :meth:`read_batches` is called again."""
+        """Fetch no records until the next :meth:`read_batches`."""
         self._reader.unassign()
 
-    def _arrived(self) -> list[Message]:
-        """Return what has come, as soon as anything has: ``consume`` would wait its whole time for a full batch."""
-        first: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
-        return first + self._reader.consume(_BATCH, 0) if first else first
+    def _consume(self) -> list[Message]:
+        """Return the records that have arrived. ``consume`` alone would wait its whole time for a full batch."""
+        messages: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
+        return messages + self._reader.consume(_BATCH_RECORDS, 0) if messages else messages
 
 
 @contextmanager
@@ -154,16 +158,16 @@ def open_topic(
 ) -> Iterator[TopicReader]:
     """Open a topic for reading.
 
-    :raises ConfigError: a person must act.
-    :raises RetriableError: the broker is away.
+    :raises ConfigError: the connection, a right or the topic is wrong.
+    :raises RetriableError: the broker does not answer.
     """
-    heard, called = ClientErrors(), f"{topic_kind} {topic!r}"
-    own = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
-    own |= {"fetch.message.max.bytes": _FETCH_BYTES}
-    reader = make_consumer(connection, heard, **own)
+    client_errors, description = ClientErrors(), f"{topic_kind} {topic!r}"
+    overrides = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
+    overrides |= {"fetch.message.max.bytes": _FETCH_BYTES}
+    reader = make_consumer(connection, client_errors, **overrides)
     try:
-        with translate_kafka_errors(f"reading {called}", heard):
-            yield TopicReader(reader, topic, called, timeout_seconds)
+        with translate_kafka_errors(f"reading {description}", client_errors):
+            yield TopicReader(reader, topic, description, timeout_seconds)
     finally:
         reader.close()
 
@@ -178,9 +182,9 @@ def read_end_offsets(
 ) -> EndOffsets:
     """Return the offset after the last record of each partition, records of open transactions included.
 
-    :param committed: return the offsets instead that readers of committed records can get to.
-    :raises UnknownTopicError: a topic is not there.
-    :raises RetriableError: the broker is away.
+    :param committed: return the end for readers of committed records instead.
+    :raises UnknownTopicError: a topic does not exist.
+    :raises RetriableError: the broker does not answer.
     """
     from confluent_kafka import KafkaException
 
@@ -188,74 +192,78 @@ def read_end_offsets(
     patience = Patience(timeout_seconds, (_AGAIN_SECONDS,))
     while True:
         try:
-            found = _asked(admin, names, max(1.0, patience.left_seconds), committed=committed)
+            offsets = _request_end_offsets(admin, names, max(1.0, patience.left_seconds), committed=committed)
         except (KafkaException, UnknownTopicError) as error:
             failure = classify(error, "asking for the topics' ends", client_errors)
             if patience.is_over or not _may_pass(failure, patience.spent_seconds):
                 raise failure from None
         else:
-            # confluent-kafka 2.16 answers a call that broke with an offset below zero, and without an error.
-            if all(end >= 0 for partitions in found.values() for end in partitions.values()):
-                return found
+            # confluent-kafka 2.16 returns a negative offset instead of an error if a call fails.
+            if all(end >= 0 for partitions in offsets.values() for end in partitions.values()):
+                return offsets
         if not patience.wait_and_poll():
-            raise RetriableError(f"no broker told within {timeout_seconds:.0f} s where the topics end")
+            raise RetriableError(f"no broker returned the topics' end offsets within {timeout_seconds:.0f} s")
 
 
 def _may_pass(failure: Exception, waited_seconds: float) -> bool:
-    """Say whether to ask again: also about a topic that one of the brokers does not know yet, for a little while."""
+    """Return True if a retry may succeed, also for a new topic that one broker does not know yet."""
     if isinstance(failure, UnknownTopicError):
         return waited_seconds <= TOPIC_LISTING_SECONDS
     return isinstance(failure, RetriableError)
 
 
-def _asked(admin: AdminClient, topics: Iterable[str], timeout_seconds: float, *, committed: bool) -> EndOffsets:
+def _request_end_offsets(
+    admin: AdminClient, topics: Iterable[str], timeout_seconds: float, *, committed: bool
+) -> EndOffsets:
     from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # where its documentation has it
 
     latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    found: EndOffsets = {topic: dict.fromkeys(_partitions(admin, topic, timeout_seconds), -1) for topic in topics}
-    places = {TopicPartition(topic, number): latest for topic, numbers in found.items() for number in numbers}
+    offsets: EndOffsets = {
+        topic: dict.fromkeys(_list_partitions(admin, topic, timeout_seconds), -1) for topic in topics
+    }
+    requests = {TopicPartition(topic, number): latest for topic, numbers in offsets.items() for number in numbers}
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    for place, answer in admin.list_offsets(places, isolation_level=level, request_timeout=timeout_seconds).items():
+    for topic_partition, future in admin.list_offsets(
+        requests, isolation_level=level, request_timeout=timeout_seconds
+    ).items():
         try:
-            found[place.topic][place.partition] = answer.result().offset
+            offsets[topic_partition.topic][topic_partition.partition] = future.result().offset
         except KafkaException as error:
-            raise _named(error, place.topic) from None
-    return found
+            raise _name_topic(error, topic_partition.topic) from None
+    return offsets
 
 
-def _partitions(admin: AdminClient, topic: str, timeout_seconds: float) -> list[int]:
-    """Return the numbers of a topic's partitions."""
+def _list_partitions(admin: AdminClient, topic: str, timeout_seconds: float) -> list[int]:
     from confluent_kafka import KafkaException
 
-    told = admin.list_topics(topic, timeout=timeout_seconds).topics[topic]
-    if told.error is not None:
-        raise _named(KafkaException(told.error), topic)
-    if not told.partitions:
-        raise _gone(topic)
-    return list(told.partitions)
+    metadata = admin.list_topics(topic, timeout=timeout_seconds).topics[topic]
+    if metadata.error is not None:
+        raise _name_topic(KafkaException(metadata.error), topic)
+    if not metadata.partitions:
+        raise _deleted_topic_error(topic)
+    return list(metadata.partitions)
 
 
-def _named(error: KafkaException, topic: str) -> Exception:
-    """Return an error that names the topic if it does not exist any more."""
+def _name_topic(error: KafkaException, topic: str) -> Exception:
     failure = classify(error, f"asking where topic {topic!r} ends")
     if isinstance(failure, UnknownTopicError):
-        return _gone(topic)
+        return _deleted_topic_error(topic)
     return error
 
 
-def _gone(topic: str) -> UnknownTopicError:
-    return UnknownTopicError(f"topic {topic!r} was there when the publish began, and is gone: {_ADVICE}")
+def _deleted_topic_error(topic: str) -> UnknownTopicError:
+    return UnknownTopicError(f"topic {topic!r} was deleted after the publish began: {_ADVICE}")
 
 
-def written_spans(before: EndOffsets, after: EndOffsets) -> dict[str, dict[int, tuple[int, int]]]:
-    """Return the span of each partition that grew: its first new offset, and the one after the last."""
+def written_spans(ends_before: EndOffsets, ends_after: EndOffsets) -> dict[str, dict[int, tuple[int, int]]]:
+    """Return the new offsets of each partition that grew: the first one and the one after the last."""
     spans = {
         topic: {
-            partition: (before.get(topic, {}).get(partition, 0), end)
+            partition: (ends_before.get(topic, {}).get(partition, 0), end)
             for partition, end in sorted(partitions.items())
-            if end > before.get(topic, {}).get(partition, 0)
+            if end > ends_before.get(topic, {}).get(partition, 0)
         }
-        for topic, partitions in sorted(after.items())
+        for topic, partitions in sorted(ends_after.items())
     }
     return {topic: partitions for topic, partitions in spans.items() if partitions}

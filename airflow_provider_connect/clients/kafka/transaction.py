@@ -1,8 +1,8 @@
-"""A producer for one transaction; however that ends, the producer is not used again.
+"""Producer for one transaction. It is discarded when the transaction ends.
 
-A delayed answer to its first transaction could commit or abort a second one
-(https://jepsen.io/analyses/bufstream-0.1.0, 2024-11). A new producer of the same transactional id fences the
-older ones: when :meth:`Transaction.fence` returns, no other transaction of that id is open.
+A delayed response to its first transaction could commit or abort a second one
+(https://jepsen.io/analyses/bufstream-0.1.0, 2024-11). A new producer with the same transactional id fences the older
+ones: after :meth:`Transaction.fence` no other transaction of this id is open.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from airflow_provider_connect.patience import Patience
 
 RELEASE_SECONDS = 10.0
 USABLE_TIME_SHARE = 0.9
-"""The part of its time that a transaction may take before it is given up."""
+"""Share of the timeout after which a transaction is aborted."""
 
 
 class UndecidedError(RetriableError):
-    """It is not known whether a transaction was committed; its ledger record tells."""
+    """The outcome of a commit is unknown. The ledger record shows it."""
 
 
 def transactional_id(*names: str | int) -> str:
-    """Return the id under which a day, or a part of it, is published: the same for every run and every try of it."""
+    """Return the transactional id of a day or a part of it. All runs and attempts share it."""
     return f"connect-{hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32]}"
 
 
 class Transaction(Outbox):
-    """A producer with a transactional id; ends without a trace unless :meth:`commit` returned.
+    """Producer with a transactional id. Leaves nothing visible unless :meth:`commit` returns.
 
-    :param transaction_timeout_seconds: after which the broker ends the transaction.
-    :param what: what it publishes, for messages; None shows its id.
+    :param transaction_timeout_seconds: age at which the broker ends the transaction.
+    :param description: for messages. Defaults to the id.
     """
 
     def __init__(
@@ -58,91 +58,92 @@ class Transaction(Outbox):
     ) -> None:
         milliseconds = int(transaction_timeout_seconds * 1000)
         times = {"transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
-        own = {"transactional.id": transactional_id} | times
-        super().__init__(connection, timeout_seconds, (settings or {}) | own)
+        overrides = {"transactional.id": transactional_id} | times
+        super().__init__(connection, timeout_seconds, (settings or {}) | overrides)
         self.id = transactional_id
-        self.what = description or repr(transactional_id)
+        self.description = description or repr(transactional_id)
         self.transaction_timeout_seconds = transaction_timeout_seconds
         self._connection = connection
-        self._begun = 0.0
-        self._ended = True
+        self._begun_at = 0.0
+        self._is_over = True
 
     @property
     def is_over(self) -> bool:
-        """Whether it is not open: never begun, committed, aborted, or fenced by another producer."""
-        return self._ended
+        """True if no transaction is open: never begun, committed, aborted or fenced."""
+        return self._is_over
 
     def fence(self) -> None:
-        """Take the transactional id: producers that had it are fenced, and their transactions are over.
+        """Take the transactional id. Fences earlier producers of the id and ends their transactions.
 
-        :raises ConfigError: the broker allows no transaction that long, or the user may not use the id.
-        :raises RetriableError: the broker is away.
+        :raises ConfigError: the broker does not allow this timeout, or the user may not use the id.
+        :raises RetriableError: the broker does not answer.
         """
         from confluent_kafka import KafkaException
 
         try:
             self._producer.init_transactions(self.timeout_seconds)
         except KafkaException as error:
-            self.client_errors.poll(self._producer)  # for the reason behind a timeout
+            self.client_errors.poll(self._producer)  # collects the reason of a timeout
             raise classify(error, f"taking transactional id {self.id!r}", self.client_errors) from None
 
     def begin(self) -> None:
-        """Begin; the broker's clock runs from the first record on."""
-        self._begun = time.monotonic()
-        self._ended = False
+        """Begin the transaction. The broker's clock starts with the first record."""
+        self._begun_at = time.monotonic()
+        self._is_over = False
         with translate_kafka_errors("beginning a transaction", self.client_errors):
             self._producer.begin_transaction()
 
     def raise_cause(self, error: Exception) -> None:
-        """Take the transaction's next step where the client says "fatal" or "erroneous state" alone.
+        """Take the transaction's next step if the client reports only "fatal" or "erroneous state".
 
-        That is refused with the error that broke the transaction.
+        The client refuses that step with the error that broke the transaction.
         """
         from confluent_kafka import KafkaError
 
-        kafka = kafka_error_of(error)
-        if kafka is not None and kafka.code() == KafkaError._FATAL:
+        kafka_error = kafka_error_of(error)
+        if kafka_error is not None and kafka_error.code() == KafkaError._FATAL:
             self._producer.abort_transaction(1.0)
-        if kafka is not None and kafka.code() == KafkaError._STATE:
+        if kafka_error is not None and kafka_error.code() == KafkaError._STATE:
             self._producer.begin_transaction()
 
     @property
     def open_seconds(self) -> float:
-        """How long the transaction has been open; 0 before it begins."""
-        return time.monotonic() - self._begun if self._begun else 0.0
+        """Seconds since the transaction began, 0 before."""
+        return time.monotonic() - self._begun_at if self._begun_at else 0.0
 
     def require_time_left(self, sent_records: int, total_records: int) -> None:
-        """Give up while there is still time to abort.
+        """Abort early, while there is still time for it.
 
-        :raises RetriableError: the transaction's time is nearly over. Before the first record, the ledger's earlier
-            measurements said that there was enough.
+        :raises RetriableError: the transaction's time is nearly over. The earlier estimate, from the ledger, was too
+            low.
         """
         if self.open_seconds > USABLE_TIME_SHARE * self.transaction_timeout_seconds:
-            raise self._too_slow(sent_records, total_records)
+            raise self._too_slow_error(sent_records, total_records)
 
     def flush(self) -> None:
-        """Wait until the broker has answered for every record.
+        """Wait until the broker has acknowledged or refused every record.
 
-        :raises RetriableError: it took none for the whole timeout, or the transaction's time is over: then what was not
-            sent is dropped.
+        :raises RetriableError: the broker took no record for ``timeout_seconds``, or the transaction's time is over and
+            unsent records were dropped.
         """
         super().flush()
         if self.open_seconds > self.transaction_timeout_seconds:
-            raise self._too_slow(self.accepted_records, self.accepted_records)
+            raise self._too_slow_error(self.accepted_records, self.accepted_records)
 
-    def _too_slow(self, done: int, total: int) -> RetriableError:
+    def _too_slow_error(self, sent_records: int, total_records: int) -> RetriableError:
         return RetriableError(
-            f"{self.what}: {done:,} of {total:,} records took {self.open_seconds:.0f} s, and a transaction may be open for "
-            f"{self.transaction_timeout_seconds:.0f} s. The next try may be faster; if it stays, raise "
+            f"{self.description}: {sent_records:,} of {total_records:,} records took {self.open_seconds:.0f} s, and a "
+            "transaction may be open for "
+            f"{self.transaction_timeout_seconds:.0f} s. The next attempt may be faster. If this persists, raise "
             "transaction_timeout_seconds (and the broker's transaction.max.timeout.ms), or set atomicity='partition'"
         )
 
     def commit(self) -> None:
-        """Commit; while there is no answer, the same call is safe to repeat.
+        """Commit the transaction. Repeats the call while the broker does not answer, which is safe.
 
-        :raises UndecidedError: no answer in time, or an unclear one.
-        :raises FencedError: another producer has the id now.
-        :raises DataError: the broker refused a record; nothing of the transaction is visible.
+        :raises UndecidedError: no response in time, or an unclear one.
+        :raises FencedError: another producer took the id.
+        :raises DataError: the broker refused a record. Nothing of the transaction is visible.
         """
         from confluent_kafka import KafkaException
 
@@ -150,58 +151,61 @@ class Transaction(Outbox):
         while True:
             try:
                 self._producer.commit_transaction(max(1.0, patience.left_seconds))
-            except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
+            except SystemError as error:  # raised by confluent-kafka if a fatal error occurs in a callback
                 raise UndecidedError(
-                    f"the client broke down in the commit of {self.what}; the ledger decides"
+                    f"the client failed during the commit of {self.description}. The ledger shows the outcome"
                 ) from error
             except KafkaException as error:
-                kafka = kafka_error_of(error)
-                if kafka is not None and kafka.retriable():
+                kafka_error = kafka_error_of(error)
+                if kafka_error is not None and kafka_error.retriable():
                     if patience.wait_and_retry():
                         continue
                     raise UndecidedError(
-                        f"no answer to the commit of {self.what} for {self.timeout_seconds:.0f} s; the ledger decides"
+                        f"no answer to the commit of {self.description} for {self.timeout_seconds:.0f} s. The ledger "
+                        "shows the outcome"
                     ) from error
-                if kafka is not None and kafka.fatal() and not is_fenced(error):
-                    raise UndecidedError(f"committing {self.what}: {kafka.name()}; the ledger decides") from error
-                raise classify(error, f"committing {self.what}", self.client_errors) from None
-            self._ended = True
+                if kafka_error is not None and kafka_error.fatal() and not is_fenced(error):
+                    raise UndecidedError(
+                        f"committing {self.description}: {kafka_error.name()}. The ledger shows the outcome"
+                    ) from error
+                raise classify(error, f"committing {self.description}", self.client_errors) from None
+            self._is_over = True
             return
 
     def __enter__(self) -> Transaction:
-        """Take the transactional id: see :meth:`fence`."""
+        """Take the transactional id. See :meth:`fence`."""
         self.fence()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End a failed transaction that is still open: readers of committed records wait for its end."""
+        """End a failed transaction that is still open, because readers of committed records wait for it."""
         if isinstance(error, FencedError):
-            self._ended = True
-        elif not self._ended and not isinstance(error, UndecidedError):
-            self._ended = self._released()
+            self._is_over = True
+        elif not self._is_over and not isinstance(error, UndecidedError):
+            self._is_over = self._end_open()
 
-    def _released(self) -> bool:
-        """End the open transaction, and tell whether it has ended; that of a fenced producer has.
+    def _end_open(self) -> bool:
+        """End the open transaction. Returns True if it has ended, also by fencing.
 
-        If the producer cannot end it, a new one that takes its id does. If that fails too, the next try ends it, or the
-        broker after its timeout.
+        If this producer cannot end it, a new producer takes the id and ends it. If that fails too, the next attempt
+        ends it, or the broker after the timeout.
         """
         from confluent_kafka import KafkaException
 
-        until = time.monotonic() + RELEASE_SECONDS
+        deadline = time.monotonic() + RELEASE_SECONDS
         try:
-            # An abort is fatal to the client in most cases while records are on their way: 22 of 30 times, and never
-            # after a flush (https://github.com/confluentinc/librdkafka/issues/4849).
+            # An abort with unacknowledged records is fatal to the client in most cases: 22 of 30 times, and never after
+            # a flush (https://github.com/confluentinc/librdkafka/issues/4849).
             if self._producer.flush(RELEASE_SECONDS):
                 raise RetriableError("records are still on their way")
-            self._producer.abort_transaction(max(1.0, until - time.monotonic()))
+            self._producer.abort_transaction(max(1.0, deadline - time.monotonic()))
         except (KafkaException, RetriableError, SystemError) as error:
-            return is_fenced(error) or self._taken_over()
+            return is_fenced(error) or self._end_with_new_producer()
         return True
 
-    def _taken_over(self) -> bool:
+    def _end_with_new_producer(self) -> bool:
         try:
             Transaction(self._connection, self.id, RELEASE_SECONDS, self.transaction_timeout_seconds).fence()
         except (RetriableError, ConfigError):

@@ -1,1 +1,1 @@
-"""The workshop of the Kafka sink."""
+"""Implementation of the Kafka sink."""

@@ -1,4 +1,4 @@
-"""A day without a transaction: its records are acknowledged first, and then the ledger decides whose day counts."""
+"""Delivery without transactions: the records are acknowledged first, then the ledger's order decides between runs."""
 
 from __future__ import annotations
 
@@ -19,96 +19,95 @@ class AtLeastOnceDelivery(DayDelivery):
     """Sends a day through idempotent producers."""
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day, and a generation under which nobody else sends records."""
-        claims, used = self.claims, 0
-        published_entry = self._mended()
+        """Claim the day and a generation that no other run uses."""
+        claims, highest_conflict = self.claims, 0
+        published_entry = self._read_and_repair()
         while True:
-            read_to = dict(self.ledger.view.positions)
-            earlier = claims.newest_claim()
-            if (own := self.row_of_this_intent(published_entry)) is not None:
-                claims.write_claim(earlier, own.generation)
-                return replace(self.plan, generation=own.generation)
-            free = self.free_generation(published_entry.row if published_entry else None, earlier)
-            if claims.is_same_try(earlier):
-                read_to = {}  # the earlier try may have died before it read on
-            generation = max(free, used + 1)
-            claims.write_claim(earlier, generation)
-            if (lost_to := claims.find_conflicting_generation(generation, read_to)) is None:
+            read_positions = dict(self.ledger.view.positions)
+            newest_claim = claims.newest_claim()
+            if (own_row := self.row_of_this_intent(published_entry)) is not None:
+                claims.write_claim(newest_claim, own_row.generation)
+                return replace(self.plan, generation=own_row.generation)
+            free_generation = self.free_generation(published_entry.row if published_entry else None, newest_claim)
+            if claims.is_same_try(newest_claim):
+                read_positions = {}  # the earlier attempt may have died before it read the claims
+            generation = max(free_generation, highest_conflict + 1)
+            claims.write_claim(newest_claim, generation)
+            if (conflicting_generation := claims.find_conflicting_generation(generation, read_positions)) is None:
                 return replace(self.plan, generation=generation)
-            used, published_entry = lost_to, self.read_published_entry()
+            highest_conflict, published_entry = conflicting_generation, self.read_published_entry()
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share, and wait until the broker has it."""
-        sender = ShareSender(self.options, self.plan, self._outbox(), files, self.plan.generation or 1)
+        """Send a share and wait until the broker has acknowledged it."""
+        sender = ShareSender(self.options, self.plan, self._make_outbox(), files, self.plan.generation or 1)
         return self.send(sender, self.cluster.end_offsets(self.topics))
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
         """Write the day's record.
 
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
-        standing = self._mended()
-        if (own := self.require_not_overtaken(standing)) is not None:
-            return own
+        published_entry = self._read_and_repair()
+        if (own_row := self.require_not_overtaken(published_entry)) is not None:
+            return own_row
         self.require_tolerated(receipts)
-        outbox = self._outbox()
+        outbox = self._make_outbox()
         total = SentShare.total(receipts, self.send_source_rejects(outbox))
-        entry = self.new_entry(self.plan.generation or 1, total, standing, self.publish.manifest.seen)
-        # Before the day: a publish that dies between the two is compared with once too often, and not once too seldom.
+        entry = self.new_entry(self.plan.generation or 1, total, published_entry, self.publish.manifest.seen)
+        # Before the day: if the publish dies between the two, one comparison too many follows instead of one too few.
         self.write_definition(outbox)
-        self._settle(entry, outbox)
+        self._write_until_settled(entry, outbox)
         return entry.row
 
     def confirm(self) -> LedgerRow:
-        """Write the day's record once more, with one check more; the ledger's order decides, as at a commit."""
-        standing = self._mended()
-        if (own := self.row_of_this_intent(standing)) is not None:
-            return own
-        entry = self.new_confirmation(standing, in_transaction=False)
-        self._settle(entry, self._outbox())
+        """Write the day's record again with one more check. The ledger's order decides, as for a commit."""
+        published_entry = self._read_and_repair()
+        if (own_row := self.row_of_this_intent(published_entry)) is not None:
+            return own_row
+        entry = self.new_confirmation(published_entry, in_transaction=False)
+        self._write_until_settled(entry, self._make_outbox())
         return entry.row
 
     def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
-        """Do the same, and write the other one again: no transaction takes back the record that came too late."""
+        """Refuse a later definition and write the first one again, since no transaction removes the later record."""
         try:
             super().require_first_definition(outbox, first_definition)
         except OvertakenError:
             self.write_definition_record(outbox, first_definition)
             raise
 
-    def _settle(self, entry: DayEntry, outbox: AcknowledgedOutbox) -> None:
-        """Write the day's record; where another one counts, that one again: compaction keeps a key's last.
+    def _write_until_settled(self, entry: DayEntry, outbox: AcknowledgedOutbox) -> None:
+        """Write the day's record. If another record counts, write that one again as the last, which compaction keeps.
 
-        Of two that were decided on the same generation the first in the ledger counts. So the ledger's own order
-        decides, and every reader of it finds the same.
+        Of two records decided on the same generation the first counts. All readers of the ledger apply this rule.
 
-        :raises OvertakenError: another one counts.
+        :raises OvertakenError: another record counts.
         """
-        counts = entry
+        counting_entry = entry
         while True:
-            self.write_record(outbox, counts)
+            self.write_record(outbox, counting_entry)
             outbox.flush()
-            last, counts = counts, self.read_published_entry() or counts
-            if counts.is_same_attempt(last):
+            last_written, counting_entry = counting_entry, self.read_published_entry() or counting_entry
+            if counting_entry.is_same_attempt(last_written):
                 break
-            counts = counts.rewritten_over(entry)
-        if counts.row_for_intent(entry.row.token) is None:
-            raise overtaken_error(self.publish, counts.row)
+            counting_entry = counting_entry.rewritten_over(entry)
+        if counting_entry.row_for_intent(entry.row.token) is None:
+            raise overtaken_error(self.publish, counting_entry.row)
 
-    def _mended(self) -> DayEntry | None:
-        """Return the record that counts; where it is not its key's last, write it again, so that compaction keeps it.
+    def _read_and_repair(self) -> DayEntry | None:
+        """Return the record that counts. Writes it again if it is not its key's last, so that compaction keeps it.
 
-        The loser may have written the winner again behind a newer day's record, and died before it saw that.
+        A losing run may have died before it did so.
         """
-        standing = self.read_published_entry()
-        last = self.ledger.superseded_entry(self.publish.day.date)
-        if standing is None or last is None:
-            return standing
-        mended = standing.rewritten_over(last)
-        outbox = self._outbox()
-        self.write_record(outbox, mended)
+        published_entry = self.read_published_entry()
+        last_entry = self.ledger.superseded_entry(self.publish.day.date)
+        if published_entry is None or last_entry is None:
+            return published_entry
+        rewritten = published_entry.rewritten_over(last_entry)
+        outbox = self._make_outbox()
+        self.write_record(outbox, rewritten)
         outbox.flush()
-        return mended
+        return rewritten
 
-    def _outbox(self) -> AcknowledgedOutbox:
+    def _make_outbox(self) -> AcknowledgedOutbox:
         return AcknowledgedOutbox(self.cluster.connection, self.options.timeout_seconds, self.producer_settings())

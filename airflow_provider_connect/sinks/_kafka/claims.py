@@ -1,7 +1,7 @@
-"""Who publishes a day now: the claim that ``begin`` leaves in the ledger, before the first record is sent.
+"""Claims: ledger records that ``begin`` writes before the first record of a day is sent.
 
-It decides nothing about what is published. It tells a producer that was fenced who did it, reserves a generation where
-no single transaction finds one, and shows that the ledger is the one that ``begin`` wrote into.
+A claim decides nothing about the publish. It names the run that fenced a producer, reserves a generation for deliveries
+without a single transaction, and proves that the ledger is still the same topic.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class DayClaims:
-    """The claims of one publish's day.
+    """Claims of one publish's day.
 
-    :param plan: of the publish; its generation does not matter here, as the claims choose it.
+    :param plan: plan of the publish. Its generation is ignored, because the claims choose it.
     """
 
     def __init__(self, options: KafkaOptions, ledger: KafkaLedger, plan: DayPlan) -> None:
@@ -31,16 +31,16 @@ class DayClaims:
         self.plan = plan
         self.ledger_key: LedgerKey = ledger.key_for(plan.publish.day.date, "claim")
         self.description = f"{ledger.key} {plan.publish.day} into {options.topic!r}"
-        """What is being published, for messages."""
+        """The publish in messages."""
 
     def newest_claim(self) -> Claim | None:
-        """Return who began last to publish the day; None if nobody ever did."""
+        """Return the newest claim of the day, or None."""
         return self.ledger.newest_claim(self.ledger_key)
 
     def new_claim(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> Claim:
-        """Return a claim, which remembers what those before it may have left behind.
+        """Return a claim that carries over generations and parts of earlier claims.
 
-        :param parts: how many transactions of their own the day's files get.
+        :param parts: number of staged files with a transaction each.
         """
         publish = self.plan.publish
         return Claim(
@@ -55,80 +55,80 @@ class DayClaims:
         )
 
     def write_claim(self, earlier: Claim | None, generation: int | None = None) -> None:
-        """Claim the day, outside of any transaction."""
+        """Write a claim outside of any transaction."""
         self.ledger.write_record(self.ledger_key, self.new_claim(earlier, generation))
 
     def find_conflicting_generation(self, generation: int, read_positions: dict[int, int]) -> int | None:
-        """Return the highest generation that is claimed, where somebody else has claimed this one first; else None.
+        """Return the highest claimed generation if another run claimed this generation first, else None.
 
-        Two that look before either writes claim the same one. Both read on when they have written: the first claim in
-        the ledger holds, and whoever finds one before its own takes the next. A claim that comes later is in nobody's
-        way, as its owner finds the first one in the same manner.
+        Two runs may choose the same generation before either writes its claim. Both read the ledger after their write.
+        The first claim keeps the generation, and the run that finds an earlier claim takes the next one.
 
-        :param read_to: how far the ledger was read when the generation was chosen: later claims were not seen.
+        :param read_positions: ledger offsets at which the generation was chosen. Later claims were unknown then.
         """
         records = self.ledger.records_since(self.ledger_key, read_positions)
-        found = [parse_record(Claim, value, self.options.ledger_topic) for value in records]
-        for claim in found:
+        claims = [parse_record(Claim, value, self.options.ledger_topic) for value in records]
+        for claim in claims:
             if claim.begun == self.plan.begin_id and claim.generation == generation:
                 return None
             if claim.generation == generation and not self.is_same_try(claim):
-                return max(other.generation or 0 for other in found)
+                return max(claimed.generation or 0 for claimed in claims)
         return None
 
     def is_same_try(self, claim: Claim | None) -> bool:
-        """Tell whether a claim is of a try that sends the same files for the same intent."""
+        """Return True if the claim belongs to an attempt that sends the same files for the same intent."""
         publish = self.plan.publish
-        mine = (publish.intent.token, publish.manifest.attempt)
-        return claim is not None and (claim.token, claim.attempt) == mine
+        own_attempt = (publish.intent.token, publish.manifest.attempt)
+        return claim is not None and (claim.token, claim.attempt) == own_attempt
 
     def highest_used_generation(self) -> int:
-        """Return the highest generation that a claim before this one may have sent records of.
+        """Return the highest generation of which an earlier claim may have sent records.
 
-        :raises ConfigError: the ledger does not know what ``begin`` wrote into it.
+        :raises ConfigError: the ledger no longer has the claim of ``begin``.
         """
         claim = self.newest_claim()
         if claim is None:
             raise ConfigError(
-                f"{self.description}: ledger topic {self.options.ledger_topic!r} was deleted or emptied since this "
-                "publish began: nothing is sent. Restore it, or publish into another topic with another ledger_topic"
+                f"{self.description}: ledger topic {self.options.ledger_topic!r} was deleted or emptied after this "
+                "publish began. Nothing is sent. Restore it, or publish into another topic with another ledger_topic"
             )
         return claim.used
 
     def is_held(self) -> bool:
-        """Tell whether nobody has begun to publish the day since, not even another try of the same intent."""
+        """Return True if no other run or attempt has claimed the day since."""
         claim = self.newest_claim()
         return claim is not None and claim.begun == self.plan.begin_id
 
     def require_held(self) -> None:
-        """Refuse to go on where another run, or another try of this one, has claimed the day.
+        """Check that no other run or attempt has claimed the day since.
 
-        :raises RetriableError: it has.
+        :raises RetriableError: another one has.
         """
         claim = self.newest_claim()
         if claim is None or claim.begun != self.plan.begin_id:
             raise RetriableError(
-                f"{self.description}: {claim.run if claim else 'another run'} has begun to publish this day too; "
-                "the next try finds out whose answer counts"
+                f"{self.description}: {claim.run if claim else 'another run'} has begun to publish this day too: "
+                "the next attempt lets the ledger decide"
             )
 
     def fencing_message(self, transaction: Transaction, error: str) -> str:
-        """Say who fenced a producer, as far as the ledger knows."""
+        """Return a message that names the run that fenced a producer, as far as the ledger shows it."""
         try:
             claim = self.newest_claim()
         except (RetriableError, ConfigError):
             return f"{self.description}: {error}"
         if claim is not None and claim.attempt != self.plan.publish.manifest.attempt:
-            began = f"which began to publish at {claim.at:%F %T} UTC"
-            return f"{self.description}: fenced by {claim.run} (attempt {claim.attempt}), {began}"
+            start = f"which began to publish at {claim.at:%F %T} UTC"
+            return f"{self.description}: fenced by {claim.run} (attempt {claim.attempt}), {start}"
         if transaction.open_seconds > self.options.transaction_timeout_seconds:
             return (
-                f"{self.description}: the broker ended the transaction, which was open for {transaction.open_seconds:.0f} s and "
+                f"{self.description}: the broker ended the transaction, which was open for "
+                f"{transaction.open_seconds:.0f} s and "
                 f"may be for {self.options.transaction_timeout_seconds:.0f} s: raise transaction_timeout_seconds, or "
                 "set atomicity='partition'"
             )
-        others = (
+        candidates = (
             "another task of this same attempt, a retry of it, the clean-up of an earlier one, or a run that found the "
             "day unchanged"
         )
-        return f"{self.description}: fenced by {others}"
+        return f"{self.description}: fenced by {candidates}"

@@ -1,4 +1,4 @@
-"""What one publisher keeps of the cluster: a client to ask with, and the stream's ledger."""
+"""Connection of one publisher to its cluster: admin client and ledger."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Cluster:
-    """One stream and the cluster it is published into; safe to use from several threads.
+    """Cluster of one stream. Safe to use from several threads.
 
-    Kept is what librdkafka makes safe for threads, the admin client, and what is known of the ledger. Producers belong
-    to one transaction, and consumers to one thread: whoever needs one opens it.
+    Shares the admin client and the ledger, which are thread-safe. Producers belong to one transaction and consumers to
+    one thread, so their users open them.
     """
 
     def __init__(self, options: KafkaOptions, stream_key: StreamKey, connections: Connections) -> None:
@@ -41,7 +41,7 @@ class Cluster:
 
     @property
     def admin(self) -> AdminClient:
-        """The client to ask about topics.
+        """Admin client, created on first use.
 
         :raises ConfigError: librdkafka refuses a setting of the connection.
         """
@@ -51,7 +51,7 @@ class Cluster:
             return self._admin
 
     def end_offsets(self, topics: Iterable[str], *, committed: bool = False) -> EndOffsets:
-        """Return where topics end: for all readers, or for those of committed records."""
+        """Return the topics' end offsets, for all readers or for readers of committed records."""
         return read_end_offsets(
             self.admin, topics, self.options.timeout_seconds, self.client_errors, committed=committed
         )
@@ -65,23 +65,23 @@ class Cluster:
             return self._ledger
 
     def ledger_from(self, handover: LedgerHandover | None) -> KafkaLedger:
-        """Return the stream's ledger, read on from what a driver handed over; from what this process knows for None."""
+        """Return a ledger that continues from the driver's handover, or from this process's state for None."""
         return KafkaLedger(self.connection, self.options, self.key, handover)
 
     def transaction(
         self, transactional_id: str, settings: dict[str, Any] | None = None, *, description: str | None = None
     ) -> Transaction:
-        """Return a producer with a transactional id; see :class:`.Transaction`."""
+        """Return a producer with a transactional id. See :class:`.Transaction`."""
         timeouts = self.options.timeout_seconds, self.options.transaction_timeout_seconds
         return Transaction(self.connection, transactional_id, *timeouts, settings, description=description)
 
     def turn(self, view: TopicView, transactional_id: str, topics: list[str], description: str, begin_id: str) -> Turn:
-        """Return the way of one publish, or erase, through the queue of its topics; see :class:`.Turn`."""
+        """Return the turn of one publish or erase in the queue of its topics. See :class:`.Turn`."""
         timeouts = self.options.transaction_timeout_seconds, self.options.timeout_seconds
         return Turn(self.connection, view, transactional_id, topics, description, begin_id, *timeouts)
 
     def topics(self) -> TopicAdmin:
-        """Return the cluster's topics; each of these looks anew."""
+        """Return a fresh :class:`.TopicAdmin` without cached topics."""
         options = self.options
         return TopicAdmin(
             self.admin,
@@ -92,6 +92,6 @@ class Cluster:
         )
 
     def close(self) -> None:
-        """Let go of the admin client; a later question makes another."""
+        """Drop the admin client. The next use creates another."""
         with self._lock:
             self._admin = None

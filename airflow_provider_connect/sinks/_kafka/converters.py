@@ -1,8 +1,8 @@
-"""The converters by name: what a record's value and its key look like, in Kafka Connect's words.
+"""Converters of keys and values, under Kafka Connect's names.
 
-A key is made of the key fields' columns: a text, or a record of them. The same row must get the same bytes in every
-run, else a tombstone buries nothing and compaction keeps both. So no key depends on the day, and one with a schema is
-always written by the same registered schema: see :meth:`.registry.SchemaResolver.key_schema`.
+A key is made of the key columns: a text or a record. A row must have the same key bytes in every run, or tombstones and
+compaction miss it. So keys do not contain the day, and keys with a schema always use the same registered one: see
+:meth:`.schema_resolver.SchemaResolver.key_schema`.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ KeyConverterName = Literal["string", "json", "avro", "json_schema", "protobuf"]
 def make_converter(
     name: ConverterName, schema: pa.Schema, day: dt.date | None, *, record_name: str, value_field: str | None = None
 ) -> Converter:
-    """Return the converter of that name; :meth:`.CsvConverter.problems` tells whether it can write the schema's rows.
+    """Return the converter of this name. :meth:`.Converter.problems` shows whether it can write the schema's rows.
 
-    :param day: the value of every record's first field, ``day``; None leaves it out, as the raw converters do.
-    :param value_field: the column that is the whole value; for ``string`` and ``bytes`` alone.
+    :param day: value of the first field ``day``. None omits the field, as ``string`` and ``bytes`` always do.
+    :param value_field: column with the whole value, for ``string`` and ``bytes``.
     """
     return _CONVERTERS[name](schema, day, record_name, value_field)
 
 
 class KeyEncoder:
-    """Makes the keys of one sink's records. A single field that is NULL makes no key.
+    """Encodes record keys. A single key column that is NULL gives no key.
 
-    :param name: ``string`` writes one string as it is, one column of another type as its JSON text, and several as a
-        JSON array; the others make a record of the fields, by the value converter of that name.
-    :param fields: names of columns; none makes no key.
+    :param name: ``string`` writes one string column as it is, one other column as JSON text and several as a JSON
+        array. Other names write a record of the columns with the value converter of this name.
+    :param fields: column names. Empty for no key.
     :param record_name: full name of the record.
     """
 
@@ -67,39 +67,39 @@ class KeyEncoder:
         import pyarrow as pa
 
         self.fields = fields
-        own = [schema.field(field) for field in fields]
-        self._may_lack = len(own) == 1 and own[0].nullable
-        if len(own) == 1:
-            own = [own[0].with_nullable(nullable=False)]  # whatever the source says: so the schema stays the same
-        made = pa.schema(own)
+        key_columns = [schema.field(field) for field in fields]
+        self._may_be_null = len(key_columns) == 1 and key_columns[0].nullable
+        if len(key_columns) == 1:
+            key_columns = [key_columns[0].with_nullable(nullable=False)]  # keeps the schema the same in every run
+        key_schema = pa.schema(key_columns)
         self.converter: Converter | None = None
         if name != "string" and fields:
-            self.converter = make_converter(name, made, None, record_name=record_name)
-        elif len(own) == 1 and is_text(own[0].type):
-            self.converter = StringConverter(made, None, record_name, fields[0])
+            self.converter = make_converter(name, key_schema, None, record_name=record_name)
+        elif len(key_columns) == 1 and is_text(key_columns[0].type):
+            self.converter = StringConverter(key_schema, None, record_name, fields[0])
         elif fields:
-            self.converter = _JsonKeys(made, None, record_name)
+            self.converter = _JsonKeys(key_schema, None, record_name)
 
     def problems(self) -> list[str]:
-        """Name the columns that cannot be part of a key; [] when there is none."""
+        """Return the columns that cannot be part of a key, as messages."""
         return [f"key_fields: {text}" for text in self.converter.problems()] if self.converter else []
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> EncodedBatch:
-        """Return the key of each row; a row whose key cannot be written (NaN, text that is not UTF-8) is refused.
+        """Return the key of each row. Rows whose key cannot be written are refused (NaN, text that is not UTF-8).
 
-        :param ref: the registered schema; None where the converter has none.
+        :param ref: the registered schema, or None if the converter has none.
         """
         if self.converter is None:
             return EncodedBatch([None] * batch.num_rows, {})
-        if not self._may_lack or not batch.column(self.fields[0]).null_count:
+        if not self._may_be_null or not batch.column(self.fields[0]).null_count:
             return self.converter.encode(batch, ref)
-        there = batch.column(self.fields[0]).is_valid()
-        rows = there.to_numpy(zero_copy_only=False).nonzero()[0].tolist()
-        some = self.converter.encode(batch.filter(there), ref)
-        found: list[bytes | None] = [None] * batch.num_rows
-        for row, value in zip(rows, some.values, strict=True):
-            found[row] = value
-        return EncodedBatch(found, {rows[place]: why for place, why in some.refused.items()})
+        has_key = batch.column(self.fields[0]).is_valid()
+        rows = has_key.to_numpy(zero_copy_only=False).nonzero()[0].tolist()
+        encoded = self.converter.encode(batch.filter(has_key), ref)
+        keys: list[bytes | None] = [None] * batch.num_rows
+        for row, value in zip(rows, encoded.values, strict=True):
+            keys[row] = value
+        return EncodedBatch(keys, {rows[index]: reason for index, reason in encoded.refused.items()})
 
 
 class _JsonKeys(Converter):

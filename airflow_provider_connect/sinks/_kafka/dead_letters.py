@@ -1,7 +1,7 @@
-"""Dead letters: rows that could not become records, in a topic of their own, with Connect's headers.
+"""Dead letters: rows that cannot become records, in a separate topic with Kafka Connect's headers.
 
-Header names: https://kafka.apache.org/documentation/#connect_errorreporting (2026-11). Where Connect names the place in
-the consumed topic, a batch source has the row's place in the staged day.
+Header names: https://kafka.apache.org/documentation/#connect_errorreporting (2026-11). Connect's headers for the
+consumed topic's position hold the row's position in the staged day.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _SINK_CLASS = "airflow_provider_connect.sinks.kafka.KafkaSink"
 _BATCH_BYTES = 1_000_000
 _HEADERS_BYTES = 4096
-_PREFIX, _CUT = "__connect.errors.", "connect.cut_from_bytes"
-_OF_SOURCE = "TASK_POLL"
-"""Connect's word for the stage in which a source sets something aside."""
+_PREFIX, _CUT_HEADER = "__connect.errors.", "connect.cut_from_bytes"
+_SOURCE_STAGE = "TASK_POLL"
+"""Connect's stage name for rejects of a source."""
 
 
 class DeadLetter(NamedTuple):
@@ -38,9 +38,9 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetterSender:
-    """Makes and sends the dead letters of one publish; none where its plan has no topic for them.
+    """Creates and sends the dead letters of one publish. Sends none if the plan has no topic for them.
 
-    :param topic: the sink's own, as it was given: where the source's rejects would have gone.
+    :param topic: the sink's ``topic``, named in the headers of source rejects.
     """
 
     def __init__(self, plan: DayPlan, outbox: Outbox, topic: str) -> None:
@@ -49,49 +49,51 @@ class DeadLetterSender:
         self.topic = topic
 
     def send_refused(self, refused: Iterable[RejectedRow]) -> None:
-        """Send the rows that the sink refused."""
+        """Send the rows that the sink rejected."""
         self._send(self.make_refused_letters(refused))
 
     def send_source_rejects(self) -> int:
-        """Send what the source set aside; return how many."""
+        """Send the source's rejects. Returns their number."""
         return self._send(self.make_source_letters())
 
     def make_refused_letters(self, refused: Iterable[RejectedRow]) -> Iterator[DeadLetter]:
-        """Make the letters of rows that the sink refused; the value is the row as JSON."""
+        """Yield letters for rows that the sink rejected, with the row as JSON."""
         for row in refused:
             part, number = partition_and_row(row.position)
             reason = f"column {row.column!r}: {row.reason}" if row.column else row.reason
             yield DeadLetter(
-                row.key, row.make_json(), self._headers(row.topic, part, number, row.stage, reason, _SINK_CLASS)
+                row.key, row.make_json(), self._make_headers(row.topic, part, number, row.stage, reason, _SINK_CLASS)
             )
 
     def make_source_letters(self) -> Iterator[DeadLetter]:
-        """Make the letters of what the source set aside; the value is what it sent, its place a byte of the answer."""
+        """Yield letters for the source's rejects, with the source's record and its byte position in the response."""
         publish = self.plan.publish
         origin = publish.key.connector
         for part, file in enumerate(publish.manifest.polled.rejects):
             for rejects in read_rejects(publish.stage, file, _BATCH_BYTES):
                 for reject in rejects:
-                    headers = self._headers(self.topic, part, reject.position, _OF_SOURCE, reject.reason, origin)
+                    headers = self._make_headers(
+                        self.topic, part, reject.position, _SOURCE_STAGE, reject.reason, origin
+                    )
                     yield DeadLetter(None, reject.record, headers)
 
     def _send(self, letters: Iterable[DeadLetter]) -> int:
-        """Send letters; one that is too large even for their topic is cut, and says so."""
-        topic, sent = self.plan.dead_letter_topic, 0
+        """Send letters. Cuts a letter that is too large for its topic and adds a header."""
+        topic, count = self.plan.dead_letter_topic, 0
         if topic is None:
             return 0
-        room = self.plan.limits[topic].max_message_bytes - _HEADERS_BYTES
+        max_bytes = self.plan.limits[topic].max_message_bytes - _HEADERS_BYTES
         for letter in letters:
             key, value, headers = letter
-            if len(value) + len(key or b"") > room:
-                key = key if len(key or b"") <= room // 2 else None
-                value = value[: max(0, room - len(key or b""))]
-                headers = [*headers, (_CUT, str(len(letter.value)).encode())]
+            if len(value) + len(key or b"") > max_bytes:
+                key = key if len(key or b"") <= max_bytes // 2 else None
+                value = value[: max(0, max_bytes - len(key or b""))]
+                headers = [*headers, (_CUT_HEADER, str(len(letter.value)).encode())]
             self.outbox.send(topic, key, value, headers)
-            sent += 1
-        return sent
+            count += 1
+        return count
 
-    def _headers(  # noqa: PLR0917  # as many as Connect's headers take
+    def _make_headers(  # noqa: PLR0917  # as many as Connect's headers take
         self, topic: str, part: int, offset: int, stage: str, reason: str, class_name: str
     ) -> Headers:
         publish = self.plan.publish
@@ -111,34 +113,36 @@ class DeadLetterSender:
 
 
 def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_records: int) -> Iterator[DayRejects]:
-    """Yield what was set aside of each published day, as far as the topic of dead letters still has it.
+    """Yield the rejects of each published day that the dead letter topic still has.
 
-    The topic is read once, from its beginning: no clock says where a day's letters begin.
+    Reads the topic once from its beginning, because no timestamp shows where a day's letters begin.
 
-    :param records: of how many of a day's letters the record is kept in memory.
+    :param max_records: letters of a day whose record is kept in memory.
     """
     topic = cluster.options.effective_dead_letter_topic
-    counted = {
+    rows_by_attempt = {
         row.attempt: row
         for row in cluster.ledger.between(first, last)
         if row.attempt is not None and row.counts.get("rejected")
     }
-    found: dict[str, dict[tuple[str, ...], RejectedRecord]] = {attempt: {} for attempt in counted}
-    for headers, message in _letters(cluster, topic) if counted else ():
-        letters = found.get(headers.get("task.id", ""))
+    letters_by_attempt: dict[str, dict[tuple[str, ...], RejectedRecord]] = {attempt: {} for attempt in rows_by_attempt}
+    for headers, message in _read_letters(cluster, topic) if rows_by_attempt else ():
+        letters = letters_by_attempt.get(headers.get("task.id", ""))
         if letters is not None and headers.get("connector.name") == str(cluster.key):
             # A retry without a transaction sends the same letters again.
-            place = tuple(headers.get(name, "") for name in ("stage", "topic", "partition", "offset"))
-            letters.setdefault(place, _as_set_aside(headers, message, whole=len(letters) < max_records))
-    for attempt, row in sorted(counted.items(), key=lambda each: each[1].day):
-        where = f"topic {topic!r}"
-        yield DayRejects(row.day, row.generation, row.counts["rejected"], where, found[attempt].values())
+            position = tuple(headers.get(name, "") for name in ("stage", "topic", "partition", "offset"))
+            letters.setdefault(position, _to_set_aside(headers, message, with_record=len(letters) < max_records))
+    for attempt, row in sorted(rows_by_attempt.items(), key=lambda item: item[1].day):
+        location = f"topic {topic!r}"
+        yield DayRejects(
+            row.day, row.generation, row.counts["rejected"], location, letters_by_attempt[attempt].values()
+        )
 
 
-def _letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
-    """Yield the committed records of a topic with the headers that Connect names; nothing if there is no such topic."""
-    with open_topic(cluster.connection, topic, cluster.options.timeout_seconds) as partitions:
-        for messages in partitions.read_all():
+def _read_letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
+    """Yield the topic's committed records with Connect's headers. Empty if the topic does not exist."""
+    with open_topic(cluster.connection, topic, cluster.options.timeout_seconds) as reader:
+        for messages in reader.read_all():
             for message in messages:
                 headers = {
                     name.removeprefix(_PREFIX): value.decode(errors="replace")
@@ -148,16 +152,16 @@ def _letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Mes
                 yield headers, message
 
 
-def _as_set_aside(headers: dict[str, str], message: Message, *, whole: bool) -> RejectedRecord:
-    value, is_source = message.value(), headers.get("stage") == _OF_SOURCE
+def _to_set_aside(headers: dict[str, str], message: Message, *, with_record: bool) -> RejectedRecord:
+    value, is_source = message.value(), headers.get("stage") == _SOURCE_STAGE
     record = value if isinstance(value, bytes) and value else None
-    is_cut = _CUT in headers
+    is_cut = _CUT_HEADER in headers
     part, offset = (int(headers.get(name, "0")) for name in ("partition", "offset"))
     reason = headers.get("exception.message", "")
     return RejectedRecord(
         origin="source" if is_source else "sink",
         position=offset if is_source else (part << POSITION_BITS) + offset,
-        reason=f"{reason} (the record is cut, from {headers[_CUT]} bytes)" if is_cut else reason,
+        reason=f"{reason} (record cut from {headers[_CUT_HEADER]} bytes)" if is_cut else reason,
         digest=None if record is None or is_cut else hashlib.blake2b(record, digest_size=16).hexdigest(),
-        record=record if whole else None,
+        record=record if with_record else None,
     )

@@ -1,4 +1,4 @@
-"""One attempt to publish a day: its plan, what the ledger says about it, and the record that will say it is done."""
+"""Base of the deliveries: one attempt to publish a day, and the ledger records it writes."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from airflow_provider_connect.wire import Wire
 _MAX_BATCH_BYTES = 1_000_000
 
 
-def _name(plan: DayPlan) -> str:
-    """Return what has one transactional id: a day, or all days of which each builds on the one before."""
+def _id_unit(plan: DayPlan) -> str:
+    """Return the unit of a transactional id: a day, or all days whose publishes build on each other."""
     if plan.publish.kind == "increment":
         return "increment"
     return "snapshot" if plan.content == "changes" else str(plan.publish.day)
 
 
 class DayDelivery(ABC):
-    """Publishes one day, in the way that its subclass stands for. The driver makes one, and so does each ``put``.
+    """Publishes one day. Driver and executors create one each. Subclasses implement the delivery modes.
 
-    :param ledger: what an executor reads on from, in place of the cluster's own.
+    :param ledger: ledger of an executor, continued from the driver's position. Defaults to the cluster's.
     """
 
     max_tries: ClassVar[int] = 1
-    """How often a share is sent whose outcome is unknown, that lost its turn, or whose topics' limits have changed."""
+    """Tries of a share whose outcome is unknown, that lost its turn, or whose topics' limits have changed."""
 
     def __init__(self, cluster: Cluster, plan: DayPlan, ledger: KafkaLedger | None = None) -> None:
         self.cluster = cluster
@@ -61,16 +61,16 @@ class DayDelivery(ABC):
         self.topics = sorted(set(plan.topic_by_value.values()))
         self.ledger = ledger or cluster.ledger
         self.ledger_key = self.ledger.key_for(self.publish.day.date)
-        self.id_parts = (*self.ledger_key[:3], _name(plan))
+        self.id_parts = (*self.ledger_key[:3], _id_unit(plan))
         self.id = transactional_id(*self.id_parts)
         self.claims = DayClaims(self.options, self.ledger, plan)
 
     @abstractmethod
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day in the ledger; return the plan for every ``put``. Driver.
+        """Claim the day in the ledger. Returns the plan for every ``put``. Driver.
 
-        :param standing: the day's newest publish.
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :param published_entry: the day's newest publish.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
 
     @abstractmethod
@@ -79,32 +79,32 @@ class DayDelivery(ABC):
 
     @abstractmethod
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Publish the day, where no transaction of a share has done so already. Driver."""
+        """Publish the day, unless the transaction of a share has done so. Driver."""
 
     def confirm(self) -> LedgerRow:
-        """Write the day's record once more, with one check more. Driver.
+        """Write the day's record again with one more check. Driver.
 
-        :raises UndecidedError: whether it was committed is not known.
-        :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
+        :raises UndecidedError: the outcome of the commit is unknown.
+        :raises OvertakenError: another run has published or confirmed the day meanwhile.
         """
         return self.confirm_in_transaction()
 
     def confirm_in_transaction(self, after_fencing: Callable[[], None] | None = None) -> LedgerRow:
-        """Confirm the day as the only one who may write its record.
+        """Confirm the day in a transaction with the day's transactional id.
 
-        Whoever is sending it is fenced, and finds out that its answer may be the older one.
+        This fences a run that is sending the day, because its answer may be older.
 
-        :param fenced: called when the day's id is taken.
+        :param after_fencing: called after the id was taken.
         """
         transaction = self.transaction()
         try:
             with transaction:
                 if after_fencing is not None:
                     after_fencing()
-                standing = self.read_published_entry()
-                if (own := self.row_of_this_intent(standing)) is not None:
-                    return own
-                entry = self.new_confirmation(standing, in_transaction=True)
+                published_entry = self.read_published_entry()
+                if (own_row := self.row_of_this_intent(published_entry)) is not None:
+                    return own_row
+                entry = self.new_confirmation(published_entry, in_transaction=True)
                 transaction.begin()
                 self.write_record(transaction, entry)
                 transaction.flush()
@@ -113,17 +113,17 @@ class DayDelivery(ABC):
             raise FencedError(self.claims.fencing_message(transaction, str(error))) from None
         return entry.row
 
-    def abort(self) -> None:  # noqa: B027  # without a transaction nothing is left open
-        """End what executors left open that died, so that nobody waits for it. Driver."""
+    def abort(self) -> None:  # noqa: B027  # deliveries without transactions leave nothing open
+        """End open transactions of dead executors, because other days and readers wait for them. Driver."""
 
     def transaction(self, part: int | None = None) -> Transaction:
-        """Return a producer with the transactional id of the day, or of a part of it."""
+        """Return a producer with the transactional id of the day or of one part."""
         name = self.id if part is None else transactional_id(*self.id_parts, part)
         return self.cluster.transaction(name, self.producer_settings(), description=self.claims.description)
 
     def producer_settings(self) -> dict[str, Any]:
-        """Return the producer's settings."""
-        # A batch larger than its topic takes is refused with every record in it; a large record is a batch alone.
+        """Return the producer's settings, which depend on the topics' limits."""
+        # A batch above its topic's limit is refused with all its records. A large record forms a batch of its own.
         sizes = [limits.max_message_bytes for limits in self.plan.limits.values()]
         return {
             "message.max.bytes": max([DEFAULT_MAX_MESSAGE_BYTES, *sizes]),
@@ -138,92 +138,95 @@ class DayDelivery(ABC):
         *,
         with_source_rejects: bool = False,
     ) -> SentShare:
-        """Send a share, and wait until the broker has all of it; say where it lies.
+        """Send a share and wait until the broker has acknowledged it. Returns its counts and offsets.
 
-        :param before: where the topics ended before.
-        :raises DataError: rows cannot become records, and are not tolerated.
-        :raises RetriableError: the broker is away, or the client took another number of records.
+        :param ends_before: end offsets of the topics before the first record.
+        :raises DataError: rows cannot become records, and ``errors_tolerance`` does not allow it.
+        :raises RetriableError: the broker does not answer, or the client accepted another number of records.
         """
         started = time.monotonic()
-        sent = sender.send(snapshot)
-        aside = self.send_source_rejects(sender.outbox) if with_source_rejects else 0
+        share = sender.send(snapshot)
+        source_rejects = self.send_source_rejects(sender.outbox) if with_source_rejects else 0
         sender.outbox.flush()
-        sent.require_all(sender.files, sender.outbox, aside)
+        share.require_all(sender.files, sender.outbox, source_rejects)
         offsets = written_spans(ends_before, self.cluster.end_offsets(self.topics))
         seconds = time.monotonic() - started
-        return replace(sent, rejected=sent.rejected + aside, offsets=offsets, seconds=seconds)
+        return replace(share, rejected=share.rejected + source_rejects, offsets=offsets, seconds=seconds)
 
     def read_published_entry(self) -> DayEntry | None:
-        """Read the day's newest publish; wait for open transactions that hide it."""
+        """Read the day's newest publish. Waits for open transactions that hide it."""
         return self.ledger.entries(self.ledger_key).get(self.ledger_key)
 
     def row_of_this_intent(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return what this attempt's intent has published already; None if nothing."""
+        """Return the row that this intent has published, or None."""
         return published_entry.row_for_intent(self.publish.intent.token) if published_entry else None
 
     def require_not_overtaken(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return what this intent has published already; None if it has published nothing, and still may.
+        """Return the row that this intent has published, or None if it may still publish.
 
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
-        if (own := self.row_of_this_intent(published_entry)) is None:
+        if (own_row := self.row_of_this_intent(published_entry)) is None:
             self.next_generation(published_entry.row if published_entry else None)
-        return own
+        return own_row
 
     def next_generation(self, newest_row: LedgerRow | None, used_generation: int = 0) -> int:
-        """Return the generation to publish: see :func:`.publishing.next_generation`. The ledger was just read.
+        """Return the generation to publish: see :func:`.publishing.next_generation`.
 
-        :raises OvertakenError: somebody else has published since, or brought another definition into force.
+        The ledger must have been read just before.
+
+        :raises OvertakenError: another run has published the day or brought another definition into force.
         """
         require_definition(self.publish, self.ledger.known_definition())
         return next_generation(self.publish, newest_row, used_generation, erased=self.ledger.known_erase_list().version)
 
     def free_generation(self, newest_row: LedgerRow | None, claim: Claim | None) -> int:
-        """Return a generation that no other intent, and no other try with other files, has sent records of.
+        """Return a generation without records of other intents or of attempts with other files.
 
-        :param newest: the day's newest publish: what counts is published; a claim alone stands in nobody's way.
+        :param newest_row: the day's newest publish. A claim alone blocks nothing.
         :raises OvertakenError: as for :meth:`next_generation`.
         """
-        free = self.next_generation(newest_row, claim.highest_generation if claim else 0)
-        return claim.generation if claim and claim.generation and self.claims.is_same_try(claim) else free
+        generation = self.next_generation(newest_row, claim.highest_generation if claim else 0)
+        return claim.generation if claim and claim.generation and self.claims.is_same_try(claim) else generation
 
     def new_entry(
         self,
         generation: int,
-        sent: SentShare,
+        share: SentShare,
         published_entry: DayEntry | None = None,
-        decided_on: SeenPublish | None = None,
+        seen_state: SeenPublish | None = None,
     ) -> DayEntry:
-        """Return the ledger's record of what was sent.
+        """Return the ledger record of the records sent.
 
-        :param standing: what it follows: the day's newest generation.
-        :param built_on: what it was decided on, where no transaction decided; see :class:`.Entry`.
+        :param published_entry: the day's previous generation.
+        :param seen_state: state of the ledger that a publish without a transaction was decided on. See
+            :class:`.DayEntry`.
         """
         counts = self.publish.manifest.polled.all_counts | {
-            "rejected": sent.rejected,
-            "tombstones": sent.tombstones,
-            "unchanged": sent.unchanged,
-            "vanished": sent.vanished,
-            **({SOFT_DELETED: sent.soft_deleted} if self.options.deletes == "soft" else {}),
-            "publish_ms": int(sent.seconds * 1000),
+            "rejected": share.rejected,
+            "tombstones": share.tombstones,
+            "unchanged": share.unchanged,
+            "vanished": share.vanished,
+            **({SOFT_DELETED: share.soft_deleted} if self.options.deletes == "soft" else {}),
+            "publish_ms": int(share.seconds * 1000),
         }
-        row = ledger_row(self.publish, generation, rows=sent.rows, counts=counts, reference=self.id)
-        covered = published_entry.covered_generations() if published_entry else ()
+        row = ledger_row(self.publish, generation, rows=share.rows, counts=counts, reference=self.id)
+        covered_generations = published_entry.covered_generations() if published_entry else ()
         columns = {field.name: str(field.type) for field in self.publish.schema}
         return DayEntry(
             row=row,
-            offsets=sent.offsets,
+            offsets=share.offsets,
             columns=columns,
-            covered=covered,
-            built_on=decided_on.generation if decided_on else None,
-            built_on_checks=decided_on.checks if decided_on else 0,
+            covered=covered_generations,
+            built_on=seen_state.generation if seen_state else None,
+            built_on_checks=seen_state.checks if seen_state else 0,
         )
 
     def new_confirmation(self, published_entry: DayEntry | None, *, in_transaction: bool) -> DayEntry:
-        """Return the ledger's record of a day that is unchanged.
+        """Return the ledger record of an unchanged day.
 
-        :param standing: the day's newest.
-        :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
+        :param published_entry: the day's newest publish.
+        :raises OvertakenError: another run has published or confirmed the day meanwhile.
         """
         require_definition(self.publish, self.ledger.known_definition())
         row = confirmed_row(
@@ -233,47 +236,47 @@ class DayDelivery(ABC):
         return published_entry.confirmation(row, in_transaction=in_transaction)
 
     def write_record(self, outbox: Outbox, record: Wire, key: LedgerKey | None = None) -> None:
-        """Hand a record of the ledger to a producer; that of the day by default."""
+        """Pass a ledger record to a producer, under the day's key by default."""
         outbox.send(self.options.ledger_topic, (key or self.ledger_key).encode(), record.model_dump_json().encode(), [])
 
     def write_definition(self, outbox: Outbox) -> None:
-        """Hand the publish's definition to a producer, where another one, or another task's, is in force.
+        """Pass the publish's definition to a producer if another definition or task is in force.
 
-        Days that do not take turns with each other may change it at the same time. Each looks again when its record is
-        in the ledger: the first record counts.
+        Days without turns may change the definition concurrently. Each publish reads the ledger after its write, and
+        the first record counts.
 
-        :raises OvertakenError: somebody else has brought another definition into force.
+        :raises OvertakenError: another run has brought another definition into force.
         """
         publish, ledger = self.publish, self.ledger
-        read_to = dict(ledger.view.positions)  # before the next look, as other threads read on as well
-        known = ledger.known_definition()
-        require_definition(publish, known)
-        if publish.definition is None or known == (publish.definition, publish.intent.task_digest):
+        read_positions = dict(ledger.view.positions)  # copied first, because other threads read on too
+        definition = ledger.known_definition()
+        require_definition(publish, definition)
+        if publish.definition is None or definition == (publish.definition, publish.intent.task_digest):
             return
         self.write_definition_record(outbox, DefinitionRecord(definition=publish.definition, run=publish.intent.run))
-        first, *_ = ledger.records_since(ledger.key_for(NO_DAY, "in_force"), read_to)
-        self.require_first_definition(outbox, parse_record(DefinitionRecord, first, ledger.ledger_topic))
+        first_value, *_ = ledger.records_since(ledger.key_for(NO_DAY, "in_force"), read_positions)
+        self.require_first_definition(outbox, parse_record(DefinitionRecord, first_value, ledger.ledger_topic))
 
     def write_definition_record(self, outbox: Outbox, record: DefinitionRecord) -> None:
-        """Write the definition in force, and wait until the ledger has the record."""
+        """Write the definition in force and wait until the broker has acknowledged it."""
         self.write_record(outbox, record, self.ledger.key_for(NO_DAY, "in_force"))
         outbox.flush()
 
     def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
-        """Require that no other definition was written before this publish's.
+        """Check that no other definition was written before this publish's.
 
         :raises OvertakenError: another definition was written first.
         """
         require_definition(self.publish, first_definition.as_definition)
 
     def send_source_rejects(self, outbox: Outbox) -> int:
-        """Send what the source set aside to the dead letters; return how many."""
+        """Send the source's rejects to the dead letter topic. Returns their number."""
         return DeadLetterSender(self.plan, outbox, self.options.topic).send_source_rejects()
 
     def require_tolerated(self, receipts: list[SentShare]) -> None:
-        """Refuse a day whose shares together have set too many rows aside, though none alone did.
+        """Refuse a day whose shares have too many rejects together.
 
-        :raises DataError: there are too many.
+        :raises DataError: there are more than ``max_rejects``.
         """
-        rejected = sum(sent.rejected for sent in receipts)
-        self.options.tolerance.require(rejected, f"{self.claims.description}: {rejected:,} rows are no records")
+        rejected = sum(share.rejected for share in receipts)
+        self.options.tolerance.require(rejected, f"{self.claims.description}: {rejected:,} rows cannot become records")

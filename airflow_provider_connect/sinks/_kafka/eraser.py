@@ -1,14 +1,12 @@
-"""Erases people from a compacted topic whose keys name them: a tombstone for each, and the list that keeps them out.
+"""Erases people from a compacted topic whose keys identify them: tombstones, and a list that keeps them out.
 
-Both are the topic's, whichever stream wrote a record: streams that write into one topic share its keys.
+Tombstones and list belong to the topic, because its streams share the keys. Both are written in one transaction, in the
+topic's turn. Publishes before that turn are found in the topic. Later turns read the list before their first record and
+poll again if their rows were polled under an older list (:mod:`.stage.erasing`). So options without turns are refused.
 
-Both are written in one transaction, in the topic's turn. Whatever was published before that turn the erase finds in the
-topic. Whoever takes a later turn reads the list again before its first record, and if it polled under an older one, it
-is refused and polls anew (:mod:`.stage.erase_list`). So no turn, no erase: the options that do without are refused.
-
-The topic is read once, from its beginning, for the partitions where these keys lie: their number may have grown since.
-Memory holds an entry for each key that is looked for. Kafka itself removes what a tombstone covers when it compacts:
-``min.cleanable.dirty.ratio`` and ``max.compaction.lag.ms`` of the topic say when.
+The topic is read once from its beginning, to find the partitions of the keys, whose number may have grown. Memory holds
+an entry for each key. Kafka removes the covered records at compaction, controlled by the topic's
+``min.cleanable.dirty.ratio`` and ``max.compaction.lag.ms``.
 """
 
 from __future__ import annotations
@@ -32,59 +30,61 @@ from airflow_provider_connect.stage.erase_list import EraseList, Erasure, Shapin
 
 _TRIES = 5
 _PAUSES = doubling_pauses(0.5, 8.0)
-_MOST_LIST_BYTES = 900_000
-"""A topic takes records of a megabyte by default (``message.max.bytes``), the ledger's as well."""
+_MAX_LIST_BYTES = 900_000
+"""Limit of the list's record. Topics accept one megabyte by default (``message.max.bytes``), the ledger included."""
 
-_Place = tuple[bytes, int]
-"""A key, and the partition where it lies."""
+_KeyPartition = tuple[bytes, int]
+"""A key and its partition."""
 
 
 @dataclass(frozen=True)
 class KafkaEraser:
-    """Finds and erases the records of some keys.
+    """Finds and erases the records of keys.
 
-    :param column: whose values are the keys.
+    :param column: column whose values are the keys.
     """
 
     cluster: Cluster
     column: str
 
     def find(self, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the keys that have a value, by the day that wrote it.
+        """Count live keys by the day that wrote their value.
 
-        :raises ConfigError: the topic's keys do not name people, or the sink takes no turns.
+        :raises ConfigError: the topic's keys do not identify people, or the sink takes no turns.
         """
-        self._require_keys()
-        return _by_day(self._live(values, self.cluster.end_offsets([self.topic], committed=True)[self.topic]))
+        self._require_erasable()
+        return _count_by_day(
+            self._find_live_keys(values, self.cluster.end_offsets([self.topic], committed=True)[self.topic])
+        )
 
     def erase(self, values: Sequence[str], shaping: ShapingDigest = no_shaping) -> Erasure:
-        """Write list and tombstones; safe to repeat.
+        """Write the list and the tombstones. Safe to repeat.
 
-        :raises ConfigError: as above, or the list becomes too long.
-        :raises RetriableError: the broker is away, or it is not this erase's turn in time.
+        :raises ConfigError: as for :meth:`find`, or the list is too long.
+        :raises RetriableError: the broker does not answer, or the turn does not come in time.
         """
-        self._require_keys()
+        self._require_erasable()
         rows: dict[dt.date, int] = {}
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             try:
-                erased = self._try(values, rows, shaping)
+                erased = self._erase_once(values, rows, shaping)
                 return Erasure(self.cluster.options.target, self.column, len(set(values)), rows, erased.version)
             except (UndecidedError, PassedOverError, FencedError):
-                # The next try finds out what became of it, or queues again. All erases of a topic share one id, so two
-                # that begin at the same moment take it from each other.
+                # The next attempt reads the outcome, or queues again. All erases of a topic share one transactional id,
+                # so concurrent ones fence each other.
                 if not patience.wait_and_retry():
                     raise
 
     @property
     def topic(self) -> str:
-        """The stream's one topic."""
+        """The stream's only topic."""
         return self.cluster.options.topic
 
-    def _require_keys(self) -> None:
-        """Check that keys name people, and that no publish can pass by.
+    def _require_erasable(self) -> None:
+        """Check that keys identify people and that every publish takes turns.
 
-        :raises ConfigError: naming every reason.
+        :raises ConfigError: with all reasons.
         """
         options, problems = self.cluster.options, []
         if options.route_column is not None:
@@ -95,91 +95,95 @@ class KafkaEraser:
                 "key_converter='string'), so no tombstone could name a person's records"
             )
         if not options.takes_turns:
-            problems.append("a publish at the same time could not be kept from it without turns")
+            problems.append("without turns a concurrent publish could bring the rows back")
         if not options.headers:
             problems.append("without headers the records do not say which stream wrote them")
         if not problems and not self.cluster.topics().limits(self.topic).is_compacted:
-            problems.append("it is not compacted: a tombstone would take nothing out of it")
+            problems.append("it is not compacted, so tombstones would delete nothing")
         if problems:
             raise ConfigError(
                 f"nothing can be erased from topic {self.topic!r}: {'; '.join(problems)}. See 'Deleting people' in "
-                "docs/kafka.md for what to do instead"
+                "docs/kafka.md for alternatives"
             )
 
-    def _try(self, values: Sequence[str], rows: dict[dt.date, int], shaping: ShapingDigest) -> EraseList:
-        """Erase in one transaction, unless all is done; return the list.
+    def _erase_once(self, values: Sequence[str], rows: dict[dt.date, int], shaping: ShapingDigest) -> EraseList:
+        """Erase in one transaction, if something is left to erase. Returns the list.
 
-        :param rows: gets what was taken out, by day.
+        :param rows: receives the number of erased keys by day.
         """
         cluster = self.cluster
         names = (cluster.key.connector, cluster.key.stream, self.topic, "erase")
-        who = f"an erase of {cluster.key} from {self.topic!r}"
-        cluster.ledger.erased()  # reads the ledger on; the queue is followed from there
-        with cluster.turn(cluster.ledger.view, transactional_id(*names), [self.topic], who, uuid.uuid4().hex) as turn:
+        description = f"an erase of {cluster.key} from {self.topic!r}"
+        cluster.ledger.erased()  # reads the ledger to its end, where the queue continues
+        with cluster.turn(
+            cluster.ledger.view, transactional_id(*names), [self.topic], description, uuid.uuid4().hex
+        ) as turn:
             turn.wait_for_same_day()
-            transaction = cluster.transaction(turn.id, description=who)
+            transaction = cluster.transaction(turn.id, description=description)
             try:
                 with transaction:
                     turn.close_fenced_tickets()
                     turn.wait_for_turn()
-                    listed = cluster.ledger.erased()
-                    erased = listed.with_values(self.column, values, shaping)
-                    found = self._live(values, cluster.end_offsets([self.topic])[self.topic])
-                    if erased is not listed or found:
-                        rows.update(_by_day(found))  # now: if the commit's answer is lost, the next try finds none
-                        self._write(transaction, erased, found)
+                    current_list = cluster.ledger.erased()
+                    new_list = current_list.with_values(self.column, values, shaping)
+                    live_keys = self._find_live_keys(values, cluster.end_offsets([self.topic])[self.topic])
+                    if new_list is not current_list or live_keys:
+                        # Now, because after a lost response the next attempt finds no live keys.
+                        rows.update(_count_by_day(live_keys))
+                        self._write(transaction, new_list, live_keys)
             finally:
                 turn.leave_queue(transaction_is_over=transaction.is_over)
-        return erased
+        return new_list
 
-    def _write(self, transaction: Transaction, erased: EraseList, found: dict[_Place, dt.date]) -> None:
+    def _write(self, transaction: Transaction, erase_list: EraseList, live_keys: dict[_KeyPartition, dt.date]) -> None:
         """Commit the list and a tombstone for each key.
 
-        :raises ConfigError: the list would be too large for a record.
+        :raises ConfigError: the list is too large for a record.
         """
         key, options = self.cluster.key, self.cluster.options
-        text = erased.model_dump_json(exclude_defaults=True).encode()
-        if len(text) > _MOST_LIST_BYTES:
+        text = erase_list.model_dump_json(exclude_defaults=True).encode()
+        if len(text) > _MAX_LIST_BYTES:
             raise ConfigError(
-                f"the erase list of {self.topic!r} would have {len(erased.digests):,} entries in {len(text):,} bytes, "
-                f"and a record of the ledger may have {_MOST_LIST_BYTES:,}: have the source delete these people, "
+                f"the erase list of {self.topic!r} would have {len(erase_list.digests):,} entries in {len(text):,} "
+                "bytes, "
+                f"and a record of the ledger may have {_MAX_LIST_BYTES:,}. Delete these people in the source, "
                 "and load the days again into a new topic"
             )
         constant: Headers = [
             ("connect.connector", key.connector.encode()),
             ("connect.stream", key.stream.encode()),
-            ("connect.run", erase_run(erased.version).encode()),
+            ("connect.run", erase_run(erase_list.version).encode()),
         ]
         transaction.begin()
-        # An earlier version of this package reads its stream's record alone: it cannot read this one, and stops.
-        for about in (erase_list_key(self.topic), self.cluster.ledger.key_for(NO_DAY, "erased")):
-            transaction.send(options.ledger_topic, about.encode(), text, [])
-        for record_key, partition in found:
+        # Earlier versions read only the stream's record. They cannot parse this one and stop.
+        for list_key in (erase_list_key(self.topic), self.cluster.ledger.key_for(NO_DAY, "erased")):
+            transaction.send(options.ledger_topic, list_key.encode(), text, [])
+        for record_key, partition in live_keys:
             transaction.send(self.topic, record_key, None, constant, partition)
         transaction.flush()
         transaction.commit()
 
-    def _live(self, values: Sequence[str], ends: dict[int, int]) -> dict[_Place, dt.date]:
-        """Return where the topic has a value for one of the keys, and the day that wrote it."""
+    def _find_live_keys(self, values: Sequence[str], ends: dict[int, int]) -> dict[_KeyPartition, dt.date]:
+        """Return the keys that have a value in the topic, with the day that wrote it."""
         refuse_text("values", values)
-        wanted = {value.encode("utf-8", "surrogatepass") for value in values}
-        found: dict[_Place, dt.date] = {}
-        with open_topic(self.cluster.connection, self.topic, self.cluster.options.timeout_seconds) as partitions:
-            for messages in partitions.read_batches(dict.fromkeys(ends, 0), ends):
+        keys = {value.encode("utf-8", "surrogatepass") for value in values}
+        live_keys: dict[_KeyPartition, dt.date] = {}
+        with open_topic(self.cluster.connection, self.topic, self.cluster.options.timeout_seconds) as reader:
+            for messages in reader.read_batches(dict.fromkeys(ends, 0), ends):
                 for message in messages:
                     record_key = message.key()
-                    if not isinstance(record_key, bytes) or record_key not in wanted:
+                    if not isinstance(record_key, bytes) or record_key not in keys:
                         continue
-                    headers, place = dict(message.headers() or []), (record_key, message.partition() or 0)
+                    headers, key_partition = dict(message.headers() or []), (record_key, message.partition() or 0)
                     if "connect.stream" not in headers:  # not a sink's
                         continue
                     day = headers["connect.day"] if message.value() is not None else None
                     if isinstance(day, bytes):
-                        found[place] = dt.date.fromisoformat(day.decode())
+                        live_keys[key_partition] = dt.date.fromisoformat(day.decode())
                     else:
-                        found.pop(place, None)
-        return found
+                        live_keys.pop(key_partition, None)
+        return live_keys
 
 
-def _by_day(found: dict[_Place, dt.date]) -> dict[dt.date, int]:
-    return dict(sorted(Counter(found.values()).items()))
+def _count_by_day(live_keys: dict[_KeyPartition, dt.date]) -> dict[dt.date, int]:
+    return dict(sorted(Counter(live_keys.values()).items()))

@@ -1,4 +1,4 @@
-"""What the topics say about the ledger: that it has lost what they hold, or they have lost what it knows."""
+"""Compares the ledger with the topics, to detect lost records on either side."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from airflow_provider_connect.sinks._kafka.record_encoder import is_written_by
 from airflow_provider_connect.sinks._kafka.topic_names import template_column, topic_name_pattern
 from airflow_provider_connect.sinks._kafka.topics import TopicAdmin
 
-_LOOK_BACK = 1000
-"""Records at each partition's end: markers of transactions and aborted records may lie behind the last one."""
+_LAST_OFFSETS = 1000
+"""Offsets read at each partition's end. Transaction markers and aborted records may follow the last record."""
 _NEWEST_DAYS = 30
-_SOME_TOPICS = 5
-"""Of a template: where the ledger was lost, any of them shows it."""
+_MAX_TEMPLATE_TOPICS = 5
+"""Topics of a template that are read. Any of them shows a lost ledger."""
 
 
 class LedgerCheck:
-    """Compares the ledger with the topics of one stream. Driver, before anything is made or sent."""
+    """Compares the ledger with the topics of one stream. Driver, before anything is created or sent."""
 
     def __init__(self, cluster: Cluster, topics: TopicAdmin) -> None:
         self.cluster = cluster
@@ -33,122 +33,131 @@ class LedgerCheck:
         self.topics = topics
 
     def problems(self) -> list[str]:
-        """Say what was lost; [] where ledger and topics fit.
+        """Return what was lost, as messages. Empty if ledger and topics agree.
 
-        What an open transaction hides is not waited for: whoever publishes leaves a claim first.
+        Does not wait for records that an open transaction hides, because each publish writes a claim first.
 
         :raises ConfigError: the cluster refuses the sign-in, or the ledger cannot be read.
-        :raises RetriableError: nobody answers.
+        :raises RetriableError: the cluster does not answer.
         """
-        self.topics.wait_until_reachable()  # explains best what is wrong with a connection
+        self.topics.wait_until_reachable()  # gives the best message for a wrong connection
         newest = self.ledger.newest_entries(_NEWEST_DAYS, "ignore")
         return self._lost_records(newest) if newest else self._lost_ledger()
 
     def _lost_records(self, newest: Sequence[DayEntry]) -> list[str]:
-        known: dict[str, dict[int, int]] = {}
+        known_ends: dict[str, dict[int, int]] = {}
         for entry in newest:
             for topic, partitions in entry.offsets.items():
-                highest = known.setdefault(topic, {})
+                highest = known_ends.setdefault(topic, {})
                 highest |= {number: max(end, highest.get(number, 0)) for number, (_, end) in partitions.items()}
-        there = self.topics.existing_topics(list(known))
+        existing = self.topics.existing_topics(list(known_ends))
         ledger = f"ledger topic {self.options.ledger_topic!r}"
-        found = [
-            f"topic {name!r} is gone, and {ledger} knows days in it: restore it, publish into another topic, or forget "
-            "those days (docs/kafka.md, Ledger)"
-            for name in sorted(set(known) - set(there))
+        complaints = [
+            f"topic {name!r} is missing, but {ledger} has days of it. Restore it, publish into another topic, or "
+            "forget those days (docs/kafka.md, Ledger)"
+            for name in sorted(set(known_ends) - set(existing))
         ]
-        now = self.cluster.end_offsets(there) if there else {}
-        for name in sorted(there):
-            short = [number for number, end in known[name].items() if now[name].get(number, 0) < end]
-            found += [
-                f"topic {name!r}, partition {number} ends at offset {now[name].get(number, 0):,}, and {ledger} knows "
-                f"records up to {known[name][number]:,}: it was deleted and made anew, or has lost records. Restore "
-                "it, publish into another topic, or forget those days (docs/kafka.md, Ledger)"
-                for number in sorted(short)[:1]
+        current_ends = self.cluster.end_offsets(existing) if existing else {}
+        for name in sorted(existing):
+            short_partitions = [
+                number for number, end in known_ends[name].items() if current_ends[name].get(number, 0) < end
             ]
-        return found
+            complaints += [
+                f"topic {name!r}, partition {number} ends at offset {current_ends[name].get(number, 0):,}, but "
+                f"{ledger} has "
+                f"records up to {known_ends[name][number]:,}. The topic was created again, or has lost records. "
+                "Restore it, publish into another topic, or forget those days (docs/kafka.md, Ledger)"
+                for number in sorted(short_partitions)[:1]
+            ]
+        return complaints
 
     def _lost_ledger(self) -> list[str]:
-        """Say which topic holds records of the stream, of which the ledger knows no day."""
+        """Return a message if a topic holds records of the stream but the ledger knows no day of it."""
         if self.ledger.has_claims():
-            return []  # what broke in the middle of a stream's very first day has left a claim
-        whose = self.ledger.key if self.options.headers else None
-        elsewhere = topics_of_other_targets(self.ledger)
-        candidates = self._candidates()
+            return []  # a stream whose first day failed has a claim
+        stream_key = self.ledger.key if self.options.headers else None
+        other_targets = topics_of_other_targets(self.ledger)
+        candidates = self._candidate_topics()
         if self.options.route_column is None:
-            if self.options.topic in elsewhere:
-                return [mixed_topic_message(self.ledger, self.options.topic, elsewhere[self.options.topic])]
-        else:  # the pattern also fits names that are never made; those that are, are checked with each day
-            candidates = [name for name in candidates if name not in elsewhere]
-        for name in candidates[:_SOME_TOPICS]:
-            if lacks := self.topics.missing_rights({name: ("READ",)}):
-                return [f"{text}. The first publish looks for records of a lost ledger" for text in lacks]
-            # A run beside this one may have begun, and ended, between the two looks.
+            if self.options.topic in other_targets:
+                return [mixed_topic_message(self.ledger, self.options.topic, other_targets[self.options.topic])]
+        else:  # the pattern also matches foreign names. Each day's own topics are checked by `Planner.plan`
+            candidates = [name for name in candidates if name not in other_targets]
+        for name in candidates[:_MAX_TEMPLATE_TOPICS]:
+            if missing_rights := self.topics.missing_rights({name: ("READ",)}):
+                return [
+                    f"{text}. The first publish searches the topic for records of a lost ledger"
+                    for text in missing_rights
+                ]
+            # A concurrent run may have begun and ended between the two reads.
             if (
-                holds_records(self.cluster.connection, name, whose, self.options.timeout_seconds)
+                holds_records(self.cluster.connection, name, stream_key, self.options.timeout_seconds)
                 and not self.ledger.has_claims()
             ):
-                return [self._lost(name)]
+                return [self._lost_ledger_message(name)]
         return []
 
-    def _lost(self, name: str) -> str:
-        ledger = f"but ledger topic {self.options.ledger_topic!r} knows no day of it"
+    def _lost_ledger_message(self, name: str) -> str:
+        ledger = f"but ledger topic {self.options.ledger_topic!r} has no day of it"
         if not self.options.headers:
             return (
-                f"topic {name!r} holds records, and headers=False leaves open whether they are of "
-                f"{self.ledger.key}, {ledger}. If they are, restore the ledger, name it in ledger_topic, or publish "
-                "into another topic; if they are of others, publish the first day with headers=True"
+                f"topic {name!r} holds records, and with headers=False they may belong to "
+                f"{self.ledger.key}, {ledger}. If they do, restore the ledger, name it in ledger_topic, or publish "
+                "into another topic. If other programs wrote them, publish the first day with headers=True"
             )
         return (
-            f"topic {name!r} holds records of {self.ledger.key}, {ledger}: the ledger was deleted, or is another one. "
-            "Restore it, name it in ledger_topic, or publish into another topic"
+            f"topic {name!r} holds records of {self.ledger.key}, {ledger}. The ledger was deleted, or ledger_topic "
+            "names another one. Restore it, name it in ledger_topic, or publish into another topic"
         )
 
-    def _candidates(self) -> list[str]:
+    def _candidate_topics(self) -> list[str]:
         if self.options.route_column is None:
             return [self.options.topic]
         with translate_kafka_errors("listing the topics"):
-            there = self.topics.client.list_topics(timeout=self.options.timeout_seconds).topics
+            cluster_topics = self.topics.client.list_topics(timeout=self.options.timeout_seconds).topics
         pattern = re.compile(topic_name_pattern(self.options.topic))
-        others = (self.options.ledger_topic, self.options.effective_dead_letter_topic)
-        return [name for name in sorted(there) if pattern.fullmatch(name) and name not in others]
+        reserved = (self.options.ledger_topic, self.options.effective_dead_letter_topic)
+        return [name for name in sorted(cluster_topics) if pattern.fullmatch(name) and name not in reserved]
 
 
 def topics_of_other_targets(ledger: KafkaLedger) -> dict[str, str]:
-    """Return topics that hold the same stream as another ``topic=`` of a sink has it, and that other one."""
-    key, own = ledger.key, ledger.target
+    """Return the topics that hold this stream under another ``topic=``, with that option."""
+    key, own_target = ledger.key, ledger.target
 
-    def elsewhere(seen: LedgerKey) -> bool:
-        is_same_stream = (seen.connector, seen.stream) == (key.connector, key.stream) and seen.topic != own
-        return is_same_stream and seen.kind not in STREAM_KINDS  # which say nothing of records in the topic
+    def is_other_target(ledger_key: LedgerKey) -> bool:
+        is_same_stream = (ledger_key.connector, ledger_key.stream) == (
+            key.connector,
+            key.stream,
+        ) and ledger_key.topic != own_target
+        return is_same_stream and ledger_key.kind not in STREAM_KINDS  # whose records do not prove records in the topic
 
-    found = ledger.read_records(elsewhere, "ignore", skipped_prefix=ledger.key_prefix()) | ledger.undecided_records(
-        elsewhere
-    )
-    topics = {seen.topic: seen.topic for seen in found if template_column(seen.topic) is None}
-    for seen, value in found.items():
-        if template_column(seen.topic) is not None and seen.kind != "claim":
-            topics |= dict.fromkeys(parse_record(DayEntry, value, ledger.ledger_topic).offsets, seen.topic)
+    records = ledger.read_records(
+        is_other_target, "ignore", skipped_prefix=ledger.key_prefix()
+    ) | ledger.undecided_records(is_other_target)
+    topics = {ledger_key.topic: ledger_key.topic for ledger_key in records if template_column(ledger_key.topic) is None}
+    for ledger_key, value in records.items():
+        if template_column(ledger_key.topic) is not None and ledger_key.kind != "claim":
+            topics |= dict.fromkeys(parse_record(DayEntry, value, ledger.ledger_topic).offsets, ledger_key.topic)
     return topics
 
 
 def mixed_topic_message(ledger: KafkaLedger, topic: str, other_target: str) -> str:
-    """Say that a topic would hold one stream twice, each with generations of its own."""
+    """Return the message for a topic that would hold one stream twice, with separate generations."""
     return (
-        f"topic {topic!r} holds {ledger.key} already, as topic={other_target!r} of a sink has it: with {ledger.target!r} "
-        "beside it, readers would find two first generations of a day. Publish into another topic"
+        f"topic {topic!r} already holds {ledger.key}, published with topic={other_target!r}. With {ledger.target!r} "
+        "readers would find two first generations of a day. Publish into another topic"
     )
 
 
 def holds_records(connection: Connection, topic: str, stream_key: StreamKey | None, timeout_seconds: float) -> bool:
-    """Tell whether the last records of a topic carry a stream's headers; those without headers do not tell.
+    """Return True if one of a topic's last records has the stream's headers. Records without headers do not count.
 
-    :param key: whose; of anybody, with headers or without, for None.
-    :raises RetriableError: the broker is away.
+    :param stream_key: None accepts any record.
+    :raises RetriableError: the broker does not answer.
     """
-    with open_topic(connection, topic, timeout_seconds) as partitions:
+    with open_topic(connection, topic, timeout_seconds) as reader:
         return any(
             stream_key is None or is_written_by(message.headers(), stream_key)
-            for records in partitions.read_all(_LOOK_BACK)
+            for records in reader.read_all(_LAST_OFFSETS)
             for message in records
         )

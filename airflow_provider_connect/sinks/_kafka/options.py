@@ -1,4 +1,4 @@
-"""Options of the Kafka sink. DAG files import this: keep it light."""
+"""Options of the Kafka sink. DAG files import this module, so it must stay light."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORD_KEY = "record_key"
-"""The column in which sources write the key of a row."""
+"""Column in which sources write a row's key."""
 _DEAD_LETTERS = ".dead_letters"
 _REGISTRY_CONVERTERS = ("avro", "json_schema", "protobuf")
 _REGISTERED = f"value_converter {', '.join(_REGISTRY_CONVERTERS)}"
 _OR_KEY = ", or such a key_converter"
-_NAMED = f"{_REGISTERED}, json_schema_envelope"
+_WITH_RECORD_NAME = f"{_REGISTERED}, json_schema_envelope"
 
 
 class KafkaOptions(Sink):
-    """What a user may set, and the names that follow from it; :class:`~.sinks.kafka.KafkaSink` is made of them."""
+    """Options and the names derived from them. Base of :class:`~.sinks.kafka.KafkaSink`."""
 
     connection_types: ClassVar[dict[str, tuple[str, ...]]] = {
         "conn_id": ("kafka",),
@@ -49,43 +49,43 @@ class KafkaOptions(Sink):
         examples=["mixpanel_events"],
     )
     delivery: Literal["exactly_once", "at_least_once"] = Field(
-        default="exactly_once", description="'at_least_once' uses no transaction; a retry may send records again."
+        default="exactly_once", description="'at_least_once' uses no transaction, and a retry may send records again."
     )
     atomicity: Literal["day", "partition"] = Field(
         default="day",
-        description="What one transaction holds: the day, or one staged file; files are sent in parallel, for days "
+        description="Content of one transaction: the day, or one staged file. Files are sent in parallel, for days "
         "that take longer than a transaction may last. For delivery='exactly_once'.",
     )
     turns: Literal["topic", "off"] = Field(
         default="topic",
-        description="Whether a topic's days are sent one at a time; then every reader of committed records sees each "
+        description="Whether a topic's days are sent one at a time. Then every reader of committed records sees each "
         "day whole. With 'off' a reader may see part of a day while another day is being sent. For "
         "delivery='exactly_once' with atomicity='day'.",
     )
     value_converter: ConverterName = Field(
-        default="json", description="Format of values; avro, json_schema and protobuf need registry_conn_id."
+        default="json", description="Format of values. avro, json_schema and protobuf need registry_conn_id."
     )
     value_field: str | None = Field(
-        default=None, description="Source column that is the whole value; for value_converter='string' or 'bytes'."
+        default=None, description="Source column with the whole value, for value_converter='string' or 'bytes'."
     )
     record_name: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$",
-        description="Full name of the record in its schema, 'com.example.Event'; by default the source's, if it has "
-        "one, else made from the topic. For avro, json_schema, protobuf and json_schema_envelope.",
+        description="Full name of the record in its schema, 'com.example.Event'. Defaults to the source's, if it has "
+        "one, else to a name made from the topic. For avro, json_schema, protobuf and json_schema_envelope.",
     )
     key_fields: tuple[str, ...] = Field(
         default=(RECORD_KEY,),
-        description="Source columns of the record's key: one becomes its text, several a JSON array; () for no key.",
+        description="Source columns of the record's key: one becomes its text, several a JSON array. () gives no key.",
     )
     key_converter: KeyConverterName = Field(
         default="string",
-        description="Format of keys: 'string' as described for key_fields; the others make a record of the key_fields. "
-        "avro, json_schema and protobuf need registry_conn_id; the subject is '<topic>-key'.",
+        description="Format of keys: 'string' as described for key_fields. The others make a record of the key_fields. "
+        "avro, json_schema and protobuf need registry_conn_id. The subject is '<topic>-key'.",
     )
     registry_conn_id: str | None = Field(
         default=None,
-        description="Airflow connection of the Schema Registry: its URL as host; login and password if it needs them.",
+        description="Airflow connection of the Schema Registry: its URL as host, login and password if required.",
     )
     subject_strategy: Literal["topic", "record", "topic_record"] = Field(
         default="topic",
@@ -93,72 +93,73 @@ class KafkaOptions(Sink):
     )
     schema_registration: Literal["auto_register", "use_latest"] = Field(
         default="auto_register",
-        description="Whether to register the source's schema, or use the newest registered one; it must fit the rows.",
+        description="Whether to register the source's schema, or use the newest registered one, which must fit the "
+        "rows.",
     )
     schema_contract: Literal["evolve", "freeze", "ignore"] = Field(
         default="evolve",
         description="Without a registry: 'evolve' accepts new columns, and fails the day if a type changed since the "
-        "newest published day; 'freeze' fails new columns too; 'ignore' checks nothing.",
+        "newest published day. 'freeze' fails new columns too. 'ignore' checks nothing.",
     )
     headers: bool = Field(
-        default=True, description="Whether records carry the connect.… headers; sending is faster without them."
+        default=True, description="Whether records carry the connect.… headers. Sending is faster without them."
     )
     timestamp_field: str | None = Field(
-        default=None, description="Source column with the record's timestamp; by default the time of sending."
+        default=None, description="Source column with the record's timestamp. Defaults to the time of sending."
     )
     delete_where: str | None = Field(
-        default=None, description="Boolean source column; where it is true, the record is a tombstone for its key."
+        default=None, description="Boolean source column. Where it is true, the record is a tombstone for its key."
     )
     create_disposition: Literal["if_needed", "never"] = Field(
         default="if_needed",
         description="Whether missing topics, the ledger's included, are created. With 'never', a message shows the "
-        "command that creates them; the options of new topics count only in that command.",
+        "command that creates them. The options of new topics apply only to that command.",
     )
     partitions: int | None = Field(
-        default=None, ge=1, description="Partitions of a new topic; by default the broker's number."
+        default=None, ge=1, description="Partitions of a new topic. Defaults to the broker's number."
     )
     replication_factor: int | None = Field(
-        default=None, ge=1, description="Replicas of a new topic; by default the broker's number."
+        default=None, ge=1, description="Replicas of a new topic. Defaults to the broker's number."
     )
     topic_config: dict[str, str] = Field(default_factory=dict, description="Other settings of a new topic.")
     topic_groups: tuple[TopicGroup, ...] = Field(
         default=(),
-        description="Different settings for new topics whose names match; the first group that matches counts.",
+        description="Different settings for new topics whose names match. The first matching group applies.",
     )
     cleanup: Literal["delete", "compact"] = Field(
         default="delete",
         description="cleanup.policy of a new topic. With 'compact', a snapshot's rows are compared with the topic: "
-        "only changed rows are sent, and tombstones for rows that are gone.",
+        "only changed rows are sent, and tombstones for vanished rows.",
     )
     deletes: Deletes = Field(
         default="hard",
-        description="What a snapshot sends for a key that it no longer has: 'hard' a tombstone, 'soft' first the last "
-        "value once more, with the headers __deleted and __deleted_at. For cleanup='compact'.",
+        description="Records for a key that a snapshot no longer has: 'hard' a tombstone, 'soft' first the last "
+        "value again, with the headers __deleted and __deleted_at. For cleanup='compact'.",
     )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",
-        description="What happens to a row that cannot become a record: 'none' fails the day, 'all' sends it to "
+        description="Handling of a row that cannot become a record: 'none' fails the day, 'all' sends it to "
         "dead_letter_topic.",
     )
     max_rejects: int = Field(
         default=1000,
         ge=0,
-        description="How many rows may be set aside before the day fails; for errors_tolerance='all'.",
+        description="Number of rejected rows at which the day still succeeds, for errors_tolerance='all'.",
     )
     dead_letter_topic: str | None = Field(
-        default=None, description="Topic of dead letters; by default '<topic>.dead_letters'."
+        default=None, description="Topic of dead letters. Defaults to '<topic>.dead_letters'."
     )
     ledger_topic: str = Field(
         default="__connect_ledger",
-        description="Compacted topic of the ledger; all streams of a cluster can share it.",
+        description="Compacted topic of the ledger. All streams of a cluster can share it.",
     )
     transaction_timeout_seconds: float = Field(
         default=900.0,
         ge=10,
-        description="Longest time that a transaction may be open; the broker's limit is 900 by default.",
+        description="Longest time that a transaction may be open. The broker's limit is 900 by default.",
     )
     timeout_seconds: float = Field(
-        default=60.0, gt=0, description="How long to wait for a broker that does not answer or accepts nothing."
+        default=60.0, gt=0, description="Wait for a broker that does not answer or accepts no records."
     )
 
     @field_validator("topic")
@@ -169,7 +170,7 @@ class KafkaOptions(Sink):
         return topic
 
     @model_validator(mode="after")
-    def _modes(self) -> Self:
+    def _check_modes(self) -> Self:
         problems = []
         if self.atomicity != "day" and self.delivery != "exactly_once":
             problems.append("atomicity: only with delivery='exactly_once'")
@@ -178,7 +179,7 @@ class KafkaOptions(Sink):
         if (self.registry_conn_id is not None) != (self.value_is_registered or self._key_is_registered):
             problems.append(f"registry_conn_id belongs to {_REGISTERED}{_OR_KEY}, which need it")
         if any("cleanup.policy" in config for config in (self.topic_config, *(g.config for g in self.topic_groups))):
-            problems.append("cleanup.policy is the option cleanup: take it out of topic_config and topic_groups")
+            problems.append("cleanup.policy is set by the option cleanup. Remove it from topic_config and topic_groups")
         if not self.key_fields and (self.delete_where or self.cleanup == "compact"):
             problems.append("tombstones and compacted topics need key_fields")
         problems += [
@@ -189,19 +190,21 @@ class KafkaOptions(Sink):
             )
             if (problem := topic_name_problem(name))
         ]
-        problems += self._without_effect()
+        problems += self._ineffective_options()
         if len({self.topic, self.ledger_topic, self.effective_dead_letter_topic}) < 3:
-            problems.append("topic, ledger_topic and dead_letter_topic must be three topics")
+            problems.append("topic, ledger_topic and dead_letter_topic must be three different topics")
         if problems:
             raise ValueError("; ".join(problems))
         return self
 
-    def _without_effect(self) -> list[str]:
-        """Name the options that were changed although others make them meaningless."""
+    def _ineffective_options(self) -> list[str]:
         registered, key = self.value_is_registered, self._key_is_registered
-        belonging = {
+        requirements = {
             "key_converter": (bool(self.key_fields), "key_fields"),
-            "record_name": (registered or key or self.value_converter == "json_schema_envelope", _NAMED + _OR_KEY),
+            "record_name": (
+                registered or key or self.value_converter == "json_schema_envelope",
+                _WITH_RECORD_NAME + _OR_KEY,
+            ),
             "subject_strategy": (registered, _REGISTERED),
             "schema_registration": (registered or key, _REGISTERED + _OR_KEY),
             "schema_contract": (not registered, "converters without a registry, which decides itself"),
@@ -211,24 +214,24 @@ class KafkaOptions(Sink):
         }
         fields = type(self).model_fields
         return [
-            f"{option} belongs to {where}: leave it out"
-            for option, (matters, where) in belonging.items()
-            if not matters and getattr(self, option) != fields[option].default
+            f"{option} belongs to {requirement}: leave it out"
+            for option, (has_effect, requirement) in requirements.items()
+            if not has_effect and getattr(self, option) != fields[option].default
         ]
 
     @property
     def is_one_transaction(self) -> bool:
-        """Whether one transaction holds a whole day."""
+        """True if one transaction holds a whole day."""
         return self.delivery == "exactly_once" and self.atomicity == "day"
 
     @property
     def takes_turns(self) -> bool:
-        """Whether its publishes and erases of a topic come one after the other."""
+        """True if publishes and erases of a topic run one after the other."""
         return self.is_one_transaction and self.turns != "off"
 
     @property
     def value_is_registered(self) -> bool:
-        """Whether a schema registry has the values' schema."""
+        """True if values have a schema in the registry."""
         return self.value_converter in _REGISTRY_CONVERTERS
 
     @property
@@ -237,12 +240,12 @@ class KafkaOptions(Sink):
 
     @property
     def tolerance(self) -> Tolerance:
-        """How many rows may be set aside."""
+        """Number of rows that may be rejected."""
         return Tolerance(self.errors_tolerance, self.max_rejects)
 
     @property
     def target(self) -> str:
-        """``kafka://``, the connection's name and the topic as it was given."""
+        """``kafka://``, connection id and topic option."""
         return f"kafka://{self.conn_id}/{self.topic}"
 
     @property
@@ -252,12 +255,12 @@ class KafkaOptions(Sink):
 
     @property
     def route_column(self) -> str | None:
-        """The column in the topic's template, None where the topic is one."""
+        """Column in the topic's template, or None for a single topic."""
         return template_column(self.topic)
 
     @property
     def effective_dead_letter_topic(self) -> str:
-        """The topic of dead letters."""
+        """Topic of dead letters: the option or its default."""
         if self.dead_letter_topic is not None:
             return self.dead_letter_topic
         name = re.sub(r"[^A-Za-z0-9._-]", "_", re.sub(r"[{}]", "", self.topic))
@@ -265,28 +268,28 @@ class KafkaOptions(Sink):
 
     @property
     def default_record_name(self) -> str:
-        """The record's name in its schema, where the source has none."""
+        """Record name for sources without one: the option, or a name made from the topic."""
         words = re.findall(r"[A-Za-z0-9]+", self.topic)
         name = "".join(word[0].upper() + word[1:] for word in words) or "Record"
         return self.record_name or f"connect.{'_' if name[0].isdigit() else ''}{name}"
 
     def record_name_for(self, schema: pa.Schema) -> str:
-        """Return the record's name in its schema: the option, or the source's own, or one made from the topic."""
-        own = (schema.metadata or {}).get(b"record_name", b"").decode()
-        return self.record_name or own or self.default_record_name
+        """Return the record's name in its schema: the option, the source's, or one made from the topic."""
+        source_name = (schema.metadata or {}).get(b"record_name", b"").decode()
+        return self.record_name or source_name or self.default_record_name
 
     def value_converter_for(self, schema: pa.Schema, day: dt.date) -> Converter:
-        """Return what makes the values; in a compacted topic, which shows each key's newest state, without the day."""
-        shown, name = None if self.cleanup == "compact" else day, self.record_name_for(schema)
-        return make_converter(self.value_converter, schema, shown, record_name=name, value_field=self.value_field)
+        """Return the converter of values. Compacted topics, which hold each key's newest state, omit the day."""
+        day_value, name = None if self.cleanup == "compact" else day, self.record_name_for(schema)
+        return make_converter(self.value_converter, schema, day_value, record_name=name, value_field=self.value_field)
 
     def key_encoder_for(self, schema: pa.Schema) -> KeyEncoder:
-        """Return what makes the keys of rows of a schema."""
+        """Return the encoder of keys for rows of a schema."""
         return KeyEncoder(self.key_converter, schema, self.key_fields, f"{self.record_name_for(schema)}Key")
 
     @property
     def topic_rules(self) -> TopicRules:
-        """How topics of the data are made."""
+        """Settings of new data topics."""
         return TopicRules(
             create_disposition=self.create_disposition,
             partitions=self.partitions,
@@ -296,22 +299,22 @@ class KafkaOptions(Sink):
         )
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Say which options mean nothing for rows of a kind."""
+        """Return messages for options that have no effect for this kind of rows."""
         return soft_kind_problems(self.deletes, kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Tell whether compaction goes by the source's key: not where ``key_fields`` names other columns alone."""
+        """Return True if compaction uses the source's record key, alone or with other columns."""
         return self.cleanup == "compact" and RECORD_KEY in self.key_fields
 
     @property
     def keeps_spans(self) -> bool:
-        """Whether one transaction decides about a publish, and so whether an increment follows the last one."""
+        """True if one transaction decides a publish, so that an increment can follow the last one."""
         return self.is_one_transaction
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Tell whether a publish replaces; days in a compacted topic only bring keys up to date, an empty one none."""
+        """Return True if a publish replaces rows. Days in a compacted topic only update keys."""
         return kind == "snapshot" or self.cleanup != "compact"
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Tell whether a publish takes the place of everything: that of a snapshot into a compacted topic does."""
+        """Return True if a publish replaces the topic's whole content: a snapshot into a compacted topic."""
         return kind == "snapshot" and self.cleanup == "compact"

@@ -1,4 +1,4 @@
-"""A day in parts: a transaction for each staged file, one to reserve the day before, and one to complete it behind."""
+"""Delivery in parts: one transaction reserves the day, one sends each staged file, one completes the day."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from airflow_provider_connect.stage.manifest import StagedFile
 
 
 class PartwiseDelivery(DayDelivery):
-    """Sends a day file by file. What is published decides: a claim alone is in nobody's way."""
+    """Sends a day file by file. The newest publish counts, and a claim alone blocks nothing."""
 
     max_tries: ClassVar[int] = 3
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day, end what others are sending of it, and reserve a generation.
+        """Claim the day, end other runs' transactions of it, and reserve a generation.
 
-        After that no part of an earlier claim is committed any more: its producers are fenced, and new ones see that
-        the claim is another's. So what lies between the offsets in the ledger is of one generation.
+        After that no part of an earlier claim can be committed: its producers are fenced, and new ones see the newer
+        claim. So the offsets in the ledger contain one generation.
         """
         with self.transaction() as transaction:
-            earlier = self.claims.newest_claim()
-            earlier_parts = earlier.parts if earlier else 0
-            self._end_parts(earlier_parts)  # what they have open hides what is published of the day
+            newest_claim = self.claims.newest_claim()
+            earlier_parts = newest_claim.parts if newest_claim else 0
+            self._end_parts(earlier_parts)  # their open transactions hide the day's publish
             published_entry = self.read_published_entry()
-            if (own := self.row_of_this_intent(published_entry)) is not None:
-                return replace(self.plan, generation=own.generation)
-            generation = self.free_generation(published_entry.row if published_entry else None, earlier)
+            if (own_row := self.row_of_this_intent(published_entry)) is not None:
+                return replace(self.plan, generation=own_row.generation)
+            generation = self.free_generation(published_entry.row if published_entry else None, newest_claim)
             transaction.begin()
-            claim = self.claims.new_claim(earlier, generation, parts=len(self.publish.manifest.polled.files))
+            claim = self.claims.new_claim(newest_claim, generation, parts=len(self.publish.manifest.polled.files))
             self.write_record(transaction, claim, self.claims.ledger_key)
             transaction.commit()
         self._end_parts(earlier_parts)
         return replace(self.plan, generation=generation)
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send and commit one file; nothing of one that is published already.
+        """Send and commit one file. Sends nothing if the file is published.
 
-        :raises UndecidedError: whether it was committed is not known.
+        :raises UndecidedError: the outcome of the commit is unknown.
         :raises RetriableError: another run has claimed the day.
         """
         part = [file.path for file in self.publish.manifest.polled.files].index(files[0].path)
         generation = self.plan.generation or 1
         if not self.claims.is_held():
-            # A zombie that took the part's id would fence who sends it rightfully.
+            # A zombie that took the part's id would fence the rightful sender.
             newest = self.ledger.entry(self.publish.day.date)
             if self.require_not_overtaken(newest) is None:
                 self.claims.require_held()
@@ -59,36 +59,36 @@ class PartwiseDelivery(DayDelivery):
         try:
             with transaction:
                 entries = self.ledger.entries(self.ledger_key, key)
-                standing, known = entries.get(self.ledger_key), entries.get(key)
-                if self.require_not_overtaken(standing) is not None and standing is not None:
-                    return SentShare.from_entry(standing)  # whoever completes the day finds it there
+                published_entry, part_entry = entries.get(self.ledger_key), entries.get(key)
+                if self.require_not_overtaken(published_entry) is not None and published_entry is not None:
+                    return SentShare.from_entry(published_entry)  # the day is already complete
                 self.claims.require_held()
-                if known is not None and known.row.generation == self.plan.generation:
-                    return SentShare.from_entry(known)
-                before = self.cluster.end_offsets(self.topics)
+                if part_entry is not None and part_entry.row.generation == self.plan.generation:
+                    return SentShare.from_entry(part_entry)
+                ends_before = self.cluster.end_offsets(self.topics)
                 transaction.begin()
-                sent = self.send(ShareSender(self.options, self.plan, transaction, files, generation), before)
-                entry = self.new_entry(generation, sent)
+                share = self.send(ShareSender(self.options, self.plan, transaction, files, generation), ends_before)
+                entry = self.new_entry(generation, share)
                 self.write_record(transaction, entry, key)
                 transaction.commit()
         except FencedError as error:
             raise FencedError(self.claims.fencing_message(transaction, str(error))) from None
-        return replace(sent, entry=entry)
+        return replace(share, entry=entry)
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Write the day's record; the day is published then.
+        """Write the day's record, which publishes the day.
 
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
         with self.transaction() as transaction:
-            standing = self.read_published_entry()
-            if (own := self.require_not_overtaken(standing)) is not None:
-                return own
+            published_entry = self.read_published_entry()
+            if (own_row := self.require_not_overtaken(published_entry)) is not None:
+                return own_row
             self.claims.require_held()
             self.require_tolerated(receipts)
             transaction.begin()
             rejected = self.send_source_rejects(transaction)
-            entry = self.new_entry(self.plan.generation or 1, SentShare.total(receipts, rejected), standing)
+            entry = self.new_entry(self.plan.generation or 1, SentShare.total(receipts, rejected), published_entry)
             self.write_record(transaction, entry)
             self.write_definition(transaction)
             transaction.flush()
@@ -96,7 +96,7 @@ class PartwiseDelivery(DayDelivery):
         return entry.row
 
     def abort(self) -> None:
-        """End what executors left open that died; nothing where another run has claimed the day meanwhile."""
+        """End transactions of dead executors, unless another run has claimed the day."""
         if self.claims.is_held():
             self._end_parts(len(self.publish.manifest.polled.files))
 
@@ -104,5 +104,5 @@ class PartwiseDelivery(DayDelivery):
         def end(part: int) -> None:
             self.transaction(part).fence()
 
-        with ThreadPoolExecutor(8) as pool:  # each waits for a quarter of a second
+        with ThreadPoolExecutor(8) as pool:  # each call waits a quarter of a second
             list(pool.map(end, range(parts)))

@@ -1,4 +1,4 @@
-"""What the driver finds out before a day's first record: topics, limits, schemas, and whether the time suffices."""
+"""Prepares a publish before its first record: topics, limits, schemas, and the time it needs."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 ROWS_PER_SECOND = 10_000
-"""Assumed where the ledger knows no measured day."""
+"""Assumed rate if the ledger has no measured day."""
 _MEASURED_DAYS = 30
 _MANY_ROWS = 100_000
 _UNMEASURED_SHARE = 0.5
-"""Of a transaction's time, what a day may take by an assumed rate."""
+"""Share of the transaction's time that a day may take at the assumed rate."""
 MAX_TOPICS_PER_DAY = 1000
-"""Of one day: each costs questions before the first record and a place in the ledger's record, of at most 1 MB."""
+"""Each topic costs requests before the first record and space in the day's ledger record (at most 1 MB)."""
 
 
 class Planner:
-    """Makes ready what days of one schema need. Driver.
+    """Prepares days of one schema. Driver.
 
-    :param schema: of the source's rows.
+    :param schema: schema of the source's rows.
     """
 
     def __init__(self, cluster: Cluster, schema: pa.Schema) -> None:
@@ -50,31 +50,35 @@ class Planner:
         self.schema = schema
 
     def plan(self, publish: Publish) -> DayPlan:
-        """Make topics and schemas of a day ready.
+        """Create missing topics and schemas of a day. Returns its plan.
 
-        :raises ConfigError: a topic cannot be made or used, or the day is too large for one transaction.
-        :raises DataError: the registry does not take the schema.
+        :raises ConfigError: a topic cannot be created or used, or the day is too large for one transaction.
+        :raises DataError: the registry refuses the schema.
         """
         options, ledger = self.options, self.cluster.ledger
-        content = self._content(publish)
+        content = self._choose_content(publish)
         topic_of = map_values_to_topics(options, publish)
         names = sorted(set(topic_of.values()))
         if options.route_column is not None:
-            elsewhere = topics_of_other_targets(ledger)
-            if both := [mixed_topic_message(ledger, name, elsewhere[name]) for name in names if name in elsewhere]:
-                raise ConfigError("; ".join(both))
-        needs_letters = options.errors_tolerance == "all" or bool(publish.manifest.polled.rejects)
+            other_targets = topics_of_other_targets(ledger)
+            if mixed_topics := [
+                mixed_topic_message(ledger, name, other_targets[name]) for name in names if name in other_targets
+            ]:
+                raise ConfigError("; ".join(mixed_topics))
+        needs_dead_letters = options.errors_tolerance == "all" or bool(publish.manifest.polled.rejects)
         topics = self.cluster.topics()
         problems = self.topic_problems(topics, names, publish.day)
-        if needs_letters:
-            letters = options.effective_dead_letter_topic
-            problems += topics.ensure_dead_letter_topic(letters) or topics.missing_rights({letters: ("WRITE",)})
+        if needs_dead_letters:
+            dead_letter_topic = options.effective_dead_letter_topic
+            problems += topics.ensure_dead_letter_topic(dead_letter_topic) or topics.missing_rights(
+                {dead_letter_topic: ("WRITE",)}
+            )
         if problems:
             raise ConfigError("; ".join(problems))
         if options.delivery == "exactly_once":
             rows = [file.rows for file in publish.manifest.polled.files]
             require_transaction_time(options, sum(rows) if options.atomicity == "day" else max(rows, default=0), ledger)
-        refs, key_refs = self._schemas(names)
+        refs, key_refs = self._find_schemas(names)
         return DayPlan(
             publish=publish,
             content=content,
@@ -83,56 +87,56 @@ class Planner:
             key_schemas=key_refs,
             limits={
                 name: topics.limits(name)
-                for name in [*names, *([options.effective_dead_letter_topic] if needs_letters else [])]
+                for name in [*names, *([options.effective_dead_letter_topic] if needs_dead_letters else [])]
             },
-            dead_letter_topic=options.effective_dead_letter_topic if needs_letters else None,
+            dead_letter_topic=options.effective_dead_letter_topic if needs_dead_letters else None,
         )
 
     def snapshot_problems(self, kind: SourceKind) -> list[str]:
-        """Say why the rows of a snapshot cannot be compared with what the topic holds."""
+        """Return why a snapshot's rows cannot be compared with the topic."""
         options = self.options
         if problems := options.kind_problems(kind):
-            return [f"topic {options.topic!r}: {each}" for each in problems]
+            return [f"topic {options.topic!r}: {problem}" for problem in problems]
         if kind != "snapshot" or options.cleanup == "delete":
             return []
         if options.is_one_transaction and options.route_column is None and options.headers:
             return []
         return [
-            f"topic {options.topic!r}: a snapshot is compared with what one topic of its own holds, in one "
+            f"topic {options.topic!r}: a snapshot is compared with one topic of its own, in one "
             "transaction: use delivery='exactly_once', atomicity='day', headers=True and a topic without a column, or "
             "cleanup='delete'"
         ]
 
     def topic_problems(self, topics: TopicAdmin, names: Sequence[str], oldest: Day | None) -> list[str]:
-        """Make the topics of the data that are missing; say what is wrong with the others, or would be with these."""
+        """Create missing data topics. Returns problems of existing and missing topics."""
         writing = self.intended_writes(oldest)
-        found = topics.problems_if_created(names, writing) or topics.create_missing(names) + topics.problems(
+        complaints = topics.problems_if_created(names, writing) or topics.create_missing(names) + topics.problems(
             names, writing
         )
-        return found or topics.missing_rights(dict.fromkeys(names, ("WRITE",)))
+        return complaints or topics.missing_rights(dict.fromkeys(names, ("WRITE",)))
 
     def intended_writes(self, oldest: Day | None) -> IntendedWrites:
-        """Return what is written into the topics of the data."""
+        """Return the properties of the records to be written into data topics."""
         options = self.options
         if options.timestamp_field is None:
             return IntendedWrites(bool(options.key_fields))
         return IntendedWrites(bool(options.key_fields), "event", oldest.start if oldest else None)
 
     def schema_problems(self, name: str) -> list[str]:
-        """Say why the registry would not take the schemas of one topic; nothing is registered.
+        """Return why the registry would refuse the schemas of one topic. Registers nothing.
 
-        :raises RetriableError: the registry is away.
+        :raises RetriableError: the registry does not answer.
         """
         if self.options.registry_conn_id is None:
             return []
         with closing(self._registry()) as registry:
             return registry.problems(self._value_subject(name), self._key_subject(name))
 
-    def _schemas(self, names: Sequence[str]) -> tuple[dict[str, SchemaRef], dict[str, SchemaRef]]:
-        """Return the registered schema of each topic's values, and that of its keys; nothing for a converter without.
+    def _find_schemas(self, names: Sequence[str]) -> tuple[dict[str, SchemaRef], dict[str, SchemaRef]]:
+        """Return the registered schemas of values and of keys, by topic. Empty for converters without one.
 
-        :raises DataError: an earlier schema of the subject is incompatible, or none of a key's subject holds the keys.
-        :raises RetriableError: the registry is away.
+        :raises DataError: an earlier schema of the subject is incompatible, or no schema of a key's subject fits.
+        :raises RetriableError: the registry does not answer.
         """
         if self.options.registry_conn_id is None:
             return {}, {}
@@ -148,65 +152,68 @@ class Planner:
         return SchemaResolver(connection, options.timeout_seconds, options.schema_registration)
 
     def _value_subject(self, topic: str) -> Subject | None:
-        """Return what is to be registered of a topic's values; None where they have no registered schema."""
+        """Return the subject of a topic's values, or None if they have no registered schema."""
         options = self.options
         if not options.value_is_registered:
             return None
         subject = value_subject(options.subject_strategy, topic, options.record_name_for(self.schema))
-        return _subject(subject, options.value_converter_for(self.schema, dt.date.min))
+        return _make_subject(subject, options.value_converter_for(self.schema, dt.date.min))
 
     def _key_subject(self, topic: str) -> Subject | None:
-        """Do the same for its keys."""
-        made = self.options.key_encoder_for(self.schema).converter
-        return None if made is None or made.kind is None else _subject(key_subject(topic), made)
+        key_converter = self.options.key_encoder_for(self.schema).converter
+        return (
+            None
+            if key_converter is None or key_converter.kind is None
+            else _make_subject(key_subject(topic), key_converter)
+        )
 
-    def _content(self, publish: Publish) -> Literal["rows", "changes"]:
-        """Return what is sent of the source's rows.
+    def _choose_content(self, publish: Publish) -> Literal["rows", "changes"]:
+        """Return whether all rows or only changed rows are sent.
 
         :raises ConfigError: the sink cannot compare a snapshot with its topic.
-        :raises DataError: the source has set rows aside, whose keys would count as vanished.
+        :raises DataError: the source has rejected rows, whose keys would count as vanished.
         """
         if publish.kind != "snapshot" or self.options.cleanup == "delete":
             return "rows"
         if problems := self.snapshot_problems(publish.kind):
             raise ConfigError("; ".join(problems))
-        if aside := sum(file.rows for file in publish.manifest.polled.rejects):
+        if rejected_rows := sum(file.rows for file in publish.manifest.polled.rejects):
             raise DataError(
-                f"topic {self.options.topic!r}: the source has set {aside:,} rows of the snapshot aside; without their "
-                "keys nobody knows which ones have vanished. Mend them in the source"
+                f"topic {self.options.topic!r}: the source has rejected {rejected_rows:,} rows of the snapshot. "
+                "Without their keys, vanished keys cannot be found. Correct the rows in the source"
             )
         return "changes"
 
 
-def _subject(name: str, made: Converter) -> Subject:
-    document = made.document
+def _make_subject(name: str, schema_converter: Converter) -> Subject:
+    document = schema_converter.document
     assert document is not None
-    assert made.kind is not None
-    return name, document, made.kind
+    assert schema_converter.kind is not None
+    return name, document, schema_converter.kind
 
 
 def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedger) -> None:
-    """Refuse what one transaction has no time for, before its first record.
+    """Refuse a transaction that would take too long, before its first record.
 
-    :param rows: of the largest transaction.
-    :raises ConfigError: with the numbers, and what to set instead.
+    :param rows: rows of the largest transaction.
+    :raises ConfigError: with the estimate and the remedy.
     """
     seconds = options.transaction_timeout_seconds
     if rows < _MANY_ROWS and rows < _UNMEASURED_SHARE * seconds * ROWS_PER_SECOND:
-        return  # without a question to the ledger
-    rate, origin, share = _fastest(ledger)
+        return  # without reading the ledger
+    rate, origin, share = _fastest_rate(ledger)
     if rows / rate > share * seconds:
         raise ConfigError(
             f"topic {options.topic!r}: {rows:,} rows in one transaction take about {rows / rate:,.0f} s at {rate:,.0f} "
-            f"rows/s ({origin}), and transaction_timeout_seconds={seconds:,.0f} leaves no room for that: raise it (the "
+            f"rows/s ({origin}), and transaction_timeout_seconds={seconds:,.0f} is too short: raise it (the "
             "broker's transaction.max.timeout.ms must allow it), or set atomicity='partition'"
         )
 
 
-def _fastest(ledger: KafkaLedger) -> tuple[float, str, float]:
-    """Return rows per second of the fastest large day of late, where that comes from, and the share of time to use.
+def _fastest_rate(ledger: KafkaLedger) -> tuple[float, str, float]:
+    """Return rows per second of the fastest recent large day, its origin, and the usable share of the time.
 
-    A slow day, or many, is no reason to refuse the next: nothing would be published that could show better.
+    Slow days do not count, because refusing the next day would prevent a better measurement.
     """
     measured = {
         row.day: row.rows / (row.counts["publish_ms"] / 1000)
@@ -214,21 +221,22 @@ def _fastest(ledger: KafkaLedger) -> tuple[float, str, float]:
         if row.rows >= _MANY_ROWS and row.counts.get("publish_ms")
     }
     if not measured:
-        assumed = "assumed, as the ledger knows no large day yet"
+        assumed = "assumed, because the ledger has no large day yet"
         return float(ROWS_PER_SECOND), assumed, _UNMEASURED_SHARE
     fastest, slowest = max(measured, key=measured.__getitem__), min(measured, key=measured.__getitem__)
     origin = f"measured on {fastest}"
     if fastest != slowest:
         origin += (
-            f", the fastest of {len(measured)} large days; the slowest, {slowest}, made {measured[slowest]:,.0f} rows/s"
+            f", the fastest of {len(measured)} large days. The slowest, {slowest}, reached "
+            f"{measured[slowest]:,.0f} rows/s"
         )
     return measured[fastest], origin, USABLE_TIME_SHARE
 
 
 def map_values_to_topics(options: KafkaOptions, publish: Publish) -> dict[str | None, str]:
-    """Return the topic of each value that the day has in the column of the topic's template.
+    """Return the topic of each value in the template's column on this day.
 
-    :raises ConfigError: there are too many.
+    :raises ConfigError: there are more than :data:`MAX_TOPICS_PER_DAY` values.
     """
     if options.route_column is None:
         return {None: options.topic}
@@ -239,13 +247,13 @@ def map_values_to_topics(options: KafkaOptions, publish: Publish) -> dict[str | 
     for file in publish.manifest.polled.files:
         with open_parquet(folder, file.path) as staged:
             for batch in staged.iter_batches(columns=[options.route_column]):
-                found = pc.unique(batch.column(0)).to_pylist()
-                values.update(value if value is None else str(value) for value in found)
+                batch_values = pc.unique(batch.column(0)).to_pylist()
+                values.update(value if value is None else str(value) for value in batch_values)
                 if len(values) > MAX_TOPICS_PER_DAY:
                     raise ConfigError(
                         f"topic {options.topic!r}: column {options.route_column!r} has {len(values):,} values or more "
-                        f"on {publish.day}, each of which is a topic, and one day may have {MAX_TOPICS_PER_DAY:,}: name "
-                        "a column with fewer"
+                        f"on {publish.day}, each of which is a topic, and one day may have {MAX_TOPICS_PER_DAY:,}. "
+                        "Name a column with fewer"
                     )
     return topic_names(
         options.topic,

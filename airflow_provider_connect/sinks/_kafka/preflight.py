@@ -1,4 +1,4 @@
-"""What would fail a publish, found before the first request to the source."""
+"""Finds problems of a publish before the first request to the source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Preflight:
-    """Looks at columns, cluster, topics, ledger and registry of one options. Driver, once a job."""
+    """Checks columns, cluster, topics, ledger and registry for one sink. Driver, once for a job."""
 
     def __init__(self, cluster: Cluster, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> None:
         self.cluster = cluster
@@ -35,35 +35,35 @@ class Preflight:
 
     @cached_property
     def topics(self) -> TopicAdmin:
-        """The cluster's topics, each looked at once."""
+        """The cluster's topics, each read once."""
         return self.cluster.topics()
 
     def problems(self) -> list[str]:
-        """Return all problems that can be found at once; make topics when there are none."""
-        found = self.problems_without_changes()
-        if found := found or self._problems_of(self._transactional_id):
-            return found
-        found = self._problems_of(lambda: self.topics.ensure_ledger_topic(self.options.ledger_topic))
-        if not found and (
-            wrong := self._problems_of(self._rights)
+        """Return all problems. Creates missing topics if there are none."""
+        complaints = self.problems_without_changes()
+        if complaints := complaints or self._problems_of(self._try_transactional_id):
+            return complaints
+        complaints = self._problems_of(lambda: self.topics.ensure_ledger_topic(self.options.ledger_topic))
+        if not complaints and (
+            blocking := self._problems_of(self._missing_rights)
             or self._problems_of(LedgerCheck(self.cluster, self.topics).problems)
         ):
-            return wrong  # a topic that is missing because it was deleted is not made again
-        for step in (self._topics, self._ledger, self._erased):
-            found += self._problems_of(step)
-        found = found or self._problems_of(self._rights_of_a_first_publish)
-        if not found and self.options.route_column is None:
-            found += self._problems_of(lambda: self.planner.schema_problems(self.options.topic))
-        return found
+            return blocking  # a deleted topic must not be created again
+        for step in (self._create_topics, self._ledger_problems, self._erase_list_problems):
+            complaints += self._problems_of(step)
+        complaints = complaints or self._problems_of(self._first_publish_rights)
+        if not complaints and self.options.route_column is None:
+            complaints += self._problems_of(lambda: self.planner.schema_problems(self.options.topic))
+        return complaints
 
     def problems_without_changes(self) -> list[str]:
-        """Return the problems that can be found without making or taking anything."""
-        found = self._columns() + self.planner.snapshot_problems(self.kind)
-        found = found or self._problems_of(self._reach)
-        if not found:
-            found = self._problems_of(self._rights) or self._problems_of(self._foreseen)
-            found += self._problems_of(self._transactions)
-        return found
+        """Return the problems that can be found without creating topics or taking transactional ids."""
+        complaints = self._column_problems() + self.planner.snapshot_problems(self.kind)
+        complaints = complaints or self._problems_of(self._reach_cluster)
+        if not complaints:
+            complaints = self._problems_of(self._missing_rights) or self._problems_of(self._missing_topic_problems)
+            complaints += self._problems_of(self._timeout_problems)
+        return complaints
 
     @staticmethod
     def _problems_of(step: Callable[[], list[str]]) -> list[str]:
@@ -72,56 +72,53 @@ class Preflight:
         except (ConfigError, DataError) as error:
             return [str(error)]
 
-    def _columns(self) -> list[str]:
-        """Say which columns the options name and the source lacks, and which the converter cannot hold."""
+    def _column_problems(self) -> list[str]:
+        """Return columns that the options name and the source lacks, or that the converter cannot write."""
         import pyarrow as pa
 
         options, schema = self.options, self.schema
-        named = [
+        named_columns = [
             *(("key_fields", name) for name in options.key_fields),
             ("topic", options.route_column),
             ("timestamp_field", options.timestamp_field),
             ("delete_where", options.delete_where),
             ("value_field", options.value_field),
         ]
-        found = [
-            f"{option}: the source has no column {name!r}; it has {', '.join(schema.names)}"
-            for option, name in named
+        complaints = [
+            f"{option}: the source has no column {name!r}. It has {', '.join(schema.names)}"
+            for option, name in named_columns
             if name is not None and name not in schema.names
         ]
-        if found:
-            return found
+        if complaints:
+            return complaints
         if options.timestamp_field and not pa.types.is_timestamp(schema.field(options.timestamp_field).type):
-            found.append(f"timestamp_field: column {options.timestamp_field!r} holds no timestamps")
+            complaints.append(f"timestamp_field: column {options.timestamp_field!r} holds no timestamps")
         if options.delete_where and not pa.types.is_boolean(schema.field(options.delete_where).type):
-            found.append(f"delete_where: column {options.delete_where!r} holds no booleans")
-        found += options.key_encoder_for(schema).problems()
-        return found + options.value_converter_for(schema, dt.date.min).problems()
+            complaints.append(f"delete_where: column {options.delete_where!r} holds no booleans")
+        complaints += options.key_encoder_for(schema).problems()
+        return complaints + options.value_converter_for(schema, dt.date.min).problems()
 
-    def _erased(self) -> list[str]:
-        """Return the problems of this stream with the topic's erase list."""
+    def _erase_list_problems(self) -> list[str]:
         options = self.options
-        listed = EraseList() if options.route_column is not None else self.cluster.ledger.erased()
-        found = [problem] if (problem := listed.column_problem(self.schema.names)) is not None else []
-        if listed.version and not options.takes_turns:
-            found.append(
-                f"topic {options.topic!r} has an erase list, and without turns an erase could not be kept apart from a "
-                "publish at the same time: set delivery='exactly_once', atomicity='day' and turns='topic', or publish "
-                "into another topic"
+        erase_list = EraseList() if options.route_column is not None else self.cluster.ledger.erased()
+        complaints = [problem] if (problem := erase_list.column_problem(self.schema.names)) is not None else []
+        if erase_list.version and not options.takes_turns:
+            complaints.append(
+                f"topic {options.topic!r} has an erase list, and without turns a publish could run during an erase: "
+                "set delivery='exactly_once', atomicity='day' and turns='topic', or publish into another topic"
             )
-        return found
+        return complaints
 
-    def _reach(self) -> list[str]:
+    def _reach_cluster(self) -> list[str]:
         self.topics.wait_until_reachable()
         return []
 
-    def _rights_of_a_first_publish(self) -> list[str]:
-        """Say the same once all topics are there: before its first publish a stream is searched for in its topic."""
+    def _first_publish_rights(self) -> list[str]:
+        """Return missing rights after all topics exist. A first publish also reads its topic."""
         ledger = self.cluster.ledger
-        return self._rights(reads=not ledger.has_claims() and not ledger.newest_entries(1, "ignore"))
+        return self._missing_rights(reads=not ledger.has_claims() and not ledger.newest_entries(1, "ignore"))
 
-    def _rights(self, *, reads: bool = False) -> list[str]:
-        """Say which rights are missing on the topics that are there, by name and all at once."""
+    def _missing_rights(self, *, reads: bool = False) -> list[str]:
         options = self.options
         needed: dict[str, tuple[str, ...]] = {options.ledger_topic: ("READ", "WRITE")}
         if options.route_column is None:
@@ -131,70 +128,69 @@ class Preflight:
             needed[options.effective_dead_letter_topic] = ("WRITE",)
         return self.topics.missing_rights(needed)
 
-    def _transactional_id(self) -> list[str]:
-        """Take a transactional id that no day has: only that tells whether the user may, and for so long."""
+    def _try_transactional_id(self) -> list[str]:
+        """Take a transactional id that no day uses, to check the right and the timeout."""
         options = self.options
         if options.delivery == "exactly_once":
             probe = transactional_id(self.cluster.key.connector, self.cluster.key.stream, options.topic, "preflight")
             self.cluster.transaction(probe).fence()
         return []
 
-    def _foreseen(self) -> list[str]:
-        """Judge the topics that are missing as they would be made, while nothing is."""
+    def _missing_topic_problems(self) -> list[str]:
         options, topics, writing = self.options, self.topics, self.planner.intended_writes(self.oldest)
-        found = topics.ledger_problems_if_created(options.ledger_topic)
+        complaints = topics.ledger_problems_if_created(options.ledger_topic)
         if options.errors_tolerance == "all":
-            found += topics.dead_letter_problems_if_created(options.effective_dead_letter_topic)
+            complaints += topics.dead_letter_problems_if_created(options.effective_dead_letter_topic)
         if options.route_column is None:
-            return found + topics.problems_if_created([options.topic], writing)
+            return complaints + topics.problems_if_created([options.topic], writing)
         [example] = topic_names(options.topic, ["example"]).values()
-        return found + topics.example_problems_if_created(example, writing)
+        return complaints + topics.example_problems_if_created(example, writing)
 
-    def _topics(self) -> list[str]:
-        options, topics, found = self.options, self.topics, []
+    def _create_topics(self) -> list[str]:
+        options, topics, complaints = self.options, self.topics, []
         if options.errors_tolerance == "all":
-            found += topics.ensure_dead_letter_topic(options.effective_dead_letter_topic)
+            complaints += topics.ensure_dead_letter_topic(options.effective_dead_letter_topic)
         if options.route_column is not None:
-            return found  # made with the day that has their values
-        return found + self.planner.topic_problems(topics, [options.topic], self.oldest)
+            return complaints  # created with the day that has their values
+        return complaints + self.planner.topic_problems(topics, [options.topic], self.oldest)
 
-    def _transactions(self) -> list[str]:
+    def _timeout_problems(self) -> list[str]:
         options = self.options
         if options.delivery == "at_least_once":
             return []
-        most = self.topics.max_transaction_timeout_ms()
-        if most is not None and options.transaction_timeout_seconds * 1000 > most:
+        allowed_ms = self.topics.max_transaction_timeout_ms()
+        if allowed_ms is not None and options.transaction_timeout_seconds * 1000 > allowed_ms:
             return [
                 f"transaction_timeout_seconds={options.transaction_timeout_seconds:,.0f} is more than the broker "
-                f"allows (transaction.max.timeout.ms={most:,}): lower the one or raise the other"
+                f"allows (transaction.max.timeout.ms={allowed_ms:,}): lower the one or raise the other"
             ]
         return []
 
-    def _ledger(self) -> list[str]:
-        """Compare the newest published day with the time there is, and with the source's columns."""
+    def _ledger_problems(self) -> list[str]:
+        """Compare the newest published day with the available time and the source's columns."""
         options, ledger = self.options, self.cluster.ledger
         newest = ledger.newest_entries(1)
         if not newest:
             return []
         require_transaction_time(options, newest[0].row.rows if options.is_one_transaction else 0, ledger)
-        return self._drift(newest[0])
+        return self._column_drift(newest[0])
 
-    def _drift(self, newest: DayEntry) -> list[str]:
-        """Say which columns are not what they were, where no registry decides."""
+    def _column_drift(self, newest: DayEntry) -> list[str]:
+        """Return columns that changed since the newest published day, if no registry checks them."""
         options = self.options
         if options.value_is_registered or options.schema_contract == "ignore":
             return []
         day = newest.row.day
-        found = [
+        complaints = [
             f"column {field.name!r} was {newest.columns[field.name]} on {day} and is {field.type} now: cast it in the "
             "source, publish into another topic, or set schema_contract='ignore'"
             for field in self.schema
             if newest.columns.get(field.name, str(field.type)) != str(field.type)
         ]
         if options.schema_contract == "freeze" and newest.columns:
-            found += [
+            complaints += [
                 f"column {field.name!r} is new since {day}, and schema_contract='freeze'"
                 for field in self.schema
                 if field.name not in newest.columns
             ]
-        return found
+        return complaints

@@ -1,4 +1,4 @@
-"""Publishes the days of one stream into a topic: what driver and executors call, for each kind of delivery."""
+"""Publisher of one stream's days: the calls of driver and executors, for each delivery mode."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ _PAUSES = doubling_pauses(0.5, 8.0)
 
 
 class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTarget, KeepsNotes, KeepsRejects):
-    """Publishes days of one stream; how a day is sent is its delivery's: :class:`.Attempt`."""
+    """Publishes days of one stream with a :class:`.DayDelivery`."""
 
     def __init__(self, options: KafkaOptions, key: StreamKey, connections: Connections) -> None:
         self.options = options
         self._cluster = Cluster(options, key, connections)
-        self._delivery: type[DayDelivery] = WholeDayDelivery
+        self._delivery_class: type[DayDelivery] = WholeDayDelivery
         if options.delivery == "at_least_once":
-            self._delivery = AtLeastOnceDelivery
+            self._delivery_class = AtLeastOnceDelivery
         elif options.atomicity == "partition":
-            self._delivery = PartwiseDelivery
+            self._delivery_class = PartwiseDelivery
 
     @property
     def ledger(self) -> KafkaLedger:
@@ -66,62 +66,62 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return self._cluster.ledger
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Find what would fail the publish; make the topic and the ledger's when nothing would."""
+        """Return problems that would fail the publish. Creates missing topics if there are none."""
         return Preflight(self._cluster, schema, days, kind).problems()
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Find what would fail the publish, as far as columns, topics and rights tell; take no transactional id."""
+        """Return problems of columns, topics and rights. Creates nothing and takes no transactional id."""
         return Preflight(self._cluster, schema, days, kind).problems_without_changes()
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield what the topic of dead letters has of each published day."""
+        """Yield the dead letters of each published day."""
         return read_dead_letters(self._cluster, first, last, records)
 
     def note(self, note: LedgerNote) -> None:
-        """Keep a note in the ledger's topic. Makes that topic if it is missing. The stream's topic need not exist.
+        """Write a note into the ledger topic. Creates that topic if needed. The stream's topic may be missing.
 
-        :raises ConfigError: the ledger's topic cannot be made or used.
-        :raises RetriableError: the broker is away.
+        :raises ConfigError: the ledger topic cannot be created or used.
+        :raises RetriableError: the broker does not answer.
         """
         ledger = self.ledger
         if problems := self._cluster.topics().ensure_ledger_topic(ledger.ledger_topic):
             raise ConfigError("; ".join(problems))
-        if not any((known.kind, known.id) == (note.kind, note.id) for known in ledger.notes()):
+        if not any((existing.kind, existing.id) == (note.kind, note.id) for existing in ledger.notes()):
             ledger.write_record(ledger.note_key(note.kind, note.id), note)
 
     def begin(self, publish: Publish) -> DayPlan:
-        """Make the day's topics and schemas ready, and say in the ledger who publishes it now.
+        """Prepare the day's topics and schemas, and claim the day in the ledger.
 
-        :raises ConfigError: ledger and topics do not fit, or a topic cannot be made or used.
-        :raises DataError: the registry does not take the schema.
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :raises ConfigError: ledger and topics disagree, or a topic cannot be created or used.
+        :raises DataError: the registry refuses the schema.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
-        self._require_whole()
+        self._require_undamaged()
         plan = Planner(self._cluster, publish.schema).plan(publish)
-        standing = self.ledger.entry(publish.day.date)
+        published_entry = self.ledger.entry(publish.day.date)
         plan = replace(plan, handover=self.ledger.handover(publish.day.date))
-        return self._delivery(self._cluster, plan).begin(standing)
+        return self._delivery_class(self._cluster, plan).begin(published_entry)
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Give one transaction the whole day, an empty one too; else each file alone."""
-        return [tuple(files)] if self._delivery is WholeDayDelivery else super().shares(files)
+        """Return the day as one share for a single transaction, even if it is empty, else one share for each file."""
+        return [tuple(files)] if self._delivery_class is WholeDayDelivery else super().shares(files)
 
     def put(self, token: DayPlan, stage: str, share: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share of the day; with its transaction it is published.
+        """Send a share of the day. A share with its own transaction is committed.
 
-        :raises RetriableError: the broker is away, or another run has taken the day over.
-        :raises DataError: rows cannot become records, and are not tolerated.
+        :raises RetriableError: the broker does not answer, or another run has taken over the day.
+        :raises DataError: rows cannot become records, and ``errors_tolerance`` does not allow it.
         """
         plan = replace(token, publish=replace(token.publish, stage=stage))
         ledger = self._cluster.ledger_from(plan.handover)
         patience = self._patience()
         while True:
             try:
-                return self._delivery(self._cluster, plan, ledger).put(share)
-            except (UndecidedError, PassedOverError):  # the next try finds out what became of it, or queues again
+                return self._delivery_class(self._cluster, plan, ledger).put(share)
+            except (UndecidedError, PassedOverError):  # the next attempt reads the outcome, or queues again
                 if not patience.wait_and_retry():
                     raise
-            except RefusedRecordError:  # although the topic's limits allow it: have they just changed?
+            except RefusedRecordError:  # the topic's limits may have changed
                 topics = self._cluster.topics()
                 fresh = replace(plan, limits={name: topics.limits(name) for name in plan.limits})
                 if fresh == plan or not patience.wait_and_retry():
@@ -129,67 +129,67 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
                 plan = fresh
 
     def commit(self, publish: Publish, token: DayPlan, receipts: list[SentShare]) -> LedgerRow:
-        """Write the day's row, where its only transaction has not written it already."""
-        return self._delivery(self._cluster, token).commit(receipts)
+        """Write the day's ledger row, unless its only transaction has written it."""
+        return self._delivery_class(self._cluster, token).commit(receipts)
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Write the day's record into the ledger once more, with one check more; no topic of the data is touched.
+        """Write the day's ledger record again with one more check. Writes into no data topic.
 
-        :raises ConfigError: ledger and topics do not fit: what was published may be gone.
+        :raises ConfigError: ledger and topics disagree, so published records may be lost.
         """
-        self._require_whole()
-        standing = self.ledger.entry(publish.day.date)
-        routes: dict[str | None, str] = {name: name for name in standing.offsets} if standing else {}
+        self._require_undamaged()
+        published_entry = self.ledger.entry(publish.day.date)
+        routes: dict[str | None, str] = {name: name for name in published_entry.offsets} if published_entry else {}
         plan = DayPlan(
             publish=publish, content="rows", topic_by_value=routes, value_schemas={}, limits={}, dead_letter_topic=None
         )
         patience = self._patience()
         while True:
             try:
-                return self._delivery(self._cluster, plan).confirm()
-            except UndecidedError:  # the next try finds out what became of it
+                return self._delivery_class(self._cluster, plan).confirm()
+            except UndecidedError:  # the next attempt reads the outcome
                 if not patience.wait_and_retry():
                     raise
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the keys that :meth:`erase` would bury, by the day that wrote their value."""
+        """Count the keys that :meth:`erase` would erase, by the day that wrote their value."""
         return KafkaEraser(self._cluster, column).find(values)
 
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Put people on the topic's list, and a tombstone on each of their keys, in one transaction."""
-        self._require_whole()
+        """Write the people into the topic's erase list, and a tombstone for each of their keys, in one transaction."""
+        self._require_undamaged()
         return KafkaEraser(self._cluster, column).erase(values, shaping)
 
     def copies(self) -> list[str]:
-        """Name the records that tombstones cover, and the topic of dead letters. Does not look into them."""
+        """Return places that may still hold erased rows: covered records and dead letters. Does not read them."""
         options = self.options
         return [
-            f"records of topic {options.topic!r} that a tombstone covers, or that a failed transaction left: they can "
+            f"records of topic {options.topic!r} covered by a tombstone or left by a failed transaction: they can "
             "be read until the broker compacts their segments, as the topic's max.compaction.lag.ms says",
-            f"rejects in topic {options.effective_dead_letter_topic!r}, if there is one: nothing says whose a rejected record is. "
-            "The topic's retention deletes them, or kafka-delete-records.sh",
+            f"rejects in topic {options.effective_dead_letter_topic!r}, if it exists: rejected records do not name "
+            "their person. The topic's retention deletes them, or kafka-delete-records.sh",
         ]
 
     def _patience(self) -> Patience:
-        """Return how often a delivery is tried. Two that took one id from each other must not come back together."""
-        return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery.max_tries)
+        """Return the retry policy of the delivery. Random pauses separate runs that take the id from each other."""
+        return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery_class.max_tries)
 
-    def _require_whole(self) -> None:
-        """Check that ledger and topics fit.
+    def _require_undamaged(self) -> None:
+        """Check that ledger and topics agree.
 
-        :raises ConfigError: they do not.
+        :raises ConfigError: records are lost on either side.
         """
-        if lost := LedgerCheck(self._cluster, self._cluster.topics()).problems():
-            raise ConfigError("; ".join(lost))
+        if problems := LedgerCheck(self._cluster, self._cluster.topics()).problems():
+            raise ConfigError("; ".join(problems))
 
     def abort(self, publish: Publish, token: DayPlan) -> None:
-        """End what an executor left open that died: readers wait for it, and so do the next days."""
+        """End transactions of dead executors, because readers and later days wait for them."""
         seconds = min(RELEASE_SECONDS, self.options.timeout_seconds)
-        hasty = self.options.model_copy(update={"timeout_seconds": seconds})
-        self._delivery(Cluster(hasty, publish.key, self._cluster.connections), token).abort()
+        short_timeout_options = self.options.model_copy(update={"timeout_seconds": seconds})
+        self._delivery_class(Cluster(short_timeout_options, publish.key, self._cluster.connections), token).abort()
 
     def close(self) -> None:
-        """Let go of the clients."""
+        """Drop the clients."""
         self._cluster.close()

@@ -1,4 +1,4 @@
-"""Makes records of staged rows: topic, key, value, headers and time; and names the rows that cannot become one."""
+"""Encodes staged rows as records with topic, key, value, headers and time, and reports rows that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 KEY_STAGE, VALUE_STAGE, PUT_STAGE = "KEY_CONVERTER", "VALUE_CONVERTER", "TASK_PUT"
-"""Where a row failed, in Connect's words."""
+"""Kafka Connect's names for the stage in which a row failed."""
 
 _HEADERS_BYTES = 128
-"""Of the headers that differ from record to record: names, lengths, position and schema version."""
+"""Bytes of headers that differ between records: names, lengths, position and schema version."""
 _FRAMING_BYTES = 512
-"""What a record takes beside key, value and headers, with room to spare: librdkafka neither takes nor refuses one just
-below a topic's limit, but waits until its time is up (https://github.com/confluentinc/confluent-kafka-python/issues/476).
+"""Bytes of a record besides key, value and headers, with a reserve. librdkafka neither takes nor refuses a record just
+below a topic's limit. It waits until the timeout (https://github.com/confluentinc/confluent-kafka-python/issues/476).
 """
 
 
 @dataclass(frozen=True)
 class DayPlan:
-    """What ``begin`` found out for one publish; every ``put`` gets it.
+    """Result of ``begin`` for one publish, passed to every ``put``.
 
-    :param content: what is sent: every row, or of a snapshot what changed.
-    :param routes: topic for each value of the column that the topic's name has in it; the key None where it has none.
-    :param refs: the registered schema of each topic's values.
-    :param key_refs: that of its keys.
-    :param limits: what each topic takes.
-    :param dead_letters: the topic of dead letters; None where there can be none.
-    :param generation: reserved by ``begin``; None where the transaction itself finds it.
-    :param handed: what the driver had read of the ledger before it wrote its claim there.
-    :param begun: names this ``begin`` in its claim and in the tickets of its executors. Two tries that publish the same
-        frozen files have the same intent and attempt, and one of them may be a zombie.
+    :param content: every row, or only a snapshot's changes.
+    :param topic_by_value: topic of each value in the template's column. One entry with the key None for a single topic.
+    :param value_schemas: registered schema of each topic's values.
+    :param key_schemas: registered schema of each topic's keys.
+    :param limits: limits of each topic.
+    :param dead_letter_topic: None if there can be no dead letters.
+    :param generation: reserved by ``begin``. None if the transaction chooses it.
+    :param handover: the driver's state of the ledger before it wrote its claim.
+    :param begin_id: identifies this ``begin`` in its claim and in its executors' tickets. Two attempts that publish the
+        same staged files share intent and attempt, and one of them may be a zombie.
     """
 
     publish: Publish
@@ -64,11 +64,11 @@ class DayPlan:
 
 @dataclass(frozen=True)
 class RejectedRow:
-    """A row that cannot become a record of its topic.
+    """Row that cannot become a record of its topic.
 
-    :param position: of the row in the day.
-    :param column: that is to blame; None where it is the whole record.
-    :param record: makes the row's JSON, for the dead letter alone.
+    :param position: position of the row in the day.
+    :param column: column at fault, or None for the whole record.
+    :param make_json: encodes the row for its dead letter.
     """
 
     position: int
@@ -82,11 +82,11 @@ class RejectedRow:
 
 @dataclass(frozen=True)
 class OutgoingRecords:
-    """Records of one topic, in their order.
+    """Records of one topic, in order.
 
-    :param headers: of each; None where there are none.
-    :param timestamps: milliseconds since 1970 of each, 0 where the row has none; None where nobody asks for them.
-    :param partitions: where each must go, -1 where the partitioner decides; None where it decides for all.
+    :param headers: headers of each record, or None without headers.
+    :param timestamps: milliseconds since 1970 for each record, 0 without a time. None without ``timestamp_field``.
+    :param partitions: partition of each record, -1 for the partitioner's choice. None if it chooses all.
     """
 
     topic: str
@@ -99,11 +99,11 @@ class OutgoingRecords:
 
     @cached_property
     def size_bytes(self) -> int:
-        """The size of all keys and values."""
+        """Size of all keys and values."""
         return sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
 
     def select(self, rows: list[int]) -> OutgoingRecords:
-        """Return some of the records."""
+        """Return the records at these indices."""
         columns = ("keys", "values", "headers", "timestamps", "partitions")
         chosen: dict[str, Any] = {
             name: [column[row] for row in rows] for name in columns if (column := getattr(self, name)) is not None
@@ -112,7 +112,7 @@ class OutgoingRecords:
 
 
 class RecordEncoder:
-    """Makes records of one day's rows, for one generation."""
+    """Encodes one day's rows as records of one generation."""
 
     def __init__(self, options: KafkaOptions, plan: DayPlan, generation: int) -> None:
         self.options = options
@@ -121,7 +121,7 @@ class RecordEncoder:
         self.key_encoder = options.key_encoder_for(plan.publish.schema)
         identifying = (RECORD_KEY,) if RECORD_KEY in plan.publish.schema.names else options.key_fields
         are_keys = (options.key_converter, options.key_fields) == ("string", identifying)
-        self._ids = None if are_keys else KeyEncoder("string", plan.publish.schema, identifying, "")
+        self._id_encoder = None if are_keys else KeyEncoder("string", plan.publish.schema, identifying, "")
         key = plan.publish.key
         self.constant_headers: Headers = [
             ("connect.connector", key.connector.encode()),
@@ -133,11 +133,11 @@ class RecordEncoder:
     def encode(self, batch: pa.RecordBatch, first_position: int) -> Iterator[OutgoingRecords]:
         """Yield the batch's records, topic by topic.
 
-        :param start: position of the first row.
+        :param first_position: position of the batch's first row in the day.
         """
         if len(self.plan.topic_by_value) == 1:
             (topic,) = self.plan.topic_by_value.values()
-            yield self._outgoing(topic, batch, range(first_position, first_position + batch.num_rows))
+            yield self._encode_topic(topic, batch, range(first_position, first_position + batch.num_rows))
             return
         import numpy as np
 
@@ -147,33 +147,36 @@ class RecordEncoder:
             rows.setdefault(self.plan.topic_by_value[value if value is None else str(value)], []).append(index)
         for topic, indices in rows.items():
             positions = np.asarray(indices, dtype=np.int64)
-            yield self._outgoing(topic, batch.take(positions), (positions + first_position).tolist())
+            yield self._encode_topic(topic, batch.take(positions), (positions + first_position).tolist())
 
-    def _outgoing(self, topic: str, batch: pa.RecordBatch, positions: Sequence[int]) -> OutgoingRecords:
-        made = self.converter.encode(batch, self.plan.value_schemas.get(topic))
-        named = self.key_encoder.encode(batch, self.plan.key_schemas.get(topic))
-        gone = self._gone(batch)
-        values = [None if row in gone else value for row, value in enumerate(made.values)] if gone else made.values
-        stamps = self._timestamps(batch)
-        bad: dict[int, tuple[str, str | None, str]] = {
-            row: (VALUE_STAGE, *why) for row, why in made.refused.items() if row not in gone
+    def _encode_topic(self, topic: str, batch: pa.RecordBatch, positions: Sequence[int]) -> OutgoingRecords:
+        encoded_values = self.converter.encode(batch, self.plan.value_schemas.get(topic))
+        encoded_keys = self.key_encoder.encode(batch, self.plan.key_schemas.get(topic))
+        deleted_rows = self._deleted_rows(batch)
+        values = (
+            [None if row in deleted_rows else value for row, value in enumerate(encoded_values.values)]
+            if deleted_rows
+            else encoded_values.values
+        )
+        timestamps = self._timestamps(batch)
+        rejected: dict[int, tuple[str, str | None, str]] = {
+            row: (VALUE_STAGE, *reason) for row, reason in encoded_values.refused.items() if row not in deleted_rows
         }
-        bad |= {row: (KEY_STAGE, *why) for row, why in named.refused.items()}
-        ids = self._event_ids(batch, named.values) if self.options.headers else []
-        bad |= self._not_taken(topic, named.values, values, ids, stamps)
+        rejected |= {row: (KEY_STAGE, *reason) for row, reason in encoded_keys.refused.items()}
+        ids = self._event_ids(batch, encoded_keys.values) if self.options.headers else []
+        rejected |= self._rows_refused_by_topic(topic, encoded_keys.values, values, ids, timestamps)
         headers = self._headers(topic, ids, positions) if self.options.headers else None
         refusals = [
-            RejectedRow(positions[row], topic, *why, named.values[row], partial(row_as_json, batch, row))
-            for row, why in sorted(bad.items())
+            RejectedRow(positions[row], topic, *reason, encoded_keys.values[row], partial(row_as_json, batch, row))
+            for row, reason in sorted(rejected.items())
         ]
-        made_of_all = OutgoingRecords(topic, named.values, values, headers, stamps, refused=refusals)
-        return made_of_all.select([row for row in range(batch.num_rows) if row not in bad]) if bad else made_of_all
+        outgoing = OutgoingRecords(topic, encoded_keys.values, values, headers, timestamps, refused=refusals)
+        return outgoing.select([row for row in range(batch.num_rows) if row not in rejected]) if rejected else outgoing
 
-    def _gone(self, batch: pa.RecordBatch) -> set[int]:
-        """Return the rows that the source says are deleted."""
+    def _deleted_rows(self, batch: pa.RecordBatch) -> set[int]:
         if self.options.delete_where is None:
             return set()
-        return {row for row, gone in enumerate(batch.column(self.options.delete_where).to_pylist()) if gone}
+        return {row for row, is_deleted in enumerate(batch.column(self.options.delete_where).to_pylist()) if is_deleted}
 
     def _timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
         if self.options.timestamp_field is None:
@@ -182,13 +185,13 @@ class RecordEncoder:
         import pyarrow.compute as pc
 
         column = batch.column(self.options.timestamp_field).cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
-        # librdkafka takes 0 for the time of sending, which NULL means here: 1970's first instant cannot be sent.
-        found: list[int] = pc.fill_null(pc.if_else(pc.equal(column, 0), -1, column), 0).to_pylist()
-        return found
+        # librdkafka replaces 0 by the time of sending, as intended for NULL. So 1970's first instant cannot be sent.
+        milliseconds: list[int] = pc.fill_null(pc.if_else(pc.equal(column, 0), -1, column), 0).to_pylist()
+        return milliseconds
 
-    def _event_ids(self, batch: pa.RecordBatch, named: list[bytes | None]) -> list[bytes | None]:
-        """Return what identifies each row, as text: its ``record_key``; the key where the source gives none."""
-        return named if self._ids is None else self._ids.encode(batch, None).values
+    def _event_ids(self, batch: pa.RecordBatch, keys: list[bytes | None]) -> list[bytes | None]:
+        """Return each row's id as text: its ``record_key``, or the key if the source has none."""
+        return keys if self._id_encoder is None else self._id_encoder.encode(batch, None).values
 
     def _headers(self, topic: str, ids: list[bytes | None], positions: Sequence[int]) -> list[Headers]:
         constant = list(self.constant_headers)
@@ -199,58 +202,62 @@ class RecordEncoder:
             for event_id, position in zip(ids, positions, strict=True)
         ]
 
-    def _not_taken(
+    def _rows_refused_by_topic(
         self,
         topic: str,
-        named: list[bytes | None],
+        keys: list[bytes | None],
         values: list[bytes | None],
         ids: list[bytes | None],
-        stamps: list[int] | None,
+        timestamps: list[int] | None,
     ) -> dict[int, tuple[str, str | None, str]]:
-        """Find what the topic would refuse: too large, without a key where it is compacted, too far from now."""
+        """Return rows that the topic would refuse.
+
+        These are too large, have no key in a compacted topic, or lie outside the topic's time limits.
+        """
         limits = self.plan.limits[topic]
         framing = _FRAMING_BYTES
         if self.options.headers:
             framing += _HEADERS_BYTES + sum(len(name) + len(value or b"") for name, value in self.constant_headers)
-        bad: dict[int, tuple[str, str | None, str]] = {
+        rejected: dict[int, tuple[str, str | None, str]] = {
             row: (
                 PUT_STAGE,
                 None,
-                f"{size:,} bytes with headers and framing, and topic {topic!r} takes {limits.max_message_bytes:,}",
+                f"{size:,} bytes with headers and framing, and topic {topic!r} accepts {limits.max_message_bytes:,}",
             )
-            for row, size in _too_large([named, values, *([ids] if ids else [])], framing, limits.max_message_bytes)
+            for row, size in _too_large([keys, values, *([ids] if ids else [])], framing, limits.max_message_bytes)
         }
         if limits.is_compacted:
-            keyless = (row for row, key in enumerate(named) if key is None)
-            bad |= dict.fromkeys(keyless, (PUT_STAGE, None, "no key, and the topic is compacted"))
-        if stamps is not None:
-            bad |= {row: (PUT_STAGE, self.options.timestamp_field, why) for row, why in _too_far(stamps, limits)}
-        return bad
+            keyless = (row for row, key in enumerate(keys) if key is None)
+            rejected |= dict.fromkeys(keyless, (PUT_STAGE, None, "no key, and the topic is compacted"))
+        if timestamps is not None:
+            rejected |= {
+                row: (PUT_STAGE, self.options.timestamp_field, reason) for row, reason in _too_far(timestamps, limits)
+            }
+        return rejected
 
 
-def _too_large(parts: Sequence[list[bytes | None]], framing: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield rows whose parts and framing are more than ``most`` bytes, each with its size."""
+def _too_large(parts: Sequence[list[bytes | None]], framing: int, max_bytes: int) -> Iterator[tuple[int, int]]:
     longest = sum(max(map(len, filter(None, part)), default=0) for part in parts)
-    if framing + longest <= most:
+    if framing + longest <= max_bytes:
         return
     for row, pieces in enumerate(zip(*parts, strict=True)):
         size = framing + sum(map(len, filter(None, pieces)))
-        if size > most:
+        if size > max_bytes:
             yield row, size
 
 
-def _too_far(stamps: list[int], limits: TopicLimits) -> Iterator[tuple[int, str]]:
-    now = int(time.time() * 1000)
-    latest, earliest = now + limits.timestamp_after_max_ms, now - limits.timestamp_before_max_ms
-    for row, at in enumerate(stamps):
-        if at < 0:
-            yield row, "a time before 1970, or its first millisecond, which no record can have"
-        elif at and not earliest <= at <= latest:
+def _too_far(timestamps: list[int], limits: TopicLimits) -> Iterator[tuple[int, str]]:
+    now_ms = int(time.time() * 1000)
+    latest, earliest = now_ms + limits.timestamp_after_max_ms, now_ms - limits.timestamp_before_max_ms
+    for row, timestamp in enumerate(timestamps):
+        if timestamp < 0:
+            yield row, "a time before 1970, or its first millisecond, which Kafka cannot store"
+        elif timestamp and not earliest <= timestamp <= latest:
             yield row, "a time farther from now than the topic's message.timestamp limits allow"
 
 
 def is_written_by(headers: Any, stream_key: StreamKey) -> bool:
-    """Tell from a record's headers whether a stream wrote it."""
-    found = dict(headers or [])
-    mine = (stream_key.connector.encode(), stream_key.stream.encode())
-    return (found.get("connect.connector"), found.get("connect.stream")) == mine
+    """Return True if a record's headers name this stream."""
+    header_values = dict(headers or [])
+    own_names = (stream_key.connector.encode(), stream_key.stream.encode())
+    return (header_values.get("connect.connector"), header_values.get("connect.stream")) == own_names

@@ -1,4 +1,4 @@
-"""Which registered schema values and keys are written by: decided by the driver, before the first record."""
+"""Chooses the registered schemas of values and keys. Runs in the driver, before the first record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_connect.values.protobuf.field_numbers import renumber
 Strategy = Literal["topic", "record", "topic_record"]
 Registration = Literal["auto_register", "use_latest"]
 Subject = tuple[str, str, SchemaLanguage]
-"""A subject's name, the schema that it is to take, and of which kind that is."""
+"""Name of a subject, its schema, and the schema's kind."""
 
 _MISFITS: dict[SchemaLanguage, Callable[[str, str], list[str]]] = {
     "AVRO": avro_schema.misfits,
@@ -27,22 +27,22 @@ _MISFITS: dict[SchemaLanguage, Callable[[str, str], list[str]]] = {
 
 
 def value_subject(strategy: Strategy, topic: str, record_name: str) -> str:
-    """Return the name under which a topic's value schema is registered, by Confluent's strategies."""
+    """Return the subject of a topic's value schema, by Confluent's strategies."""
     if strategy == "topic":
         return f"{topic}-value"
     return record_name if strategy == "record" else f"{topic}-{record_name}"
 
 
 def key_subject(topic: str) -> str:
-    """Return the name under which the schema of a topic's keys is registered."""
+    """Return the subject of a topic's key schema."""
     return f"{topic}-key"
 
 
 class SchemaResolver:
-    """Finds the schemas of one sink's topics in its registry.
+    """Finds or registers the schemas of one sink's topics.
 
-    :param timeout_seconds: for one request; it is tried three times.
-    :param registration: ``auto_register`` registers a compatible schema that is new; ``use_latest`` registers nothing.
+    :param timeout_seconds: for one request, which is tried three times.
+    :param registration: ``auto_register`` registers new compatible schemas, ``use_latest`` registers nothing.
     :raises ConfigError: the connection is wrong, or Confluent's client is missing.
     """
 
@@ -51,144 +51,149 @@ class SchemaResolver:
         self._client = RegistryClient(connection, timeout_seconds)
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the client's connections."""
         self._client.close()
 
     def value_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
-        """Return the schema that values are written by; with ``use_latest`` the subject's newest.
+        """Return the schema of values. With ``use_latest`` this is the subject's newest.
 
-        :raises DataError: the schema is incompatible with what the subject has; naming the fields.
-        :raises ConfigError: access is denied, or there is no schema to use.
-        :raises RetriableError: the registry is away.
+        :raises DataError: the schema is incompatible with the subject. The message names the fields.
+        :raises ConfigError: access is denied, or the subject has no schema to use.
+        :raises RetriableError: the registry does not answer.
         """
         if self.registration == "use_latest":
             return self._newest_that_fits(subject, document, kind)
-        return self._registered(subject, document, kind)
+        return self._register(subject, document, kind)
 
     def key_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
-        """Return the oldest of the subject's schemas that holds our keys: whatever is registered later, it stays.
+        """Return the oldest schema of the subject that fits the keys. Later registrations do not change it.
 
-        A key is its bytes, and the schema's id is among them: by another schema it would be another key.
+        The schema's id is part of the key's bytes, so another schema would give another key.
 
-        :raises DataError: the subject has schemas, and none holds the keys.
-        :raises ConfigError: access is denied, or there is no schema to use.
-        :raises RetriableError: the registry is away.
+        :raises DataError: the subject has schemas, and none fits the keys.
+        :raises ConfigError: access is denied, or the subject has no schema to use.
+        :raises RetriableError: the registry does not answer.
         """
-        found = self._oldest_that_fits(subject, document, kind)
-        if found is None:
+        schema = self._oldest_that_fits(subject, document, kind)
+        if schema is None:
             self._client.register(subject, document, kind)
-            found = self._oldest_that_fits(subject, document, kind)  # another run may have been faster
-        if found is None:
-            raise _not_shown_yet(subject)
-        return found
+            schema = self._oldest_that_fits(subject, document, kind)  # another run may have registered one first
+        if schema is None:
+            raise _not_visible_error(subject)
+        return schema
 
     def problems(self, value_subject: Subject | None, key_subject: Subject | None) -> list[str]:
-        """Say why :meth:`value_schema` or :meth:`key_schema` would fail for a person to mend. Registers nothing.
+        """Return why :meth:`value_schema` or :meth:`key_schema` would fail without a retry. Registers nothing.
 
-        :raises RetriableError: the registry is away.
+        :raises RetriableError: the registry does not answer.
         """
-        found = []
-        for step, subject in ((self._rehearse_values, value_subject), (self._oldest_that_fits, key_subject)):
+        complaints = []
+        for step, subject in ((self._check_values, value_subject), (self._oldest_that_fits, key_subject)):
             try:
                 if subject is not None:
                     step(*subject)
             except (ConfigError, DataError) as error:
-                found.append(str(error))
-        return found
+                complaints.append(str(error))
+        return complaints
 
-    def _rehearse_values(self, subject: str, document: str, kind: SchemaLanguage) -> None:
+    def _check_values(self, subject: str, document: str, kind: SchemaLanguage) -> None:
         if self.registration == "use_latest":
             self._newest_that_fits(subject, document, kind)
         else:
-            self._require_compatible(subject, self._continued(subject, document, kind), kind)
+            self._require_compatible(subject, self._adapt_to_subject(subject, document, kind), kind)
 
     def _oldest_that_fits(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef | None:
-        why: list[str] = []
+        misfits: list[str] = []
         for number in self._client.versions(subject):
-            found = self._client.version(subject, number)
-            why = _key_misfits(found, document, kind)
-            if found is not None and not why:
-                return _reference(subject, found, document)
-        if why:
+            registered = self._client.version(subject, number)
+            misfits = _key_misfits(registered, document, kind)
+            if registered is not None and not misfits:
+                return _make_reference(subject, registered, document)
+        if misfits:
             raise DataError(
-                f"subject {subject!r}: no version holds the keys; the newest: {'; '.join(why)}. By another schema a "
-                "row would get another key: set key_fields back, or publish into another topic"
+                f"subject {subject!r}: no version holds the keys. The newest: {'; '.join(misfits)}. With another "
+                "schema a row would get another key. Restore key_fields, or publish into another topic"
             )
         if self.registration == "use_latest":
-            raise _without_schema(subject)
+            raise _no_schema_error(subject)
         return None
 
-    def _registered(self, subject: str, first: str, kind: SchemaLanguage) -> SchemaRef:
-        document = self._continued(subject, first, kind)
-        known = self._client.lookup(subject, document, kind)
-        if known is None:
+    def _register(self, subject: str, source_document: str, kind: SchemaLanguage) -> SchemaRef:
+        document = self._adapt_to_subject(subject, source_document, kind)
+        registered = self._client.lookup(subject, document, kind)
+        if registered is None:
             self._require_compatible(subject, document, kind)
             try:
                 self._client.register(subject, document, kind)
             except IncompatibleError:
-                raise self._incompatible(subject, document, kind) from None
-            known = self._client.lookup(subject, document, kind)
-        if known is None:
-            raise _not_shown_yet(subject)
-        return SchemaRef(subject, known.id, known.version, document if document != first else None)
+                raise self._incompatible_error(subject, document, kind) from None
+            registered = self._client.lookup(subject, document, kind)
+        if registered is None:
+            raise _not_visible_error(subject)
+        return SchemaRef(subject, registered.id, registered.version, document if document != source_document else None)
 
-    def _continued(self, subject: str, document: str, kind: SchemaLanguage) -> str:
-        """Return a schema as it goes on from what the subject has: fields of Protobuf keep their numbers."""
+    def _adapt_to_subject(self, subject: str, document: str, kind: SchemaLanguage) -> str:
         return renumber(document, self._documents(subject, kind)) if kind == "PROTOBUF" else document
 
     def _documents(self, subject: str, kind: SchemaLanguage) -> Iterator[str]:
-        """Yield the subject's schemas of a kind, the newest first; each is asked for when it is wanted."""
+        """Yield the subject's schemas of a kind, newest first. Each is requested on demand."""
         newest = self._client.newest_version(subject)
         if newest is None:
             return
         if newest.kind == kind:
             yield newest.document
         for number in reversed(self._client.versions(subject)):
-            found = self._client.version(subject, number) if number < newest.version else None
-            if found is not None and found.kind == kind:
-                yield found.document
+            registered = self._client.version(subject, number) if number < newest.version else None
+            if registered is not None and registered.kind == kind:
+                yield registered.document
 
     def _require_compatible(self, subject: str, document: str, kind: SchemaLanguage) -> None:
         if not self._client.is_compatible(subject, document, kind):
-            raise self._incompatible(subject, document, kind)
+            raise self._incompatible_error(subject, document, kind)
 
-    def _incompatible(self, subject: str, document: str, kind: SchemaLanguage) -> DataError:
+    def _incompatible_error(self, subject: str, document: str, kind: SchemaLanguage) -> DataError:
         newest = self._client.newest_version(subject)
-        differ = _MISFITS[kind](document, newest.document) if newest is not None and newest.kind == kind else []
-        why = "; ".join(differ) or f"what differs is not in its newest version, or is no {kind} schema"
+        misfits = _MISFITS[kind](document, newest.document) if newest is not None and newest.kind == kind else []
+        reasons = "; ".join(misfits) or f"the difference is in an older version, or in a schema other than {kind}"
         return DataError(
-            f"subject {subject!r}: the registry finds the source's schema incompatible: {why}. Change the subject's "
-            "compatibility rule, or write to another topic"
+            f"subject {subject!r}: the registry finds the source's schema incompatible: {reasons}. Change the "
+            "subject's compatibility rule, or write to another topic"
         )
 
     def _newest_that_fits(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
         newest = self._client.newest_version(subject)
         if newest is None:
-            raise _without_schema(subject)
+            raise _no_schema_error(subject)
         if newest.kind != kind:
             raise DataError(f"subject {subject!r}: its schema is {newest.kind}, the converter's is {kind}")
         if newest.has_references:
-            raise DataError(f"subject {subject!r}: its schema refers to others, which is not supported")
-        if differ := _MISFITS[kind](document, newest.document):
-            raise DataError(f"subject {subject!r}, version {newest.version}: cannot hold the rows: {'; '.join(differ)}")
-        return _reference(subject, newest, document)
+            raise DataError(f"subject {subject!r}: its schema refers to other subjects, which is not supported")
+        if misfits := _MISFITS[kind](document, newest.document):
+            raise DataError(
+                f"subject {subject!r}, version {newest.version}: cannot hold the rows: {'; '.join(misfits)}"
+            )
+        return _make_reference(subject, newest, document)
 
 
-def _key_misfits(found: RegisteredSchema | None, document: str, kind: SchemaLanguage) -> list[str]:
-    if found is None or found.kind != kind:
-        return [f"its schema is {found.kind if found else 'gone'}, the key_converter's is {kind}"]
-    if found.has_references:
-        return ["its schema refers to others, which is not supported"]
-    return _MISFITS[kind](document, found.document)
+def _key_misfits(registered: RegisteredSchema | None, document: str, kind: SchemaLanguage) -> list[str]:
+    if registered is None or registered.kind != kind:
+        return [f"its schema is {registered.kind if registered else 'gone'}, the key_converter's is {kind}"]
+    if registered.has_references:
+        return ["its schema refers to other subjects, which is not supported"]
+    return _MISFITS[kind](document, registered.document)
 
 
-def _reference(subject: str, found: RegisteredSchema, document: str) -> SchemaRef:
-    return SchemaRef(subject, found.id, found.version, found.document if found.document != document else None)
+def _make_reference(subject: str, registered: RegisteredSchema, document: str) -> SchemaRef:
+    return SchemaRef(
+        subject, registered.id, registered.version, registered.document if registered.document != document else None
+    )
 
 
-def _without_schema(subject: str) -> ConfigError:
-    return ConfigError(f"subject {subject!r} has no schema; register one, or set schema_registration='auto_register'")
+def _no_schema_error(subject: str) -> ConfigError:
+    return ConfigError(f"subject {subject!r} has no schema. Register one, or set schema_registration='auto_register'")
 
 
-def _not_shown_yet(subject: str) -> RetriableError:
-    return RetriableError(f"subject {subject!r}: the schema was registered, but is not shown yet; try again")
+def _not_visible_error(subject: str) -> RetriableError:
+    return RetriableError(
+        f"subject {subject!r}: the schema was registered, but the registry does not return it yet. The task is retried"
+    )

@@ -1,4 +1,4 @@
-"""Sends the rows of staged files: as records, as dead letters, or not at all where a snapshot changed nothing."""
+"""Sends the rows of staged files as records or dead letters. Skips a snapshot's unchanged rows."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 3_000_000
 SLICE_BYTES = 4_500_000
-"""Of the values that are encoded at once. A slice costs some milliseconds whatever its size; at 8 MB a task takes 60 MB
-more. A batch of a staged day is smaller than that in its file, and mostly becomes one slice.
+"""Bytes of values encoded in one slice. A slice costs some milliseconds at any size, and 8 MB need 60 MB more memory.
+A batch of a staged day takes less than this in its file, and usually becomes one slice.
 """
 _FIRST_ROWS = 1000
 _GROWTH = 8
-_CHUNK = 1000
+_CHUNK_RECORDS = 1000
 _READY_BYTES = 16_000_000
-"""How much is encoded before a day's turn, so that others need not wait for it; as Python's objects it is more."""
+"""Bytes encoded before a day's turn, to shorten the wait of other days. Python objects take more."""
 
 
 @dataclass(frozen=True)
 class SentShare:
-    """What became of one share.
+    """Result of sending one share.
 
-    :param rows: that became records, or were records already.
-    :param tombstones: records without a value among them.
-    :param unchanged: of a snapshot: rows whose record the topic has already.
-    :param vanished: of a snapshot: keys that got a tombstone; beside the rows.
-    :param soft_deleted: how many of these got their last value once more.
-    :param entry: what its own transaction wrote into the ledger; None where it had none.
+    :param rows: rows that became records, or matched existing ones.
+    :param tombstones: records without a value among ``rows``.
+    :param unchanged: snapshot rows whose record the topic already has.
+    :param vanished: snapshot keys that got a tombstone. Not part of ``rows``.
+    :param soft_deleted: vanished keys whose last value was sent again.
+    :param entry: ledger record that the share's own transaction wrote, or None.
     """
 
     rows: int
@@ -59,7 +59,7 @@ class SentShare:
 
     @classmethod
     def from_entry(cls, entry: DayEntry) -> SentShare:
-        """Return what an earlier try has sent, as the ledger has it."""
+        """Return the result of an earlier attempt from its ledger record."""
         counts = entry.row.counts
         counted = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
         seconds = counts.get("publish_ms", 0) / 1000
@@ -67,33 +67,33 @@ class SentShare:
 
     @classmethod
     def total(cls, receipts: list[SentShare], source_rejects: int) -> SentShare:
-        """Sum the shares into their day; spans of the same partition become one that holds them all."""
+        """Sum the shares of a day. Spans of one partition are merged."""
         offsets: dict[str, dict[int, tuple[int, int]]] = {}
-        for sent in receipts:
-            for topic, partitions in sent.offsets.items():
-                known = offsets.setdefault(topic, {})
-                for partition, (first, end) in partitions.items():
-                    low, high = known.get(partition, (first, end))
-                    known[partition] = (min(low, first), max(high, end))
+        for share in receipts:
+            for topic, partitions in share.offsets.items():
+                spans = offsets.setdefault(topic, {})
+                for partition, (begin, end) in partitions.items():
+                    low, high = spans.get(partition, (begin, end))
+                    spans[partition] = (min(low, begin), max(high, end))
         return cls(
-            rows=sum(sent.rows for sent in receipts),
-            rejected=sum(sent.rejected for sent in receipts) + source_rejects,
-            tombstones=sum(sent.tombstones for sent in receipts),
+            rows=sum(share.rows for share in receipts),
+            rejected=sum(share.rejected for share in receipts) + source_rejects,
+            tombstones=sum(share.tombstones for share in receipts),
             offsets=offsets,
-            seconds=sum(sent.seconds for sent in receipts),  # of all transactions: what one would have taken
+            seconds=sum(share.seconds for share in receipts),  # the time that one transaction would have taken
         )
 
     def require_all(self, files: tuple[StagedFile, ...], outbox: Outbox, source_rejects: int = 0) -> None:
-        """Refuse to commit fewer or more records than the staged rows make.
+        """Check that the client accepted one record for each staged row.
 
-        :raises RetriableError: the client took another number.
+        :raises RetriableError: the client accepted another number.
         """
         staged = sum(file.rows for file in files)
         expected = staged - self.unchanged + self.vanished + self.soft_deleted + source_rejects
         if self.rows + self.rejected != staged or outbox.accepted_records != expected:
             raise RetriableError(
-                f"{staged:,} rows were staged and {expected:,} records should be sent, but the client took "
-                f"{outbox.accepted_records:,}: nothing is committed"
+                f"{staged:,} rows were staged and {expected:,} records were expected, but the client accepted "
+                f"{outbox.accepted_records:,}. Nothing is committed, and the day is retried"
             )
 
 
@@ -109,23 +109,23 @@ class ShareSender:
         self.files = files
         self._records = RecordEncoder(options, plan, generation)
         self._rejected = 0
-        self._outgoing = self._encoded()
+        self._outgoing = self._encode()
 
     def encode_ahead(self) -> None:
-        """Read and encode the first rows, as many as memory allows; nothing is sent yet."""
+        """Encode the first rows, up to a memory limit. Sends nothing."""
         ready, size_bytes = [], 0
         for outgoing in self._outgoing:
             ready.append(outgoing)
             size_bytes += outgoing.size_bytes
             if size_bytes >= _READY_BYTES:
                 break
-        self._outgoing = chain(_emptied(ready), self._outgoing)
+        self._outgoing = chain(_drain(ready), self._outgoing)
 
     def send(self, snapshot: SnapshotDiff | None = None) -> SentShare:
-        """Hand over every row; the broker may not have them yet.
+        """Pass every row to the producer. The broker may not have acknowledged them yet.
 
-        :param snapshot: what the topic holds, where only what changed is to be sent.
-        :raises DataError: rows cannot become records, and are not tolerated.
+        :param snapshot: the topic's content. Only changes to it are sent.
+        :raises DataError: rows cannot become records, and ``errors_tolerance`` does not allow it.
         """
         rows = tombstones = 0
         total = sum(file.rows for file in self.files)
@@ -136,95 +136,97 @@ class ShareSender:
                 self.set_aside(outgoing.refused)
             self._hand_over(outgoing if snapshot is None else snapshot.select_changes(outgoing))
             self.outbox.require_time_left(rows, total)
-        sent = SentShare(rows, self._rejected, tombstones)
+        share = SentShare(rows, self._rejected, tombstones)
         if snapshot is None:
-            return sent
-        vanished = self._bury_vanished(snapshot)
-        softly = vanished if self.options.deletes == "soft" else 0
-        return replace(sent, unchanged=snapshot.unchanged_rows, vanished=vanished, soft_deleted=softly)
+            return share
+        vanished = self._send_tombstones(snapshot)
+        soft_deleted = vanished if self.options.deletes == "soft" else 0
+        return replace(share, unchanged=snapshot.unchanged_rows, vanished=vanished, soft_deleted=soft_deleted)
 
     def set_aside(self, refused: list[RejectedRow]) -> None:
-        """Count rows that are no records, and send them to the dead letters.
+        """Count rejected rows and send them to the dead letter topic.
 
-        :raises DataError: the options do not allow them, or not so many.
+        :raises DataError: the options allow no rejects, or fewer.
         """
         self._rejected += len(refused)
-        first = refused[0]
-        what = f"row {first.position}" + (f", column {first.column!r}" if first.column else "") + f": {first.reason}"
-        what = f"{len(refused)} rows are no records for topic {first.topic!r}, the first: {what}"
-        self.options.tolerance.require(self._rejected, what)
+        first_row = refused[0]
+        message = (
+            f"row {first_row.position}"
+            + (f", column {first_row.column!r}" if first_row.column else "")
+            + f": {first_row.reason}"
+        )
+        message = f"{len(refused)} rows cannot become records of topic {first_row.topic!r}, the first: {message}"
+        self.options.tolerance.require(self._rejected, message)
         DeadLetterSender(self.plan, self.outbox, self.options.topic).send_refused(refused)
 
-    def _encoded(self) -> Iterator[OutgoingRecords]:
-        """Yield records slice by slice; how many rows a slice has follows from what those of the last came to.
+    def _encode(self) -> Iterator[OutgoingRecords]:
+        """Yield records slice by slice. The size of the last slice's values sets the next slice's rows.
 
-        A Parquet file does not tell: repeated texts and NULLs are nothing in it, and whole values in a record.
+        Parquet sizes do not help: repeated texts and NULLs take no space there, but whole values in a record.
         """
         rows = _FIRST_ROWS
         for file in self.files:
             for start, batch in read_batches(self.plan.publish.stage, file.path, BATCH_BYTES):
-                done = 0
-                while done < batch.num_rows:
-                    some = _at_most(batch.slice(done, rows), SLICE_BYTES)
+                encoded_rows = 0
+                while encoded_rows < batch.num_rows:
+                    encoded_slice = _first_rows(batch.slice(encoded_rows, rows), SLICE_BYTES)
                     size_bytes = 0
-                    for outgoing in self._records.encode(some, start + done):
+                    for outgoing in self._records.encode(encoded_slice, start + encoded_rows):
                         size_bytes += outgoing.size_bytes
                         yield outgoing
-                    done += some.num_rows
-                    fitting = SLICE_BYTES * some.num_rows // max(1, size_bytes)
-                    rows = max(1, min(fitting, _GROWTH * some.num_rows))
+                    encoded_rows += encoded_slice.num_rows
+                    fitting_rows = SLICE_BYTES * encoded_slice.num_rows // max(1, size_bytes)
+                    rows = max(1, min(fitting_rows, _GROWTH * encoded_slice.num_rows))
 
     def _hand_over(self, outgoing: OutgoingRecords) -> None:
         keys, values = outgoing.keys, outgoing.values
-        each = outgoing.size_bytes // max(1, len(values))
-        for first in range(0, len(values), _CHUNK):
-            chunk = slice(first, first + _CHUNK)
+        bytes_per_record = outgoing.size_bytes // max(1, len(values))
+        for first in range(0, len(values), _CHUNK_RECORDS):
+            chunk = slice(first, first + _CHUNK_RECORDS)
             if outgoing.headers is None and outgoing.timestamps is None and outgoing.partitions is None:
                 records = [{"key": key, "value": value} for key, value in zip(keys[chunk], values[chunk], strict=True)]
-                self.outbox.send_batch(outgoing.topic, records, each * len(records))
+                self.outbox.send_batch(outgoing.topic, records, bytes_per_record * len(records))
                 continue
             headers = outgoing.headers[chunk] if outgoing.headers is not None else [[]] * len(values[chunk])
-            stamps = outgoing.timestamps[chunk] if outgoing.timestamps is not None else [0] * len(values[chunk])
+            timestamps = outgoing.timestamps[chunk] if outgoing.timestamps is not None else [0] * len(values[chunk])
             partitions = outgoing.partitions[chunk] if outgoing.partitions is not None else [-1] * len(values[chunk])
-            size_bytes = each * len(stamps)
+            size_bytes = bytes_per_record * len(timestamps)
             self.outbox.send_with_headers(
-                outgoing.topic, keys[chunk], values[chunk], headers, stamps, partitions, size_bytes
+                outgoing.topic, keys[chunk], values[chunk], headers, timestamps, partitions, size_bytes
             )
 
-    def _bury_vanished(self, snapshot: SnapshotDiff) -> int:
-        """Send a tombstone for every key that the snapshot lacks, into the partition where its record lies.
+    def _send_tombstones(self, snapshot: SnapshotDiff) -> int:
+        """Send a tombstone for every key that the snapshot lacks, into its partition. Returns their number.
 
-        A soft delete sends its last value first: what a reader needs who wants to know what is gone.
+        A soft delete first sends the last value again, for readers that need to know the deleted row.
         """
         snapshot.require_unique()
         (topic,) = self.plan.topic_by_value.values()
-        headers = self._records.constant_headers  # compared snapshots have headers
+        headers = self._records.constant_headers  # compared snapshots always have headers
         vanished = 0
-        for partition, key, value, kept in snapshot.read_vanished():
+        for partition, key, value, value_headers in snapshot.read_vanished():
             if self.options.deletes == "soft":
-                self.outbox.send(topic, key, value, [*headers, *kept, *self._marks], partition)
+                self.outbox.send(topic, key, value, [*headers, *value_headers, *self._deletion_headers], partition)
             self.outbox.send(topic, key, None, headers, partition)
             vanished += 1
         return vanished
 
     @property
-    def _marks(self) -> Headers:
-        """The headers of a last value: when the source was asked that no longer had the row."""
+    def _deletion_headers(self) -> Headers:
         publish = self.plan.publish
         day = dt.datetime.combine(publish.day.date, dt.time(), tzinfo=dt.UTC)
-        at = (publish.manifest.polled_at or day).astimezone(dt.UTC)
-        return [(DELETED, b"true"), (DELETED_AT, f"{at:%Y-%m-%dT%H:%M:%S.%fZ}".encode())]
+        deleted_at = (publish.manifest.polled_at or day).astimezone(dt.UTC)
+        return [(DELETED, b"true"), (DELETED_AT, f"{deleted_at:%Y-%m-%dT%H:%M:%S.%fZ}".encode())]
 
 
-def _emptied(ready: list[OutgoingRecords]) -> Iterator[OutgoingRecords]:
-    """Yield what is ready, and let go of it."""
+def _drain(ready: list[OutgoingRecords]) -> Iterator[OutgoingRecords]:
     ready.reverse()
     while ready:
         yield ready.pop()
 
 
-def _at_most(batch: pa.RecordBatch, size_bytes: int) -> pa.RecordBatch:
-    """Return the first rows of a batch, as many as hold so much in memory, or one."""
+def _first_rows(batch: pa.RecordBatch, size_bytes: int) -> pa.RecordBatch:
+    """Return the first rows of a batch that fit into ``size_bytes`` of memory, at least one."""
     while batch.num_rows > 1 and batch.nbytes > size_bytes:
         batch = batch.slice(0, max(1, min(batch.num_rows // 2, batch.num_rows * size_bytes // batch.nbytes)))
     return batch

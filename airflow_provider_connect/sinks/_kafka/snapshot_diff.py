@@ -1,8 +1,8 @@
-"""Snapshots into a compacted topic: what changed since the last one, and a tombstone for each key that vanished.
+"""Computes the changes of a snapshot against a compacted topic, and a tombstone for each vanished key.
 
-What the topic holds is read before the first record, after every earlier producer of the stream was fenced, and kept
-as two 16-byte digests a key: of the key and of its newest value. The topic must be the stream's own: a key of
-somebody else's would count as vanished.
+The topic is read before the first record, after earlier producers of the stream were fenced. Memory holds two 16-byte
+digests for each key: of the key and of its newest value. The topic must belong to the stream alone, because other
+streams' keys would count as vanished.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.kafka.outbox import Headers
 
 _ANY_PARTITION = -1
-_OF_THE_VALUE = ("connect.event_id", "connect.schema_version")
-"""Headers that belong to a value, whichever publish sends it."""
-_DEAD = b"\0" * 16
-"""Stands for the value of a tombstone; a value has this digest by one chance in 2^128."""
+_VALUE_HEADERS = ("connect.event_id", "connect.schema_version")
+"""Headers that belong to a value in every publish."""
+_TOMBSTONE_DIGEST = b"\0" * 16
+"""Digest of a tombstone. A value has it with a chance of one in 2^128."""
 
 
 class SnapshotDiff:
-    """Compares a snapshot's records with what a topic holds, and remembers which keys it has seen.
+    """Compares a snapshot's records with a topic, and remembers the keys it has compared.
 
-    :param ends: where the topic's partitions end: behind the last record, undecided ones included.
-    :param on_empty: what a snapshot without rows means for a topic that holds some.
+    :param end_offsets: end of each partition, undecided records included.
+    :param on_empty: handling of a snapshot without rows for a topic with live keys.
     """
 
     def __init__(self, cluster: Cluster, topic: str, end_offsets: dict[int, int], on_empty: OnEmpty) -> None:
@@ -42,120 +42,120 @@ class SnapshotDiff:
 
         self.cluster = cluster
         self.topic = topic
-        self.ends = end_offsets
+        self.end_offsets = end_offsets
         self.on_empty = on_empty
         self.unchanged_rows = 0
-        self._keys, self._values, self._partitions = _newest(self._stored())
-        self._seen = np.zeros(len(self._keys), dtype=bool)
-        self._sent: list[np.ndarray[Any, Any]] = []
-        self._kept = 0
+        self._keys, self._values, self._partitions = _newest_digests(self._read_topic())
+        self._is_compared = np.zeros(len(self._keys), dtype=bool)
+        self._compared_keys: list[np.ndarray[Any, Any]] = []
+        self._kept_rows = 0
 
     def select_changes(self, outgoing: OutgoingRecords) -> OutgoingRecords:
-        """Return the records that say something new; those of a known key go into the partition where it lies.
+        """Return the new and changed records. Records of known keys get the key's partition.
 
-        The number of partitions may have changed since: two records of a key in two partitions would both stay.
+        The number of partitions may have changed. Records of one key in two partitions would both survive compaction.
 
         :raises DataError: a row has no key.
         """
         import numpy as np
 
-        self._keep(outgoing.refused)
+        self._keep_rejected(outgoing.refused)
         keys, values = _digests(outgoing.keys), _digests(outgoing.values)
-        self._sent.append(keys)
-        places, known = self._places(keys)
-        self._seen[places[known]] = True
-        same = known.copy()
-        same[known] = self._values[places[known]] == values[known]
-        self.unchanged_rows += int(same.sum())
-        rows = (~same).nonzero()[0].tolist()
-        at = np.full(len(keys), _ANY_PARTITION)
-        at[known] = self._partitions[places[known]]
-        return replace(outgoing, partitions=at.tolist()).select(rows)
+        self._compared_keys.append(keys)
+        indices, is_known = self._find_keys(keys)
+        self._is_compared[indices[is_known]] = True
+        is_unchanged = is_known.copy()
+        is_unchanged[is_known] = self._values[indices[is_known]] == values[is_known]
+        self.unchanged_rows += int(is_unchanged.sum())
+        rows = (~is_unchanged).nonzero()[0].tolist()
+        partitions = np.full(len(keys), _ANY_PARTITION)
+        partitions[is_known] = self._partitions[indices[is_known]]
+        return replace(outgoing, partitions=partitions.tolist()).select(rows)
 
-    def _keep(self, refused: Sequence[RejectedRow]) -> None:
-        """Keep what the topic has of rows that are set aside: they are bad, but have not vanished."""
+    def _keep_rejected(self, refused: Sequence[RejectedRow]) -> None:
+        """Keep the topic's records for rejected rows, because these rows have not vanished."""
         keys = [row.key for row in refused]
         if keyless := keys.count(None):
             raise DataError(
-                f"topic {self.topic!r}: {keyless:,} rows without a key are in the snapshot; with them nobody "
-                "knows which keys have vanished. Mend them in the source"
+                f"topic {self.topic!r}: {keyless:,} rows of the snapshot have no key. Without their keys, "
+                "vanished keys cannot be found. Correct the rows in the source"
             )
-        places, known = self._places(_digests(keys))
-        self._seen[places[known]] = True
-        self._kept += len(keys)
+        indices, is_known = self._find_keys(_digests(keys))
+        self._is_compared[indices[is_known]] = True
+        self._kept_rows += len(keys)
 
     def require_unique(self) -> None:
-        """Refuse a snapshot in which a key comes twice: which of its rows counts would be chance.
+        """Refuse a snapshot with duplicate keys, because it does not define which row counts.
 
-        :raises DataError: with the number of rows too many.
+        :raises DataError: with the number of surplus rows.
         """
         import numpy as np
 
-        if self._sent:
-            every = np.concatenate(self._sent)
-            if surplus := len(every) - len(np.unique(every)):
+        if self._compared_keys:
+            all_keys = np.concatenate(self._compared_keys)
+            if surplus := len(all_keys) - len(np.unique(all_keys)):
                 raise DataError(
                     f"{surplus:,} rows of the snapshot have the key of another row: choose key_fields that identify "
                     "a row"
                 )
 
     def read_vanished(self) -> Iterator[tuple[int, bytes, bytes, Headers]]:
-        """Yield the newest record of every key that the snapshot has not: partition, key, value, and what its value is.
+        """Yield the newest record of each key that the snapshot lacks: partition, key, value, and headers of the value.
 
-        :raises DataError: it has no rows at all, and nobody said that this may be.
+        :raises DataError: the snapshot has no rows, and ``on_empty`` does not accept this.
         """
         import numpy as np
 
-        is_gone = ~self._seen & (self._values != _DEAD.rstrip(b"\0"))
-        gone, newest = self._keys[is_gone], self._values[is_gone]
-        if not len(gone):
+        is_vanished = ~self._is_compared & (self._values != _TOMBSTONE_DIGEST.rstrip(b"\0"))
+        vanished_keys, newest_values = self._keys[is_vanished], self._values[is_vanished]
+        if not len(vanished_keys):
             return
-        if self.on_empty != "accept" and not self._kept and not any(map(len, self._sent)):
+        if self.on_empty != "accept" and not self._kept_rows and not any(map(len, self._compared_keys)):
             raise DataError(
-                f"topic {self.topic!r}: the snapshot has no rows, and the topic has {len(gone):,} live keys, "
-                "which would all be deleted: see why the source sent nothing; if that is right, set the operator's "
+                f"topic {self.topic!r}: the snapshot has no rows, and the topic has {len(vanished_keys):,} live keys, "
+                "which would all be deleted. Check the source. If the snapshot is empty, set the operator's "
                 "on_empty='accept' and clear the task"
             )
-        buried = np.zeros(len(gone), dtype=bool)
-        for records in self._stored():
+        is_sent = np.zeros(len(vanished_keys), dtype=bool)
+        for records in self._read_topic():
             keys = [message.key() or b"" for message in records]
-            places = gone.searchsorted(digests := _digests(keys)).clip(max=len(gone) - 1)
-            is_newest = newest[places] == _digests([message.value() for message in records])
-            for row in ((gone[places] == digests) & is_newest & ~buried[places]).nonzero()[0].tolist():
-                if not buried[places[row]]:  # of a key that comes twice in this batch
-                    buried[places[row]] = True
+            indices = vanished_keys.searchsorted(key_digests := _digests(keys)).clip(max=len(vanished_keys) - 1)
+            is_newest = newest_values[indices] == _digests([message.value() for message in records])
+            for row in ((vanished_keys[indices] == key_digests) & is_newest & ~is_sent[indices]).nonzero()[0].tolist():
+                if not is_sent[indices[row]]:  # a key may appear twice in this batch
+                    is_sent[indices[row]] = True
                     message = records[row]
-                    kept = [(name, value) for name, value in message.headers() or [] if name in _OF_THE_VALUE]
-                    yield message.partition() or 0, keys[row], message.value() or b"", kept
+                    value_headers = [(name, value) for name, value in message.headers() or [] if name in _VALUE_HEADERS]
+                    yield message.partition() or 0, keys[row], message.value() or b"", value_headers
 
-    def _stored(self) -> Iterator[list[Message]]:
+    def _read_topic(self) -> Iterator[list[Message]]:
         """Yield all committed records of the topic, oldest first within each partition.
 
-        :raises RetriableError: a transaction that is open there hides records behind it.
-        :raises ConfigError: the topic holds records of others.
+        :raises RetriableError: an open transaction hides records.
+        :raises ConfigError: the topic holds records of other writers.
         """
         cluster = self.cluster
-        with open_topic(cluster.connection, self.topic, cluster.options.timeout_seconds) as partitions:
-            for records in partitions.read_batches(dict.fromkeys(self.ends, 0), self.ends):
+        with open_topic(cluster.connection, self.topic, cluster.options.timeout_seconds) as reader:
+            for records in reader.read_batches(dict.fromkeys(self.end_offsets, 0), self.end_offsets):
                 if not all(is_written_by(message.headers(), cluster.key) for message in records):
                     raise ConfigError(
-                        f"topic {self.topic!r} holds records that {cluster.key} did not write, which a snapshot would "
-                        "delete: use a topic of its own"
+                        f"topic {self.topic!r} holds records that {cluster.key} did not write, and a snapshot would "
+                        "delete them. Use a separate topic"
                     )
                 yield records
 
-    def _places(self, keys: Any) -> tuple[Any, Any]:
-        """Return where keys stand among those of the topic, and which of them do."""
+    def _find_keys(self, keys: Any) -> tuple[Any, Any]:
+        """Return the indices of keys among the topic's keys, and which keys the topic has."""
         import numpy as np
 
         if not len(self._keys):
             return np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=bool)
-        places = self._keys.searchsorted(keys).clip(max=len(self._keys) - 1)
-        return places, self._keys[places] == keys
+        indices = self._keys.searchsorted(keys).clip(max=len(self._keys) - 1)
+        return indices, self._keys[indices] == keys
 
 
-def _newest(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
-    """Return the digests of all keys, sorted, and of the newest value of each, and where it lies."""
+def _newest_digests(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
+    """Return sorted digests of all keys, digests of their newest values, and their partitions."""
     import numpy as np
 
     keys, values, partitions = [_digests([])], [_digests([])], [np.empty(0, np.int32)]
@@ -163,17 +163,20 @@ def _newest(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
         partitions.append(np.array([message.partition() for message in records], np.int32))
         keys.append(_digests([message.key() for message in records]))
         values.append(_digests([message.value() for message in records]))
-    every_key = np.concatenate(keys)
-    order = every_key.argsort(kind="stable")
-    every_key, every_value, place = every_key[order], np.concatenate(values)[order], np.concatenate(partitions)[order]
-    last = np.append(every_key[1:] != every_key[:-1], len(every_key) > 0)[: len(every_key)]
-    return every_key[last], every_value[last], place[last]
+    sorted_keys = np.concatenate(keys)
+    order = sorted_keys.argsort(kind="stable")
+    sorted_keys, sorted_values, sorted_partitions = (
+        sorted_keys[order],
+        np.concatenate(values)[order],
+        np.concatenate(partitions)[order],
+    )
+    is_last = np.append(sorted_keys[1:] != sorted_keys[:-1], len(sorted_keys) > 0)[: len(sorted_keys)]
+    return sorted_keys[is_last], sorted_values[is_last], sorted_partitions[is_last]
 
 
 def _digests(texts: Sequence[bytes | None]) -> np.ndarray[Any, Any]:
-    """Return a 16-byte digest of each; that of None is all zeros."""
     import numpy as np
     import xxhash
 
     digest = xxhash.xxh3_128_digest
-    return np.frombuffer(b"".join(_DEAD if text is None else digest(text) for text in texts), dtype="S16")
+    return np.frombuffer(b"".join(_TOMBSTONE_DIGEST if text is None else digest(text) for text in texts), dtype="S16")

@@ -1,9 +1,9 @@
-"""Names of topics that Kafka accepts, made from a template and the rows' own texts.
+"""Names of topics made from a template and the rows' values.
 
-A text keeps its form in the name if it is legal there; else it becomes ``<legal part>_x<10 hex digits of its hash>``.
-Either way the name depends on nothing but the text: an event never moves to another topic because others came. Kafka's
-rules: ``org.apache.kafka.common.internals.Topic`` (4.3, 2026-11): letters, digits, ``.``, ``_`` and ``-``, at most 249,
-neither ``.`` nor ``..``; names that differ in ``.`` against ``_`` alone are one name to its metrics, and are refused.
+A legal value is used unchanged. Any other becomes ``<legal part>_x<10 hex digits of its hash>``. The name depends on
+the value alone, so an event never moves to another topic. Kafka's rules (``org.apache.kafka.common.internals.Topic``,
+4.3, 2026-11): letters, digits, ``.``, ``_`` and ``-``, at most 249, neither ``.`` nor ``..``. Names that differ only in
+``.`` and ``_`` share one metric name and are refused.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _LEGAL = re.compile(r"[A-Za-z0-9_-]+")
 _COLUMN = re.compile(r"\{([^{}]+)\}")
 _NULL = "null"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
-"""Topics of Kafka itself."""
+"""Kafka's internal topics."""
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Say what is wrong with the name of a single topic; None if nothing."""
+    """Return the problem of a topic's name, or None."""
     if name in INTERNAL_TOPICS:
-        return f"{name!r} is a topic of Kafka's own"
+        return f"{name!r} is one of Kafka's internal topics"
     if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
-        return f"{name!r} is no legal name of a topic: use letters, digits, '.', '_' and '-'"
+        return f"{name!r} is no legal topic name. Use letters, digits, '.', '_' and '-'"
     if len(name) > MAX_TOPIC_NAME:
-        return f"the name of a topic may have {MAX_TOPIC_NAME} characters, and this has {len(name)}"
+        return f"a topic name may have at most {MAX_TOPIC_NAME} characters, this one has {len(name)}"
     return None
 
 
 def topic_template_problem(template: str) -> str | None:
-    """Say what is wrong with a topic or a template of topics; None if nothing."""
+    """Return the problem of a topic or template, or None."""
     fixed, columns = _COLUMN.sub("", template), _COLUMN.findall(template)
     if not columns:
         return topic_name_problem(template)
@@ -43,51 +43,53 @@ def topic_template_problem(template: str) -> str | None:
     if fixed and topic_name_problem(fixed):
         return f"{template!r}: around the column use letters, digits, '.', '_' and '-'"
     if len(fixed) > MAX_TOPIC_NAME - HASH_SUFFIX_CHARS:
-        return f"{template!r}: around the column there is room for {MAX_TOPIC_NAME - HASH_SUFFIX_CHARS} characters"
+        return (
+            f"{template!r}: the text around the column may have at most {MAX_TOPIC_NAME - HASH_SUFFIX_CHARS} characters"
+        )
     return None
 
 
 def template_column(template: str) -> str | None:
-    """Return the column that a template names in braces; None where ``template`` is one topic's name."""
-    found = _COLUMN.search(template)
-    return found[1] if found else None
+    """Return the column in the template's braces, or None for a single topic."""
+    match = _COLUMN.search(template)
+    return match[1] if match else None
 
 
 def topic_names(
     template: str, values: Iterable[str | None], reserved_names: Collection[str] = ()
 ) -> dict[str | None, str]:
-    """Return the topic of each value of the template's column; that of None has the text ``null`` and a hash.
+    """Return the topic of each value of the template's column. None becomes ``null`` and a hash.
 
-    :param reserved: names that no value may have: the ledger's and the dead letters'.
-    :raises ConfigError: the template is not valid, or two values have the same hash.
+    :param reserved_names: names that no value may get: ledger and dead letters.
+    :raises ConfigError: the template is invalid, or two values have the same hash.
     """
     if problem := topic_template_problem(template):
         raise ConfigError(f"topic: {problem}")
     start, end = _COLUMN.split(template)[::2] if template_column(template) else (template, None)
     if end is None:
         return dict.fromkeys(values, template)
-    not_free = {_metric(name) for name in (*reserved_names, *INTERNAL_TOPICS)}
-    made = {value: _topic(start, value, end, not_free) for value in values}
-    if len({_metric(name) for name in made.values()}) < len(made):
-        raise ConfigError("topic: two values have equal hashes, and would share a topic: rename one in the source")
-    return made
+    reserved_metrics = {_metric_name(name) for name in (*reserved_names, *INTERNAL_TOPICS)}
+    names_by_value = {value: _topic_name(start, value, end, reserved_metrics) for value in values}
+    if len({_metric_name(name) for name in names_by_value.values()}) < len(names_by_value):
+        raise ConfigError("topic: two values have the same hash and would share a topic. Rename one in the source")
+    return names_by_value
 
 
 def topic_name_pattern(template: str) -> str:
-    """Return a regular expression that matches all names made of a template, and maybe a few more."""
+    """Return a regular expression for all names of a template. It may match a few more."""
     return _LEGAL.pattern.join(re.escape(text) for text in _COLUMN.split(template)[::2])
 
 
-def _topic(start: str, value: str | None, end: str, not_free: Collection[str]) -> str:
+def _topic_name(start: str, value: str | None, end: str, reserved_metrics: Collection[str]) -> str:
     name = f"{start}{value}{end}"
-    legal = value is not None and _LEGAL.fullmatch(value) and not has_hash(value)
-    if legal and len(name) <= MAX_TOPIC_NAME and _metric(name) not in not_free:
+    is_legal = value is not None and _LEGAL.fullmatch(value) and not has_hash(value)
+    if is_legal and len(name) <= MAX_TOPIC_NAME and _metric_name(name) not in reserved_metrics:
         return name
     room = MAX_TOPIC_NAME - len(start) - len(end) - HASH_SUFFIX_CHARS
-    shown = _NULL if value is None else value
-    return f"{start}{name_with_hash(shown, value_hash(value), legal_chars='A-Za-z0-9_-', max_chars=room)}{end}"
+    text = _NULL if value is None else value
+    return f"{start}{name_with_hash(text, value_hash(value), legal_chars='A-Za-z0-9_-', max_chars=room)}{end}"
 
 
-def _metric(name: str) -> str:
-    """Return what Kafka's metrics call a topic; it refuses to make two that have the same."""
+def _metric_name(name: str) -> str:
+    """Return the topic's name in Kafka's metrics. Kafka refuses two topics with the same one."""
     return name.replace(".", "_")

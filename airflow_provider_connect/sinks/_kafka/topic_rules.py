@@ -1,4 +1,4 @@
-"""How topics are made, as Kafka Connect's KIP-158 has it, and what is wrong with one that is there: pure rules.
+"""Settings of new topics, modelled on Kafka Connect's KIP-158, and checks of existing ones. No network access.
 
 Settings of topics: https://kafka.apache.org/43/configuration/topic-configs/ (2026-11). KIP-158:
 https://cwiki.apache.org/confluence/display/KAFKA/KIP-158 (2026-11).
@@ -19,11 +19,11 @@ from airflow_provider_connect.wire import Wire
 Timestamps = Literal["event", "now"]
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
-"""A broker's own limit where nobody set another."""
+"""A broker's default limit."""
 
-_FOREVER = 2**63 - 1
+_NO_LIMIT = 2**63 - 1
 _NUMBER = re.compile(r"-?\d+", re.ASCII)
-_BROKERS = {
+_BROKER_NAMES = {
     "cleanup.policy": "log.cleanup.policy",
     "max.message.bytes": "message.max.bytes",
     "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
@@ -31,16 +31,16 @@ _BROKERS = {
     "message.timestamp.type": "log.message.timestamp.type",
     "min.insync.replicas": "min.insync.replicas",
 }
-"""Settings of a topic that matter here, and what a broker calls its own, which new topics get."""
-_RETENTIONS = (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000))
-"""The first that a broker has counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)."""
+"""Topic settings that are checked, with the broker settings from which new topics inherit them."""
+_BROKER_RETENTIONS = (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000))
+"""The first one set on a broker counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)."""
 
 
 class TopicGroup(Wire):
-    """Settings of new topics whose name matches; what a group leaves out is as for all others.
+    """Settings of new topics whose name matches. Omitted settings are the common ones.
 
-    :param include: regular expressions, each for the whole name.
-    :param config: any setting of a topic, added to the common ones or in their place.
+    :param include: regular expressions for the whole name.
+    :param config: topic settings, added to the common ones or replacing them.
     """
 
     include: tuple[str, ...] = Field(min_length=1)
@@ -60,16 +60,16 @@ class TopicGroup(Wire):
         return patterns
 
     def matches(self, name: str) -> bool:
-        """Say whether the group is for a topic of this name."""
+        """Return True if the group applies to this topic name."""
         included = any(re.fullmatch(pattern, name) for pattern in self.include)
         return included and not any(re.fullmatch(pattern, name) for pattern in self.exclude)
 
 
 class TopicRules(Wire):
-    """How topics are made: of several groups that match a name, the first counts.
+    """Settings of new topics. The first group that matches a name counts.
 
-    :param partitions: of new topics; None leaves it to the cluster.
-    :param replication_factor: of new topics, the ledger included; None leaves it to the cluster.
+    :param partitions: of new topics. None leaves it to the cluster.
+    :param replication_factor: of new topics, the ledger included. None leaves it to the cluster.
     """
 
     create_disposition: Literal["if_needed", "never"] = "if_needed"
@@ -79,11 +79,11 @@ class TopicRules(Wire):
     groups: tuple[TopicGroup, ...] = ()
 
     def settings_for(self, name: str) -> NewTopicSettings:
-        """Return what a new topic of this name is made with."""
+        """Return the settings of a new topic with this name."""
         return self._plan(name, next((group for group in self.groups if group.matches(name)), None))
 
     def possible_settings_for(self, name: str) -> list[NewTopicSettings]:
-        """Return what a new topic is made with by no group, and by each, where its name is only an example."""
+        """Return the settings without a group and with each group, for a name that is only an example."""
         return [self._plan(name, group) for group in (None, *self.groups)]
 
     def _plan(self, name: str, group: TopicGroup | None) -> NewTopicSettings:
@@ -99,7 +99,7 @@ class TopicRules(Wire):
 
 @dataclass(frozen=True)
 class NewTopicSettings:
-    """What one new topic is made with; None leaves a number to the cluster."""
+    """Settings of one new topic. None leaves a number to the cluster."""
 
     name: str
     partitions: int | None
@@ -108,36 +108,38 @@ class NewTopicSettings:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether of records with one key the last is kept."""
-        return "compact" in _words(self.config.get("cleanup.policy", ""))
+        """True if the topic keeps the last record of each key."""
+        return "compact" in _split_policy(self.config.get("cleanup.policy", ""))
 
     def as_created(self, broker_settings: Mapping[str, str]) -> TopicState:
-        """Return the topic as it would be made.
+        """Return the topic as the cluster would create it.
 
-        :param brokers: a broker's settings, which fill what the plan leaves out; empty where they may not be read.
+        :param broker_settings: a broker's settings, which fill gaps. Empty if they cannot be read.
         """
-        config = {name: value for name, own in _BROKERS.items() if (value := broker_settings.get(own))}
-        for name, milliseconds in _RETENTIONS:
-            if "retention.ms" not in config and (given := broker_settings.get(name)):
-                config["retention.ms"] = str(int(given) * milliseconds)
+        config = {
+            name: value for name, broker_name in _BROKER_NAMES.items() if (value := broker_settings.get(broker_name))
+        }
+        for name, milliseconds in _BROKER_RETENTIONS:
+            if "retention.ms" not in config and (retention := broker_settings.get(name)):
+                config["retention.ms"] = str(int(retention) * milliseconds)
         config |= self.config
-        found = TopicState(self.name, self.partitions or 1, 1, config)
+        topic = TopicState(self.name, self.partitions or 1, 1, config)
         replicas = self.replication_factor or broker_settings.get("default.replication.factor")
-        return replace(found, replicas=int(replicas or found.number_setting("min.insync.replicas", 1)))
+        return replace(topic, replicas=int(replicas or topic.number_setting("min.insync.replicas", 1)))
 
 
 def dead_letter_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return what the topic of dead letters is made with, as Connect makes it: one partition."""
+    """Return the settings of a dead letter topic: one partition, as in Kafka Connect."""
     return NewTopicSettings(name, 1, replication_factor, {"cleanup.policy": "delete"})
 
 
 def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return what the ledger's topic is made with: one partition, which gives it one order, and no record ever lost."""
+    """Return the settings of a ledger topic: one partition for a total order, and no deleted records."""
     config = {
         "cleanup.policy": "compact",
         "message.timestamp.type": "CreateTime",
         "unclean.leader.election.enable": "false",
-        # Only closed segments are compacted; the ledger's are closed early so that reading it stays short.
+        # Only closed segments are compacted. Small segments close early, so that the ledger is read quickly.
         "segment.bytes": str(16 * 2**20),
     }
     return NewTopicSettings(name, 1, replication_factor, config)
@@ -145,12 +147,12 @@ def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopic
 
 @dataclass(frozen=True)
 class TopicLimits:
-    """What a topic accepts.
+    """Limits of a topic's records.
 
-    :param max_message_bytes: of one batch of records, compressed.
+    :param max_message_bytes: of one compressed batch of records.
     :param timestamp_after_max_ms: how far a record's time may lie after the broker's clock.
-    :param timestamp_before_max_ms: how far before it; 2**63 - 1 is Kafka's own word for any time.
-    :param compacted: of records with one key it keeps the last, and it takes none without a key.
+    :param timestamp_before_max_ms: how far it may lie before. Kafka uses 2**63 - 1 for any time.
+    :param is_compacted: the topic keeps the last record of each key and refuses records without a key.
     """
 
     max_message_bytes: int
@@ -162,11 +164,11 @@ class TopicLimits:
 
 @dataclass(frozen=True)
 class TopicState:
-    """A topic that is there.
+    """An existing topic.
 
-    :param replicas: of the partition that has fewest.
-    :param config: its settings, the cluster's defaults among them; empty where an ACL forbids to read them.
-    :param operations: what the connection's user may do with it; None where the cluster does not say.
+    :param replicas: of the partition with the fewest.
+    :param settings: its settings, defaults included. Empty if an ACL hides them.
+    :param authorized_operations: operations that the user may perform. None if the cluster does not report them.
     """
 
     name: str
@@ -176,38 +178,38 @@ class TopicState:
     authorized_operations: frozenset[str] | None = None
 
     def number_setting(self, name: str, default: int) -> int:
-        """Return a setting that is a number; what is not a number, the cluster itself refuses."""
+        """Return a numeric setting. The cluster itself refuses other values."""
         value = self.settings.get(name, "")
         return int(value) if _NUMBER.fullmatch(value) else default
 
     @property
     def cleanup_policies(self) -> set[str]:
-        """The words of ``cleanup.policy``; none where it may not be read."""
-        return _words(self.settings.get("cleanup.policy", ""))
+        """Words of ``cleanup.policy``. Empty if it cannot be read."""
+        return _split_policy(self.settings.get("cleanup.policy", ""))
 
     def limits(self) -> TopicLimits:
-        """Return what it accepts; a setting that may not be read counts as Kafka's own default."""
+        """Return the topic's limits, with Kafka's defaults for settings that cannot be read."""
         return TopicLimits(
             max_message_bytes=self.number_setting("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES),
-            timestamp_after_max_ms=self.number_setting("message.timestamp.after.max.ms", _FOREVER),
-            timestamp_before_max_ms=self.number_setting("message.timestamp.before.max.ms", _FOREVER),
+            timestamp_after_max_ms=self.number_setting("message.timestamp.after.max.ms", _NO_LIMIT),
+            timestamp_before_max_ms=self.number_setting("message.timestamp.before.max.ms", _NO_LIMIT),
             partitions=self.partitions,
             is_compacted="compact" in self.cleanup_policies,
         )
 
 
-def _words(policy: str) -> set[str]:
+def _split_policy(policy: str) -> set[str]:
     return {word.strip() for word in policy.split(",")} - {""}
 
 
 @dataclass(frozen=True)
 class IntendedWrites:
-    """What is about to be written, as far as a topic's settings matter.
+    """Properties of the records to be written that a topic's settings must allow.
 
-    :param keyed: every record has a key.
-    :param timestamps: whether a record's time is that of its event or of its publishing.
-    :param oldest: start of the oldest day; only with ``timestamps="event"``.
-    :param compacted: the topic is meant to keep only the last record of a key, as the rules for its name say.
+    :param has_keys: every record has a key.
+    :param timestamps: records have the time of their event or of their publish.
+    :param oldest_start: start of the oldest day, only with ``timestamps="event"``.
+    :param keeps_newest_only: the rules for the topic's name ask for compaction.
     """
 
     has_keys: bool
@@ -216,76 +218,82 @@ class IntendedWrites:
     keeps_newest_only: bool = False
 
 
-def topic_problems(topic: TopicState, writing: IntendedWrites, now: dt.datetime) -> list[str]:
-    """Say what would lose records, or have them refused; an empty list when nothing would."""
-    return [f"topic {topic.name!r}: {text}" for text in _misfits(topic, writing, now)]
+def topic_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> list[str]:
+    """Return settings that would lose records or have them refused."""
+    return [f"topic {topic.name!r}: {text}" for text in _setting_problems(topic, writing, current_time)]
 
 
 def new_topic_problems(
-    new_topic: NewTopicSettings, broker_settings: Mapping[str, str], writing: IntendedWrites, now: dt.datetime
+    new_topic: NewTopicSettings, broker_settings: Mapping[str, str], writing: IntendedWrites, current_time: dt.datetime
 ) -> list[str]:
-    """Say why a topic would be no use as it would be made: nothing changes it afterwards.
+    """Return problems that a new topic would have, since its settings are never changed later.
 
-    :param brokers: as for :meth:`NewTopicSettings.as_created`.
+    :param broker_settings: as for :meth:`NewTopicSettings.as_created`.
     """
     return [
-        f"topic {new_topic.name!r} is missing, and would not fit as topic_config and the cluster's defaults have it: {text}"
-        for text in _misfits(new_topic.as_created(broker_settings), writing, now)
+        f"topic {new_topic.name!r} is missing, and topic_config and the cluster's defaults would create it with a "
+        f"problem: {text}"
+        for text in _setting_problems(new_topic.as_created(broker_settings), writing, current_time)
     ]
 
 
-def _misfits(topic: TopicState, writing: IntendedWrites, now: dt.datetime) -> list[str]:
-    return [*_policy(topic, writing), *_acknowledged(topic), *_times(topic, writing, now)]
+def _setting_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> list[str]:
+    return [*_policy_problems(topic, writing), *_replica_problems(topic), *_time_problems(topic, writing, current_time)]
 
 
-def _policy(topic: TopicState, writing: IntendedWrites) -> Iterator[str]:
+def _policy_problems(topic: TopicState, writing: IntendedWrites) -> Iterator[str]:
     if "compact" in topic.cleanup_policies and not writing.has_keys:
         yield "its cleanup.policy is compact, which refuses records without a key: use key_fields=, or another topic"
     elif "compact" in topic.cleanup_policies and not writing.keeps_newest_only:
         yield (
-            "its cleanup.policy is compact: of records with one key it keeps the last; use cleanup='compact' if that "
-            "is meant, else cleanup.policy=delete on the topic"
+            "its cleanup.policy is compact, which keeps only the last record of each key. Set cleanup.policy=delete "
+            "on the topic, or use cleanup='compact' if this is intended"
         )
     elif topic.cleanup_policies and topic.cleanup_policies != {"compact"} and writing.keeps_newest_only:
         yield (
-            "its cleanup.policy has delete in it, which forgets rows that do not change: set it to compact alone, or "
+            "its cleanup.policy contains delete, which removes unchanged rows. Set it to compact alone, or "
             "use cleanup='delete'"
         )
 
 
-def _acknowledged(topic: TopicState) -> Iterator[str]:
-    wanted = topic.number_setting("min.insync.replicas", 1)
-    if wanted > topic.replicas:
-        yield f"min.insync.replicas is {wanted} and it has {topic.replicas}: lower the one or raise the other"
+def _replica_problems(topic: TopicState) -> Iterator[str]:
+    min_replicas = topic.number_setting("min.insync.replicas", 1)
+    if min_replicas > topic.replicas:
+        yield (
+            f"min.insync.replicas is {min_replicas} and the topic has {topic.replicas} replicas: lower the one or "
+            "raise the other"
+        )
 
 
-def _times(topic: TopicState, writing: IntendedWrites, now: dt.datetime) -> Iterator[str]:
+def _time_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> Iterator[str]:
     if writing.timestamps == "now":
         return
     if topic.settings.get("message.timestamp.type") == "LogAppendTime":
         yield "message.timestamp.type is LogAppendTime: set it to CreateTime, or leave timestamp_field out"
     if writing.oldest_start is None:
         return
-    age_ms = (now - writing.oldest_start) / dt.timedelta(milliseconds=1)
-    before = topic.number_setting("message.timestamp.before.max.ms", _FOREVER)
-    if age_ms > before:
+    age_ms = (current_time - writing.oldest_start) / dt.timedelta(milliseconds=1)
+    max_age_ms = topic.number_setting("message.timestamp.before.max.ms", _NO_LIMIT)
+    if age_ms > max_age_ms:
         yield (
-            f"message.timestamp.before.max.ms is {before}, and the oldest day's events are older: raise it, or leave "
-            "timestamp_field out"
+            f"message.timestamp.before.max.ms is {max_age_ms}, and the oldest day's events are older: raise it, or "
+            "leave timestamp_field out"
         )
-    retention = topic.number_setting("retention.ms", -1)
-    if "compact" not in topic.cleanup_policies and 0 <= retention < age_ms:
+    retention_ms = topic.number_setting("retention.ms", -1)
+    if "compact" not in topic.cleanup_policies and 0 <= retention_ms < age_ms:
         yield (
-            f"retention.ms is {retention}, counted from the time of an event: the oldest day would be deleted as soon "
-            "as it is written; raise it (-1 keeps all), or leave timestamp_field out"
+            f"retention.ms is {retention_ms}, counted from the time of an event: the oldest day would be deleted as "
+            "soon as it is written. Raise it (-1 keeps all), or leave timestamp_field out"
         )
 
 
 def ledger_problems(topic: TopicState) -> list[str]:
-    """Say why a topic cannot be the ledger; an empty list when it can. Settings that may not be read pass."""
-    found = list(_acknowledged(topic))
+    """Return why a topic cannot be the ledger. Settings that cannot be read pass."""
+    complaints = list(_replica_problems(topic))
     if topic.cleanup_policies and topic.cleanup_policies != {"compact"}:
-        found.append("its cleanup.policy must be compact alone, else days that were published are forgotten")
+        complaints.append("its cleanup.policy must be compact alone, because published days would be deleted")
     if topic.partitions != 1:
-        found.append(f"it has {topic.partitions} partitions and must have one")
-    return [f"ledger topic {topic.name!r}: {text}; set it right, or name another with ledger_topic=" for text in found]
+        complaints.append(f"it has {topic.partitions} partitions and must have one")
+    return [
+        f"ledger topic {topic.name!r}: {text}. Correct it, or name another topic in ledger_topic" for text in complaints
+    ]

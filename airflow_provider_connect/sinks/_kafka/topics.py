@@ -1,4 +1,4 @@
-"""Topics of the cluster: found, made, and checked before the first record."""
+"""Finds, checks and creates the cluster's topics before the first record."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from airflow_provider_connect.sinks._kafka.topic_rules import (
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-_GIVE = "give it the right (docs/kafka.md, Rights)"
-_AT_ONCE = 200  # topics in one request
+_GRANT_ADVICE = "grant it (docs/kafka.md, Rights)"
+_TOPICS_PER_REQUEST = 200
 _ANSWER_SECONDS = 1.0
-_AGAIN_SECONDS = 0.05
+_RETRY_SECONDS = 0.05
 
 
 @dataclass
 class TopicAdmin:
-    """Topics as one admin client sees them.
+    """Topics of a cluster, read through one admin client and cached.
 
-    :param timeout_seconds: for each question to the cluster.
-    :param heard: what the client reports beside its answers: the reason behind a timeout.
-    :param settings: the client's own, which may explain why nobody answers.
+    :param timeout_seconds: for each request.
+    :param client_errors: errors reported outside of calls, the reasons behind timeouts.
+    :param settings: librdkafka's, used to explain a cluster that does not answer.
     """
 
     client: AdminClient
@@ -56,276 +56,287 @@ class TopicAdmin:
     timeout_seconds: float = 60.0
     client_errors: ClientErrors = field(default_factory=ClientErrors)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    _known: dict[str, TopicState] = field(default_factory=dict)
+    _states: dict[str, TopicState] = field(default_factory=dict)
 
     def wait_until_reachable(self) -> int:
-        """Wait until the cluster answers; return how many brokers it has.
+        """Wait until the cluster answers. Returns its number of brokers.
 
-        :raises ConfigError: it refuses the sign-in, TLS fails, it speaks another protocol; known at the first refusal.
-        :raises RetriableError: nobody answers.
+        :raises ConfigError: the sign-in is refused, TLS fails, or the protocol is wrong. Raised at the first refusal.
+        :raises RetriableError: the cluster does not answer.
         """
         patience = Patience(self.timeout_seconds)
-        explained = False
+        port_tested = False
         while True:
-            left = patience.left_seconds
+            seconds_left = patience.left_seconds
             try:
-                return len(self._brokers(max(min(left, _ANSWER_SECONDS), 0.1)))
+                return len(self._list_brokers(max(min(seconds_left, _ANSWER_SECONDS), 0.1)))
             except RetriableError:
-                if not explained and (why := find_protocol_mismatch(self.settings)):
-                    raise ConfigError(f"connecting to the cluster: {why}") from None
-                explained = True
-                if left <= _ANSWER_SECONDS:
+                if not port_tested and (mismatch := find_protocol_mismatch(self.settings)):
+                    raise ConfigError(f"connecting to the cluster: {mismatch}") from None
+                port_tested = True
+                if seconds_left <= _ANSWER_SECONDS:
                     raise
 
     def problems_if_created(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
-        """Say what would be wrong with those of the topics that are missing, or why they cannot be made.
+        """Return problems that missing topics would have, or why they cannot be created.
 
-        Nothing is made: settings are judged as they would be, and the cluster is asked whether it would make the topic.
+        Checks their future settings and lets the cluster validate the creation. Creates nothing.
         """
-        return self._foreseen([self.rules.settings_for(name) for name in dict.fromkeys(names)], writing)
+        return self._check_creation([self.rules.settings_for(name) for name in dict.fromkeys(names)], writing)
 
     def example_problems_if_created(self, name: str, writing: IntendedWrites) -> list[str]:
-        """Judge a name that is only an example of many; problems only where no rule would make a topic that fits."""
-        found = [self._foreseen([plan], writing) for plan in self.rules.possible_settings_for(name)]
-        return found[0] if all(found) else []
+        """Check the example of a template. Returns problems only if no group's settings would work."""
+        problem_lists = [self._check_creation([plan], writing) for plan in self.rules.possible_settings_for(name)]
+        return problem_lists[0] if all(problem_lists) else []
 
     def dead_letter_problems_if_created(self, name: str) -> list[str]:
-        """Say what would be wrong with a topic of dead letters that is missing; nothing is made."""
-        return self._foreseen(
+        """Return problems that a missing dead letter topic would have. Creates nothing."""
+        return self._check_creation(
             [dead_letter_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=False)
         )
 
     def ledger_problems_if_created(self, name: str) -> list[str]:
-        """Say what would be wrong with a ledger that is missing; nothing is made."""
-        return self._foreseen(
+        """Return problems that a missing ledger topic would have. Creates nothing."""
+        return self._check_creation(
             [ledger_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=True)
         )
 
     def create_missing(self, names: Sequence[str]) -> list[str]:
-        """Make the topics that are missing and wait until the cluster lists them; return what could not be made."""
-        return self._ensure([self.rules.settings_for(name) for name in dict.fromkeys(names)])
+        """Create missing topics and wait until the cluster lists them. Returns why topics could not be created."""
+        return self._create_missing([self.rules.settings_for(name) for name in dict.fromkeys(names)])
 
     def ensure_dead_letter_topic(self, name: str) -> list[str]:
-        """Make a topic for dead letters if it is missing; say what is wrong with one that is there."""
-        wrong = self._ensure([dead_letter_topic_settings(name, self.rules.replication_factor)])
-        return wrong or self._wrong(name, IntendedWrites(has_keys=False))
+        """Create the dead letter topic if it is missing. Returns problems of an existing one."""
+        creation_problems = self._create_missing([dead_letter_topic_settings(name, self.rules.replication_factor)])
+        return creation_problems or self._state_problems(name, IntendedWrites(has_keys=False))
 
     def ensure_ledger_topic(self, name: str) -> list[str]:
-        """Make the ledger's topic if it is missing; say why one that is there cannot be the ledger."""
-        wrong = self._ensure([ledger_topic_settings(name, self.rules.replication_factor)])
-        return wrong or ledger_problems(self._known[name])
+        """Create the ledger topic if it is missing. Returns why an existing one cannot be the ledger."""
+        creation_problems = self._create_missing([ledger_topic_settings(name, self.rules.replication_factor)])
+        return creation_problems or ledger_problems(self._states[name])
 
     def missing_rights(self, needed_rights: Mapping[str, Collection[str]]) -> list[str]:
-        """Say which operations the connection's user may not do with the topics that are there.
+        """Return operations on existing topics that the user may not perform.
 
-        A topic that is missing needs the right to make it, which :meth:`problems_if_created` tells.
+        The right to create missing topics is checked by :meth:`problems_if_created`.
 
-        :param needed: operations by topic, as access lists call them: ``READ``, ``WRITE``.
+        :param needed_rights: operations by topic, with Kafka's names: ``READ``, ``WRITE``.
         """
-        _, hidden = self._look([name for name in needed_rights if name not in self._known])
-        found = []
-        for name, wanted in needed_rights.items():
-            may = self._known[name].authorized_operations if name in self._known else None
-            lacks = {*wanted, "DESCRIBE"} if name in hidden else set(wanted) - may if may is not None else set()
-            if lacks:
-                has = f" (it has {', '.join(sorted(may))})" if may else ""
-                found.append(f"{self.user} lacks {' and '.join(sorted(lacks))} on topic {name!r}{has}: {_GIVE}")
-        return found
+        _, hidden = self._describe([name for name in needed_rights if name not in self._states])
+        complaints = []
+        for name, operations in needed_rights.items():
+            allowed = self._states[name].authorized_operations if name in self._states else None
+            missing = (
+                {*operations, "DESCRIBE"}
+                if name in hidden
+                else set(operations) - allowed
+                if allowed is not None
+                else set()
+            )
+            if missing:
+                granted = f" (it has {', '.join(sorted(allowed))})" if allowed else ""
+                complaints.append(
+                    f"{self.user} lacks {' and '.join(sorted(missing))} on topic {name!r}{granted}: {_GRANT_ADVICE}"
+                )
+        return complaints
 
     @property
     def user(self) -> str:
-        """Whose rights they are, as far as the connection tells."""
+        """The connection's user for messages."""
         name = self.settings.get("sasl.username")
         return f"user {name!r}" if name else "the connection's user"
 
     def problems(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
-        """Say what is wrong with those of the topics that are there; an empty list if nothing."""
-        self._find([name for name in names if name not in self._known])
+        """Return problems of existing topics."""
+        self._read_existing([name for name in names if name not in self._states])
         return [
             text
             for name in names
-            if name in self._known
-            for text in self._wrong(
+            if name in self._states
+            for text in self._state_problems(
                 name, replace(writing, keeps_newest_only=self.rules.settings_for(name).is_compacted)
             )
         ]
 
     def existing_topics(self, names: Sequence[str]) -> list[str]:
-        """Return which topics are there; wait a little for one that a broker does not know yet."""
-        return self._listed(names, TOPIC_LISTING_SECONDS)
+        """Return the topics that exist. Waits briefly for topics that a broker does not know yet."""
+        return self._wait_until_listed(names, TOPIC_LISTING_SECONDS)
 
     def limits(self, name: str) -> TopicLimits:
-        """Return what a topic accepts; wait a little for one that a broker does not know yet.
+        """Return a topic's limits. Waits briefly for a topic that a broker does not know yet.
 
-        :raises UnknownTopicError: it is not there.
+        :raises UnknownTopicError: the topic does not exist.
         """
-        if name not in self._known and not self.existing_topics([name]):
-            raise UnknownTopicError(f"no such topic: {name!r}; create it, or correct its name")
-        return self._known[name].limits()
+        if name not in self._states and not self.existing_topics([name]):
+            raise UnknownTopicError(f"no such topic: {name!r}. Create it, or correct its name")
+        return self._states[name].limits()
 
     def max_transaction_timeout_ms(self) -> int | None:
-        """Return the brokers' ``transaction.max.timeout.ms``; None where an ACL forbids to read it."""
-        configs = self._configs("BROKER", self._brokers(self.timeout_seconds))
-        found = [config.get("transaction.max.timeout.ms") for config in configs.values()]
-        return min((int(value) for value in found if value), default=None)
+        """Return the brokers' ``transaction.max.timeout.ms``, or None if an ACL hides it."""
+        configs = self._read_configs("BROKER", self._list_brokers(self.timeout_seconds))
+        timeouts = [config.get("transaction.max.timeout.ms") for config in configs.values()]
+        return min((int(value) for value in timeouts if value), default=None)
 
-    def _brokers(self, timeout_seconds: float) -> list[str]:
-        asked = self.client.describe_cluster(request_timeout=timeout_seconds)
-        return [node.id_string for node in self._answer(asked, "connecting to the cluster").nodes]
+    def _list_brokers(self, timeout_seconds: float) -> list[str]:
+        description = self.client.describe_cluster(request_timeout=timeout_seconds)
+        return [node.id_string for node in self._wait_for(description, "connecting to the cluster").nodes]
 
-    def _wrong(self, name: str, writing: IntendedWrites) -> list[str]:
-        return topic_problems(self._known[name], writing, dt.datetime.now(dt.UTC))
+    def _state_problems(self, name: str, writing: IntendedWrites) -> list[str]:
+        return topic_problems(self._states[name], writing, dt.datetime.now(dt.UTC))
 
-    def _foreseen(self, plans: Sequence[NewTopicSettings], writing: IntendedWrites) -> list[str]:
-        self._find([plan.name for plan in plans if plan.name not in self._known])
-        missing = [plan for plan in plans if plan.name not in self._known]
-        now = dt.datetime.now(dt.UTC)
-        found = [
+    def _check_creation(self, plans: Sequence[NewTopicSettings], writing: IntendedWrites) -> list[str]:
+        self._read_existing([plan.name for plan in plans if plan.name not in self._states])
+        missing = [plan for plan in plans if plan.name not in self._states]
+        current_time = dt.datetime.now(dt.UTC)
+        complaints = [
             text
             for plan in missing
             for text in new_topic_problems(
-                plan, self._new_topics_settings, replace(writing, keeps_newest_only=plan.is_compacted), now
+                plan, self._inherited_settings, replace(writing, keeps_newest_only=plan.is_compacted), current_time
             )
         ]
-        if found or self.rules.create_disposition == "never":
-            return found
+        if complaints or self.rules.create_disposition == "never":
+            return complaints
         return self._create(missing, "rehearse")
 
     @cached_property
-    def _new_topics_settings(self) -> dict[str, str]:
-        """A broker's settings, which new topics get; none where they may not be read."""
-        [broker] = self._brokers(self.timeout_seconds)[:1]
-        return self._configs("BROKER", [broker])[broker]
+    def _inherited_settings(self) -> dict[str, str]:
+        """A broker's settings, which new topics inherit. Empty if they cannot be read."""
+        [broker] = self._list_brokers(self.timeout_seconds)[:1]
+        return self._read_configs("BROKER", [broker])[broker]
 
-    def _find(self, names: Sequence[str]) -> list[str]:
-        """Look at topics anew, with their settings; return the names of those that are there.
+    def _read_existing(self, names: Sequence[str]) -> list[str]:
+        """Read topics and their settings again. Returns the names of existing ones.
 
-        :raises DeniedError: an ACL hides one of them.
+        :raises DeniedError: an ACL hides a topic.
         """
-        found, hidden = self._look(names)
+        existing, hidden = self._describe(names)
         if hidden:
-            shown = ", ".join(repr(name) for name in hidden)
-            raise DeniedError(f"{self.user} lacks DESCRIBE on topic {shown}: {_GIVE}")
-        return found
+            names_text = ", ".join(repr(name) for name in hidden)
+            raise DeniedError(f"{self.user} lacks DESCRIBE on topic {names_text}: {_GRANT_ADVICE}")
+        return existing
 
-    def _look(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return which of the topics are there, and which an access list hides, whether they are or not."""
+    def _describe(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return existing topics, and topics hidden by an ACL, which may or may not exist."""
         from confluent_kafka import TopicCollection
 
-        found: dict[str, TopicState] = {}
+        states: dict[str, TopicState] = {}
         hidden: list[str] = []
-        for some in _portions(names):
-            wanted = TopicCollection(some)
+        for portion in _split(names):
+            collection = TopicCollection(portion)
             seconds = {"request_timeout": self.timeout_seconds}
-            asked = self.client.describe_topics(wanted, include_authorized_operations=True, **seconds)
-            for name, future in asked.items():
+            futures = self.client.describe_topics(collection, include_authorized_operations=True, **seconds)
+            for name, future in futures.items():
                 try:
-                    described = self._answer(future, f"looking at topic {name!r}")
+                    described = self._wait_for(future, f"looking at topic {name!r}")
                 except UnknownTopicError:
                     continue
                 except DeniedError:
                     hidden.append(name)
                     continue
                 replicas = min(len(partition.replicas) for partition in described.partitions)
-                may = authorized_operations(described.authorized_operations)
-                found[name] = TopicState(name, len(described.partitions), replicas, authorized_operations=may)
-        configs = self._configs("TOPIC", list(found))
-        self._known |= {name: replace(topic, settings=configs[name]) for name, topic in found.items()}
-        return list(found), hidden
+                allowed = authorized_operations(described.authorized_operations)
+                states[name] = TopicState(name, len(described.partitions), replicas, authorized_operations=allowed)
+        configs = self._read_configs("TOPIC", list(states))
+        self._states |= {name: replace(topic, settings=configs[name]) for name, topic in states.items()}
+        return list(states), hidden
 
-    def _ensure(self, plans: Sequence[NewTopicSettings]) -> list[str]:
-        there = self._find([plan.name for plan in plans])
-        missing = [plan for plan in plans if plan.name not in there]
+    def _create_missing(self, plans: Sequence[NewTopicSettings]) -> list[str]:
+        existing = self._read_existing([plan.name for plan in plans])
+        missing = [plan for plan in plans if plan.name not in existing]
         if missing and self.rules.create_disposition == "never":
             return [
-                f"topic {plan.name!r} is missing, and create_disposition is 'never': {_command(plan)}"
+                f"topic {plan.name!r} is missing, and create_disposition is 'never': {_create_command(plan)}"
                 for plan in missing
             ]
-        if wrong := self._create(missing, "make"):
-            return wrong
-        # The answer to their making comes before the brokers know them.
-        made = [plan.name for plan in missing]
-        if unlisted := set(made) - set(self._listed(made, self.timeout_seconds)):
-            shown = ", ".join(sorted(repr(name) for name in unlisted))
-            raise RetriableError(f"made, but not listed within {self.timeout_seconds:.0f} s: {shown}")
+        if complaints := self._create(missing, "make"):
+            return complaints
+        # The response to the creation comes before all brokers list the topics.
+        created = [plan.name for plan in missing]
+        if unlisted := set(created) - set(self._wait_until_listed(created, self.timeout_seconds)):
+            names_text = ", ".join(sorted(repr(name) for name in unlisted))
+            raise RetriableError(f"created, but not listed within {self.timeout_seconds:.0f} s: {names_text}")
         return []
 
-    def _listed(self, names: Sequence[str], seconds: float) -> list[str]:
-        """Return which topics the brokers know, as soon as that is all of them."""
-        patience = Patience(seconds, (_AGAIN_SECONDS,))
-        while len(found := self._find(names)) < len(names) and patience.wait_and_poll():
+    def _wait_until_listed(self, names: Sequence[str], seconds: float) -> list[str]:
+        """Return the topics that the brokers know. Waits until all are known, at most ``seconds``."""
+        patience = Patience(seconds, (_RETRY_SECONDS,))
+        while len(listed_names := self._read_existing(names)) < len(names) and patience.wait_and_poll():
             pass
-        return found
+        return listed_names
 
     def _create(self, plans: Sequence[NewTopicSettings], mode: Literal["make", "rehearse"]) -> list[str]:
         from confluent_kafka.cimpl import NewTopic
 
-        wrong: list[str] = []
-        for some in _portions(plans):
-            wanted = [
+        complaints: list[str] = []
+        for portion in _split(plans):
+            new_topics = [
                 NewTopic(plan.name, plan.partitions or -1, plan.replication_factor or -1, config=plan.config)
-                for plan in some
+                for plan in portion
             ]
             seconds = {"request_timeout": self.timeout_seconds, "operation_timeout": self.timeout_seconds}
-            for name, future in self.client.create_topics(wanted, validate_only=mode == "rehearse", **seconds).items():
+            for name, future in self.client.create_topics(
+                new_topics, validate_only=mode == "rehearse", **seconds
+            ).items():
                 try:
-                    self._answer(future, f"creating topic {name!r}")
+                    self._wait_for(future, f"creating topic {name!r}")
                 except ExistsError:
-                    continue  # another run was faster
+                    continue  # created by another run
                 except DeniedError:
-                    wrong.append(f"{self.user} lacks CREATE on topic {name!r}, which is missing: {_GIVE}, or make it")
+                    complaints.append(
+                        f"{self.user} lacks CREATE on missing topic {name!r}: {_GRANT_ADVICE}, or create the topic"
+                    )
                 except ConfigError as error:
-                    wrong.append(str(error))
-        return wrong
+                    complaints.append(str(error))
+        return complaints
 
-    def _configs(self, kind: Literal["TOPIC", "BROKER"], names: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Return the settings of topics or brokers; none where they may not be read."""
+    def _read_configs(self, kind: Literal["TOPIC", "BROKER"], names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of topics or brokers. Empty if they cannot be read."""
         from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # public all the same
 
-        result: dict[str, dict[str, str]] = {}
-        # librdkafka takes any number of topics in a request, and of brokers one (_CONFLICT).
-        for some in _portions(names) if kind == "TOPIC" else ([name] for name in names):
-            wanted = [ConfigResource(ResourceType[kind], name) for name in some]
-            asked = self.client.describe_configs(wanted, request_timeout=self.timeout_seconds)
-            for resource, future in asked.items():
+        configs: dict[str, dict[str, str]] = {}
+        # librdkafka accepts any number of topics in a request, but only one broker (_CONFLICT).
+        for portion in _split(names) if kind == "TOPIC" else ([name] for name in names):
+            resources = [ConfigResource(ResourceType[kind], name) for name in portion]
+            futures = self.client.describe_configs(resources, request_timeout=self.timeout_seconds)
+            for resource, future in futures.items():
                 try:
-                    entries = self._answer(future, f"reading the settings of {kind.lower()} {resource.name!r}")
+                    entries = self._wait_for(future, f"reading the settings of {kind.lower()} {resource.name!r}")
                 except DeniedError:
                     entries = {}
-                result[resource.name] = {
+                configs[resource.name] = {
                     name: entry.value for name, entry in entries.items() if entry.value is not None
                 }
-        return result
+        return configs
 
-    def _answer(self, future: Any, doing: str) -> Any:
+    def _wait_for(self, future: Any, action: str) -> Any:
         from confluent_kafka import KafkaException
 
         try:
-            # The client's own timeout comes first; this one is for a client that says nothing at all.
-            answer = future.result(timeout=self.timeout_seconds + 10)
+            # The client's own timeout expires first. This one covers a client that never responds.
+            response = future.result(timeout=self.timeout_seconds + 10)
         except (KafkaException, TimeoutError) as error:
             self.client_errors.poll(self.client)
-            raise classify(error, doing, self.client_errors) from None
+            raise classify(error, action, self.client_errors) from None
         self.client_errors.note_answer(self.client)
-        return answer
+        return response
 
 
 def authorized_operations(described: Sequence[Any] | None) -> frozenset[str] | None:
-    """Return the names of a described resource's authorized operations; None where the cluster does not know them.
+    """Return the names of authorized operations, or None if the cluster does not report them.
 
-    Whoever gets a description may DESCRIBE: an answer without that word says nothing.
+    A response without DESCRIBE proves nothing, because describing requires that right.
     """
     names = frozenset(operation.name for operation in described or ())
     return names if "DESCRIBE" in names else None
 
 
-def _command(plan: NewTopicSettings) -> str:
-    """Return how a person makes the topic."""
+def _create_command(plan: NewTopicSettings) -> str:
     settings = " ".join(f"--config {shlex.quote(f'{name}={value}')}" for name, value in plan.config.items())
     numbers = f"--partitions {plan.partitions} " if plan.partitions else ""
     return f"kafka-topics.sh --create --topic {plan.name} {numbers}{settings}"
 
 
-def _portions(items: Sequence[Any]) -> Iterator[list[Any]]:
-    for start in range(0, len(items), _AT_ONCE):
-        yield list(items[start : start + _AT_ONCE])
+def _split(items: Sequence[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(items), _TOPICS_PER_REQUEST):
+        yield list(items[start : start + _TOPICS_PER_REQUEST])

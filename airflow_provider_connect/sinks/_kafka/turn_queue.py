@@ -1,12 +1,12 @@
-"""The queue of tickets as one process sees it: who is next, and who has been silent for too long.
+"""Queue of tickets as one process sees it: the order of the tickets, and owners that are silent for too long.
 
-Turn records say who wants to send into which topics, in the order of the ledger's one partition. They lie in the
-ledger's topic, as plain records, and are read whether or not a transaction of others is open. Each ticket has a number,
-and two keys: its state (``want``, then maybe ``pass``, then a tombstone: it is over), and under the next number its
-sign of life, since compaction would else move the ticket's place.
+Turn records are plain records in the ledger topic, in the order of its one partition. They are read whether or not a
+transaction is open. A ticket has a number and two keys. The first holds its state: ``want``, perhaps ``pass``, then a
+tombstone when it is over. The key with the next number holds its heartbeat. One key for both would let compaction move
+the ticket's place.
 
-Nothing here speaks to a broker, and no two clocks are compared: how long somebody is silent is measured by the
-watcher's own clock, from the moment at which the watcher saw it.
+This module has no network access and compares no clocks. The watcher measures silence with its own clock, from the
+moment it read a record.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
 from airflow_provider_connect.wire import Wire
 
 DEAD_SECONDS = 6.0
-"""Whoever is to send and is silent for so long is passed over; a wrong guess costs a retry, never a torn day."""
-_CALL_SECONDS = 2 * DEAD_SECONDS
-"""How long after a pass everybody who was asked is expected to answer."""
+"""Silence after which the sender is passed over. A wrong guess costs a retry, and never shows part of a day."""
+_ROLL_CALL_SECONDS = 2 * DEAD_SECONDS
+"""Time after a pass in which every addressed owner is expected to answer."""
 _ANSWER_SECONDS = 3 * DEAD_SECONDS
-"""How long those who were asked go on answering: longer, as the others may read of the pass some seconds later."""
+"""Time for which addressed owners keep answering. Longer, because other watchers may read the pass seconds later."""
 
 
 class TicketRecord(Wire):
-    """What the state of a ticket says, until it is over.
+    """State of a ticket that is not over.
 
-    :param what: it waits or sends; or it was passed over, and whoever comes next ends its transaction first.
-    :param id: the transactional id that it took **before** it queued: who takes it again has fenced it.
-    :param topics: it sends into, sorted.
-    :param who: for people.
-    :param begun: which ``begin`` of which driver it belongs to (:class:`.records.DayPlan`).
-    :param place: of a ticket that was passed over: the offset of its ``want``.
+    :param what: ``want`` while it waits or sends. ``pass`` after it was passed over: the next owner ends its
+        transaction.
+    :param id: transactional id taken **before** it queued. Taking the id again fences the owner.
+    :param topics: topics it sends into, sorted.
+    :param who: the publish, for messages.
+    :param begun: id of its ``begin`` (:class:`.record_encoder.DayPlan`).
+    :param place: offset of the ``want`` of a ticket that was passed over.
     """
 
     what: Literal["want", "pass"]
@@ -48,20 +49,20 @@ class TicketRecord(Wire):
 
 
 def new_number() -> int:
-    """Return the number of a new ticket: even, and nobody else's."""
+    """Return a unique, even ticket number."""
     return (uuid.uuid4().int >> 66) << 1
 
 
 def state_key(topic: str, number: int) -> bytes:
     """Return the key of a ticket's state.
 
-    :param topic: for people: the sink's.
+    :param topic: a topic of the sink, for people who read the ledger.
     """
     return LedgerKey("", "", topic, dt.date.min, "claim", number).encode()
 
 
 def heartbeat_key(topic: str, number: int) -> bytes:
-    """Return the key of a ticket's sign of life."""
+    """Return the key of a ticket's heartbeat."""
     return state_key(topic, number + 1)
 
 
@@ -69,11 +70,11 @@ def heartbeat_key(topic: str, number: int) -> bytes:
 class Ticket:
     """A ticket that is not over.
 
-    :param place: offset of its ``want``: the smaller is first.
-    :param last_sign: when the watcher last read something of it.
-    :param free_since: since when the watcher has seen nobody before it; None while somebody is.
-    :param asked: when the watcher last read of a pass that was written behind this ticket.
-    :param called: since when, in the roll call that goes on, it is expected to answer; None where it is not.
+    :param offset: offset of its ``want``. The smallest is first.
+    :param last_heartbeat: time at which the watcher last read a record of it.
+    :param first_since: time since which the watcher sees no ticket ahead of it, or None.
+    :param asked_at: time at which the watcher last read a pass written after this ticket.
+    :param expected_since: time since which it must answer the current roll call, or None.
     """
 
     number: int
@@ -86,18 +87,18 @@ class Ticket:
     expected_since: float | None = None
 
     def shares_topic(self, other: Ticket) -> bool:
-        """Tell whether both send into the same topic."""
+        """Return True if both tickets send into a common topic."""
         return not set(self.record.topics).isdisjoint(other.record.topics)
 
 
 class TurnQueue:
     """All tickets that are not over.
 
-    A roll call asks the owners of the tickets before the pass that began it, as only these are sure to read of it;
-    whoever queues later is asked by the next pass. A watcher judges only by passes that it saw happen: it cannot tell
-    the age of one that it finds in the ledger, and who was asked may have answered and be silent again.
+    A roll call addresses the owners of tickets ahead of the pass that started it, because only they are sure to read
+    it. The next pass addresses owners that queue later. A watcher judges only by passes that it saw happen. It cannot
+    know the age of an older pass, whose owners may have answered and fallen silent again.
 
-    :param clock: seconds, as of :func:`time.monotonic`.
+    :param clock: seconds, such as :func:`time.monotonic`.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -107,106 +108,108 @@ class TurnQueue:
         self._watched_from: int | None = None
 
     def watch_from(self, offset: int) -> None:
-        """Judge by what is written from here on, which is read as soon as it is written."""
+        """Judge by records from this offset on, which are read as soon as they are written."""
         self._watched_from = offset
 
     def add_record(self, offset: int, number: int, value: bytes | None) -> None:
-        """Take one turn record, in the order of the ledger."""
-        now = self._clock()
+        """Add one turn record, in the order of the ledger."""
+        time_now = self._clock()
         if number % 2:
-            if (alive := self.tickets.get(number - 1)) is not None:
-                alive.last_heartbeat = now
+            if (owner_ticket := self.tickets.get(number - 1)) is not None:
+                owner_ticket.last_heartbeat = time_now
             return
         if value is None:
             self.tickets.pop(number, None)
             return
         record = TicketRecord.model_validate_json(value)
-        known = self.tickets.get(number)
+        ticket = self.tickets.get(number)
         if record.what == "want":
-            if known is None:  # else a copy, maybe a late one: who sends by the first must keep its place
-                self.tickets[number] = Ticket(number, offset, record, now)
+            if ticket is None:  # else a copy: the owner keeps the first place
+                self.tickets[number] = Ticket(number, offset, record, time_now)
             return
-        place = record.place if record.place is not None else offset
-        self.tickets[number] = Ticket(number, place, record, now, is_passed_over=True)
-        self._call(offset, now)
+        want_offset = record.place if record.place is not None else offset
+        self.tickets[number] = Ticket(number, want_offset, record, time_now, is_passed_over=True)
+        self._start_roll_call(offset, time_now)
 
-    def _call(self, offset: int, now: float) -> None:
-        counts, goes_on = self._watched_from is not None and offset >= self._watched_from, self.in_roll_call
+    def _start_roll_call(self, offset: int, time_now: float) -> None:
+        is_watched, call_goes_on = self._watched_from is not None and offset >= self._watched_from, self.in_roll_call
         for ticket in self.tickets.values():
             if ticket.offset < offset:
-                ticket.asked_at = now
-                if counts and not (goes_on and ticket.expected_since is not None):
-                    ticket.expected_since = now
-        if counts:
-            self._passed_at = now
+                ticket.asked_at = time_now
+                if is_watched and not (call_goes_on and ticket.expected_since is not None):
+                    ticket.expected_since = time_now
+        if is_watched:
+            self._passed_at = time_now
 
     def mark_fronts(self) -> None:
-        """Note who has nobody before it, now that all records are read."""
-        now = self._clock()
+        """Update which tickets have none ahead, after all records were read."""
+        time_now = self._clock()
         for ticket in self.live_tickets():
             if self.tickets_ahead(ticket):
                 ticket.first_since = None
             elif ticket.first_since is None:
-                ticket.first_since = now
+                ticket.first_since = time_now
 
     def restart_clock(self) -> None:
-        """Give everybody the whole time again: the watcher itself was away, so silence says nothing.
+        """Restart every owner's time, because the watcher itself was suspended.
 
-        Nor does it know when the passes were written that it reads of only now.
+        The watcher also ignores passes that it reads only now, since it does not know when they were written.
         """
-        now = self._clock()
+        time_now = self._clock()
         for ticket in self.tickets.values():
-            ticket.last_heartbeat = now
-            ticket.first_since = None if ticket.first_since is None else now
+            ticket.last_heartbeat = time_now
+            ticket.first_since = None if ticket.first_since is None else time_now
             ticket.expected_since = None
         self._passed_at = None
 
     def live_tickets(self) -> list[Ticket]:
-        """Return who waits or sends, the first of all first."""
+        """Return waiting and sending tickets in order."""
         return sorted((t for t in self.tickets.values() if not t.is_passed_over), key=lambda t: t.offset)
 
-    def passed_over(self, mine: Ticket) -> list[Ticket]:
-        """Return who was passed over and whose transaction may still be open, in topics of this ticket."""
-        return [t for t in self.tickets.values() if t.is_passed_over and t.shares_topic(mine)]
+    def passed_over(self, own_ticket: Ticket) -> list[Ticket]:
+        """Return passed-over tickets in topics of this ticket, whose transactions may still be open."""
+        return [t for t in self.tickets.values() if t.is_passed_over and t.shares_topic(own_ticket)]
 
     def tickets_ahead(self, ticket: Ticket) -> list[Ticket]:
-        """Return who has to be over before this ticket's turn begins."""
+        """Return the tickets that must be over before this ticket's turn."""
         return [t for t in self.live_tickets() if t.offset < ticket.offset and t.shares_topic(ticket)]
 
     def with_id(self, transactional_id: str) -> list[Ticket]:
-        """Return every ticket with a transactional id, passed over or not."""
+        """Return all tickets with a transactional id, passed-over ones included."""
         return [ticket for ticket in self.tickets.values() if ticket.record.id == transactional_id]
 
     @property
     def in_roll_call(self) -> bool:
-        """Whether the watcher saw somebody passed over just now: then everybody who waits shows that it lives."""
-        return self._passed_at is not None and self._clock() - self._passed_at < _CALL_SECONDS
+        """True if the watcher recently saw a pass. Every waiting owner then writes a heartbeat."""
+        return self._passed_at is not None and self._clock() - self._passed_at < _ROLL_CALL_SECONDS
 
     def must_answer_roll_call(self, number: int) -> bool:
-        """Tell whether a ticket's owner is to show that it lives, though it only waits."""
-        asked = self.tickets[number].asked_at if number in self.tickets else None
-        return asked is not None and self._clock() - asked < _ANSWER_SECONDS
+        """Return True if a ticket's owner must write a heartbeat although it only waits."""
+        asked_at = self.tickets[number].asked_at if number in self.tickets else None
+        return asked_at is not None and self._clock() - asked_at < _ANSWER_SECONDS
 
     def silent_tickets(self, awaited_tickets: list[Ticket]) -> list[Ticket]:
-        """Return who is silent for too long, among those who are waited for, and those whom these wait for."""
-        now = self._clock()
+        """Return tickets that are silent for too long, among the awaited ones and those ahead of them."""
+        time_now = self._clock()
         return [
-            ticket for ticket in self._closure(awaited_tickets) if now - self._silent_since(ticket, now) > DEAD_SECONDS
+            ticket
+            for ticket in self._with_tickets_ahead(awaited_tickets)
+            if time_now - self._silent_since(ticket, time_now) > DEAD_SECONDS
         ]
 
-    def _silent_since(self, ticket: Ticket, now: float) -> float:
+    def _silent_since(self, ticket: Ticket, time_now: float) -> float:
         if ticket.first_since is not None:
             return max(ticket.last_heartbeat, ticket.first_since)
         if self.in_roll_call and ticket.expected_since is not None:
             return max(ticket.last_heartbeat, ticket.expected_since)
-        return now  # who only waits need not show that it lives
+        return time_now  # a waiting owner needs no heartbeat
 
-    def _closure(self, tickets: list[Ticket]) -> list[Ticket]:
-        found: dict[int, Ticket] = {}
-        left = list(tickets)
-        while left:
-            ticket = left.pop()
-            if ticket.number not in found:
-                found[ticket.number] = ticket
-                left += self.tickets_ahead(ticket)
-        return sorted(found.values(), key=lambda ticket: ticket.offset)
+    def _with_tickets_ahead(self, tickets: list[Ticket]) -> list[Ticket]:
+        tickets_by_number: dict[int, Ticket] = {}
+        remaining = list(tickets)
+        while remaining:
+            ticket = remaining.pop()
+            if ticket.number not in tickets_by_number:
+                tickets_by_number[ticket.number] = ticket
+                remaining += self.tickets_ahead(ticket)
+        return sorted(tickets_by_number.values(), key=lambda ticket: ticket.offset)

@@ -1,10 +1,10 @@
-"""A whole day in one transaction: its records and its ledger record, when it is the day's turn.
+"""Delivery of a whole day in one transaction, in the day's turn.
 
-Afterwards it is looked at whether readers of committed records see it. A broker answers a commit when it has decided,
-and writes the ends of the transaction into its partitions afterwards. Mostly that takes milliseconds. Apache Kafka
-4.3.1 forgets a partition that has no leader at that moment
-(https://github.com/apache/kafka/pull/22680, KAFKA-20734, 2026-11): no timeout ends the transaction there, and readers
-stop at it for ever. Nobody but its producer knows that the day is decided, so it is the one to say so.
+After the commit, the delivery checks that readers of committed records see the day. A broker confirms a commit when it
+has decided, and writes the transaction's end into the partitions later, usually within milliseconds. Apache Kafka 4.3.1
+forgets a partition that has no leader at that moment (https://github.com/apache/kafka/pull/22680, KAFKA-20734,
+2026-11). No timeout ends the transaction there, and readers stop at it for ever. Only its producer knows that the day
+is committed, so the producer logs the warning.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.cluster import Cluster
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 VISIBILITY_SECONDS = 10.0
-"""What the ends of a transaction may take until they are missed."""
-_LOOK_SECONDS = 0.05
-_MOST_SHOWN = 10
+"""Time for the ends of a transaction to appear before a warning."""
+_POLL_SECONDS = 0.05
+_MAX_SHOWN = 10
 
 
 class WholeDayDelivery(DayDelivery):
@@ -45,62 +45,62 @@ class WholeDayDelivery(DayDelivery):
     max_tries: ClassVar[int] = 5
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day; the transaction itself finds its generation."""
+        """Claim the day. The transaction chooses its generation."""
         if self.row_of_this_intent(published_entry) is None:
-            self.next_generation(self._must_follow(published_entry))
+            self.next_generation(self._previous_publish(published_entry))
         self.claims.write_claim(self.claims.newest_claim())
         return self.plan
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send and commit the day; nothing of a day that is published already.
+        """Send and commit the day. Sends nothing if the day is published.
 
-        :raises UndecidedError: whether it was committed is not known.
-        :raises PassedOverError: others took this one for dead, and went on.
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :raises UndecidedError: the outcome of the commit is unknown.
+        :raises PassedOverError: others went on because this publish wrote no heartbeat.
+        :raises OvertakenError: another run has published the day meanwhile.
         """
-        with self._turn() as turn:
+        with self._open_turn() as turn:
             if turn is not None:
                 turn.wait_for_same_day()
             transaction = self.transaction()
             try:
                 with transaction:
-                    sent = self._send(files, transaction, turn)
+                    share = self._send_day(files, transaction, turn)
             except FencedError as error:
-                raise self._fenced(transaction, turn, error) from None
+                raise self._fenced_error(transaction, turn, error) from None
             finally:
                 if turn is not None:
                     turn.leave_queue(transaction_is_over=transaction.is_over)
-        # Who comes next begins behind this day, and is not in its way. Without turns others are, and nothing is wrong.
-        if turn is not None and transaction.open_seconds and sent.entry is not None:
-            warn_if_hidden(self.cluster, sent.entry, self.id, self.claims.description)
-        return sent
+        # The next day begins after this one and does not hide it. Without turns other days may, which is expected.
+        if turn is not None and transaction.open_seconds and share.entry is not None:
+            warn_if_hidden(self.cluster, share.entry, self.id, self.claims.description)
+        return share
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Return what the only transaction has published."""
-        (sent,) = receipts
-        assert sent.entry is not None
-        return sent.entry.row
+        """Return the ledger row that the day's only transaction has written."""
+        (share,) = receipts
+        assert share.entry is not None
+        return share.entry.row
 
     def confirm(self) -> LedgerRow:
-        """Note that the day is unchanged; who is sending it just now comes first, as it would before a publish.
+        """Confirm an unchanged day. A run that is sending it goes first, as before a publish.
 
-        No turn is taken: readers of the topics wait for none of this, as the ledger alone is written to.
+        Takes no turn, because only the ledger is written.
         """
-        with self._turn() as turn:
+        with self._open_turn() as turn:
             if turn is None:
                 return self.confirm_in_transaction()
             turn.wait_for_same_day()
             return self.confirm_in_transaction(turn.close_fenced_tickets)
 
     def abort(self) -> None:
-        """End what an executor left open that died.
+        """End the transaction of a dead executor.
 
-        Nothing is done where another run, or another try, has claimed the day meanwhile: it ends, or has ended, what is
-        open. Nor, where days take turns, if no ticket says that something is, or if somebody else is sending.
+        Does nothing if another run or attempt has claimed the day, because that one ends open transactions itself. With
+        turns, also does nothing without a ticket, or while another run sends.
         """
         if not self.claims.is_held():
             return
-        with self._turn() as turn:
+        with self._open_turn() as turn:
             if turn is not None and not turn.has_orphan():
                 return
             seconds = RELEASE_SECONDS, self.options.transaction_timeout_seconds
@@ -108,77 +108,77 @@ class WholeDayDelivery(DayDelivery):
             if turn is not None:
                 turn.close_fenced_tickets()
 
-    def _send(self, files: tuple[StagedFile, ...], transaction: Transaction, turn: Turn | None) -> SentShare:
+    def _send_day(self, files: tuple[StagedFile, ...], transaction: Transaction, turn: Turn | None) -> SentShare:
         if turn is not None:
             turn.close_fenced_tickets()
-        # From here on nobody else can publish the day without fencing this producer: what is decided now holds at the
-        # commit, however long the turn is waited for.
-        standing = self.read_published_entry()
-        if standing is not None and (own := self.row_of_this_intent(standing)) is not None:
-            return SentShare.from_entry(standing.model_copy(update={"row": own}))
-        newest = self._must_follow(standing)
-        generation = self.next_generation(newest, self.claims.highest_used_generation())
+        # From here on another publish of the day must fence this producer first. So this decision still holds at the
+        # commit, however long the wait for the turn takes.
+        published_entry = self.read_published_entry()
+        if published_entry is not None and (own_row := self.row_of_this_intent(published_entry)) is not None:
+            return SentShare.from_entry(published_entry.model_copy(update={"row": own_row}))
+        newest_row = self._previous_publish(published_entry)
+        generation = self.next_generation(newest_row, self.claims.highest_used_generation())
         sender = ShareSender(self.options, self.plan, transaction, files, generation)
         sender.encode_ahead()
         if turn is not None:
             turn.wait_for_turn()
-            # An erase takes turns as well. Whatever was published before it, it has found; the rest must know of it.
-            # Another day's publish may have brought another definition into force.
+            # An erase takes turns too. It has found earlier publishes, and later ones must read its list. Another day's
+            # publish may have changed the definition in force.
             self.ledger.refresh()
-            self.next_generation(newest)
-        before = self.cluster.end_offsets(self.topics)
+            self.next_generation(newest_row)
+        ends_before = self.cluster.end_offsets(self.topics)
         snapshot = None
         if self.plan.content == "changes":
             (topic,) = self.topics
-            snapshot = SnapshotDiff(self.cluster, topic, before[topic], self.publish.on_empty)
+            snapshot = SnapshotDiff(self.cluster, topic, ends_before[topic], self.publish.on_empty)
         transaction.begin()
-        sent = self.send(sender, before, snapshot, with_source_rejects=True)
-        entry = self.new_entry(generation, sent, standing)
+        share = self.send(sender, ends_before, snapshot, with_source_rejects=True)
+        entry = self.new_entry(generation, share, published_entry)
         self.write_record(transaction, entry)
         self.write_definition(transaction)
         transaction.commit()
-        return replace(sent, entry=entry)
+        return replace(share, entry=entry)
 
-    def _must_follow(self, standing: DayEntry | None) -> LedgerRow | None:
-        """Return the publish before this one: the day's own newest, or the stream's newest snapshot or increment."""
+    def _previous_publish(self, published_entry: DayEntry | None) -> LedgerRow | None:
+        """Return the publish before this one: the day's newest, or the stream's newest snapshot or increment."""
         if self.plan.content == "changes" or self.publish.kind == "increment":
             return self.ledger.newest(self.publish.day.date, self.publish.kind)
-        return standing.row if standing else None
+        return published_entry.row if published_entry else None
 
-    def _fenced(self, transaction: Transaction, turn: Turn | None, error: FencedError) -> RetriableError:
-        """Return what to raise where another producer has taken the day's id."""
+    def _fenced_error(self, transaction: Transaction, turn: Turn | None, error: FencedError) -> RetriableError:
         in_time = transaction.open_seconds < self.options.transaction_timeout_seconds
         if turn is not None and in_time and self.claims.is_held():
-            # By who passed it over, or, where it queued again meanwhile, by who ends now what it left open before.
-            return PassedOverError(f"{self.claims.description}: was passed over, and its id was taken")
+            # Fenced by the run that passed it over, or by a later run that ends its earlier ticket.
+            return PassedOverError(
+                f"{self.claims.description}: was passed over, and another producer took its transactional id"
+            )
         return FencedError(self.claims.fencing_message(transaction, str(error)))
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[Turn | None]:
-        """Open the queue; None where no turns are taken."""
+    def _open_turn(self) -> Iterator[Turn | None]:
         if self.options.turns == "off" or not self.topics:
             yield None
             return
-        self.claims.highest_used_generation()  # reads the ledger on; the queue is followed from there
-        who = f"{self.publish.intent.run} ({self.claims.description})"
-        with self.cluster.turn(self.ledger.view, self.id, self.topics, who, self.plan.begin_id) as turn:
+        self.claims.highest_used_generation()  # reads the ledger to its end, where the queue continues
+        description = f"{self.publish.intent.run} ({self.claims.description})"
+        with self.cluster.turn(self.ledger.view, self.id, self.topics, description, self.plan.begin_id) as turn:
             yield turn
 
 
 def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, description: str) -> None:
-    """Wait until readers of committed records can pass a day that is committed; warn if they cannot for long.
+    """Wait until readers of committed records can pass the day. Logs a warning if they cannot for long.
 
-    The day is published in any case, so an error would not help: its retry would find it in the ledger.
+    The day is published in any case. An error would not help, because a retry finds the day in the ledger.
 
-    :param where: connector, stream and day, for the message.
+    :param description: connector, stream and day, for the message.
     """
     started = time.monotonic()
     try:
-        hidden = _hidden(cluster, entry)
-    except ConnectError as error:  # as of a partition that still has no leader
+        hidden = _hidden_offsets(cluster, entry)
+    except ConnectError as error:  # such as a partition that still has no leader
         hidden = [str(error)]
     if hidden:
-        shown = ", ".join(hidden[:_MOST_SHOWN]) + (", …" if len(hidden) > _MOST_SHOWN else "")
+        hidden_text = ", ".join(hidden[:_MAX_SHOWN]) + (", …" if len(hidden) > _MAX_SHOWN else "")
         _LOG.warning(
             "%s is published as generation %d, but readers of committed records have not got past it for %.0f s: %s. "
             "If no other program has a transaction open there, the broker has lost the end of transaction %r: "
@@ -186,26 +186,26 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
             description,
             entry.row.generation,
             time.monotonic() - started,
-            shown,
+            hidden_text,
             transactional_id,
         )
 
 
-def _hidden(cluster: Cluster, entry: DayEntry) -> list[str]:
-    """Return where readers still stop when the time is up; nothing as soon as they do not."""
+def _hidden_offsets(cluster: Cluster, entry: DayEntry) -> list[str]:
+    """Return the offsets where readers still stop at the end of the wait. Empty as soon as there are none."""
     ledger = cluster.options.ledger_topic
-    wanted: EndOffsets = {
+    target_ends: EndOffsets = {
         topic: {part: span[1] for part, span in spans.items()} for topic, spans in entry.offsets.items()
     }
-    wanted |= cluster.end_offsets([ledger])
-    patience = Patience(VISIBILITY_SECONDS, (_LOOK_SECONDS,))
+    target_ends |= cluster.end_offsets([ledger])
+    patience = Patience(VISIBILITY_SECONDS, (_POLL_SECONDS,))
     while True:
-        found = cluster.end_offsets(wanted, committed=True)
+        visible_ends = cluster.end_offsets(target_ends, committed=True)
         hidden = [
-            f"{topic!r} partition {partition} at offset {found[topic][partition]} of {end}"
-            for topic, partitions in wanted.items()
+            f"{topic!r} partition {partition} at offset {visible_ends[topic][partition]} of {end}"
+            for topic, partitions in target_ends.items()
             for partition, end in partitions.items()
-            if found[topic].get(partition, end) < end
+            if visible_ends[topic].get(partition, end) < end
         ]
         if not hidden or not patience.wait_and_poll():
             return hidden

@@ -272,7 +272,7 @@ class SinkBench(Steps):
         assert self.watch.generations_of(day) == wanted
         found: dict[int, Counter[str]] = defaultdict(Counter)
         told = replace(self, connection=connection_to(self.bootstrap)).ledger
-        [entry] = told.entries(told.about(day)).values()
+        [entry] = told.entries(told.key_for(day)).values()
         for record in self.records(day):
             found[record.generation][(record.key or b"").decode()] += 1
             if record.generation == entry.row.generation:

@@ -83,7 +83,7 @@ def test_a_confirmation_leaves_the_days_definition_and_the_one_in_force(sink: Sc
     assert sink.ledger.definition_in_force() == in_force(2, B)
 
 
-def test_both_survive_compaction(sink: Scene) -> None:
+def test_definition_and_notes_survive_compaction(sink: Scene) -> None:
     sink.publish(staged(sink, A, 1))
     sink.publish(staged(sink, B, 2, day=TUESDAY))
     sink.publisher.confirm(staged(sink, A, 3))
@@ -139,7 +139,7 @@ def test_of_two_that_change_the_definition_at_once_the_first_in_the_ledger_count
 
     def beaten(attempt: DayDelivery, *args: Any, **more: Any) -> Any:
         rival = DefinitionRecord(definition=B, run="another_dag/run/task").model_dump_json().encode()
-        write(sink, sink.ledger.about(NO_DAY, "in_force"), rival)
+        write(sink, sink.ledger.key_for(NO_DAY, "in_force"), rival)
         return made(attempt, *args, **more)
 
     monkeypatch.setattr(DayDelivery, "entry", beaten)
@@ -170,7 +170,7 @@ def test_a_days_record_of_the_version_before_has_no_definition_and_is_reloaded(s
     sink.publish(staged(sink, None, 1))
     entry = sink.entry()
     del entry["row"]["definition"]
-    write(sink, sink.ledger.about(MONDAY), json.dumps(entry).encode())
+    write(sink, sink.ledger.key_for(MONDAY), json.dumps(entry).encode())
     assert (sink.ledger.row(MONDAY).definition, sink.ledger.definition_in_force()) == (None, None)
     assert sink.publisher.confirm(staged(sink, A, 2)).definition is None
     assert sink.ledger.definition_in_force() is None
@@ -234,10 +234,10 @@ def test_a_definition_that_a_dead_publish_left_open_is_not_waited_for(scene: Sce
     producer = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": f"dead-{scene.name}"})
     producer.init_transactions(20)
     producer.begin_transaction()
-    about = scene.ledger.about(NO_DAY, "in_force")
+    about = scene.ledger.key_for(NO_DAY, "in_force")
     record = DefinitionRecord(definition=B, run="dag/run/task").model_dump_json().encode()
     producer.produce(scene.sink.ledger_topic, b"{}", LedgerKey(*about[:3], TUESDAY).encode())
-    producer.produce(scene.sink.ledger_topic, record, about.encoded())
+    producer.produce(scene.sink.ledger_topic, record, about.encode())
     assert producer.flush(10) == 0
     try:
         started = time.monotonic()

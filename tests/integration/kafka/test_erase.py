@@ -92,7 +92,7 @@ def test_an_erase_while_a_publish_waits_for_its_turn(scene: Scene, monkeypatch: 
     taken = Turn.wait_for_turn
 
     def take(turn: Turn) -> None:
-        if "erase" not in turn.who:
+        if "erase" not in turn.description:
             scene.publisher.erase("event", ["ann"], "day")
         taken(turn)
 

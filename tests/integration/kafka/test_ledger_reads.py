@@ -63,9 +63,9 @@ def test_an_executor_goes_on_where_its_driver_stood(bench: SinkBench, reads: lis
         bench.publish(bench.stage(MONDAY + ONE_DAY * number, events("a"), order=number + 1))
     staged = bench.stage(TUESDAY + ONE_DAY * 5, events("a"), order=9)
     token = bench.begin(staged)
-    stood = token.handed.positions[0]
+    stood = token.handover.positions[0]
     assert stood > 6
-    assert set(token.handed.values) == {
+    assert set(token.handover.values) == {
         LedgerKey(*KEY.model_dump().values(), bench.sink.topic, TUESDAY + ONE_DAY).encode()
     }
     reads.clear()
@@ -98,7 +98,7 @@ def test_a_ledger_that_was_made_anew_is_read_anew(bench: SinkBench) -> None:
 EARLIER_ROW = {"day": str(MONDAY), "generation": 2, "token": "t", "order": 17, "rows": 1}
 EARLIER_CLAIM = {"token": "t", "order": 17, "run": "dag/run/task", "attempt": "a", "at": "2026-10-05T00:00:00Z"}
 REFUSED = (
-    "another version of this package, or somebody else, wrote it. Use the version that wrote it, or another ledger"
+    "another version of this package, or another program, wrote it. Use the version that wrote it, or another ledger"
 )
 
 

@@ -68,7 +68,9 @@ def test_a_record_that_the_client_loses_is_noticed_before_the_commit(
         sent(outbox, topic, *(column[:-1] for column in columns), size_bytes)
 
     monkeypatch.setattr(Outbox, "send_with_headers", losing)
-    with pytest.raises(RetriableError, match="3 rows were staged and 3 records should be sent, but the client took 2"):
+    with pytest.raises(
+        RetriableError, match="3 rows were staged and 3 records were expected, but the client accepted 2"
+    ):
         sink.publish(staged)
     assert sink.records() == []
     assert sink.ledger.row(MONDAY) is None
@@ -84,7 +86,9 @@ def test_a_record_that_the_client_loses_is_noticed_without_a_transaction_too(
     staged = sink.stage(MONDAY, events("a", "b", "c"))
     sent = Outbox.send_batch
     monkeypatch.setattr(Outbox, "send_batch", lambda outbox, topic, batch, size: sent(outbox, topic, batch[1:], size))
-    with pytest.raises(RetriableError, match="3 rows were staged and 3 records should be sent, but the client took 2"):
+    with pytest.raises(
+        RetriableError, match="3 rows were staged and 3 records were expected, but the client accepted 2"
+    ):
         sink.publish(staged)
     assert sink.ledger.row(MONDAY) is None
 
@@ -167,7 +171,7 @@ def test_rejects_are_counted_over_all_parts(scene: Scene) -> None:
     for delivery in ({"atomicity": "partition"}, {"delivery": "at_least_once"}):
         sink = scene.having(schema, errors_tolerance="all", max_rejects=3, **delivery)
         assert sink.preflight() == []
-        with pytest.raises(DataError, match=r"4 rejects, more than max_rejects=3: .*4 rows are no records"):
+        with pytest.raises(DataError, match=r"4 rejects, more than max_rejects=3: .*4 rows cannot become records"):
             sink.publish(sink.stage(MONDAY, bad, bad))
         assert sink.ledger.row(MONDAY) is None
     looser = scene.having(schema, errors_tolerance="all", max_rejects=4, delivery="at_least_once")
@@ -289,7 +293,7 @@ def test_a_foreign_record_in_the_ledger_is_no_guess(scene: Scene) -> None:
     with pytest.raises(ConfigError, match="holds a record at offset 0 that no Kafka sink wrote") as caught:
         scene.ledger.days()
     assert CANARY not in str(caught.value)
-    assert any("use a ledger_topic of its own" in problem for problem in scene.preflight())
+    assert any("Use a separate ledger_topic" in problem for problem in scene.preflight())
 
 
 def test_no_message_has_a_secret(scene: Scene) -> None:

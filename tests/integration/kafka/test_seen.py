@@ -46,7 +46,7 @@ def open_before(bench: SinkBench, topic: str) -> Iterator[Producer]:
 
 
 @pytest.mark.parametrize("where", ["topic", "ledger"])
-def test_a_published_day_that_readers_cannot_see_is_told(
+def test_a_published_day_that_readers_cannot_see_gives_a_warning(
     bench: SinkBench, where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(whole_day, "VISIBILITY_SECONDS", 0.3)
@@ -61,7 +61,7 @@ def test_a_published_day_that_readers_cannot_see_is_told(
     bench.watch.look_away()
 
 
-def test_what_readers_see_soon_is_not_told(bench: SinkBench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_day_that_readers_see_soon_gives_no_warning(bench: SinkBench, caplog: pytest.LogCaptureFixture) -> None:
     """Nor is anything said of a day in nobody's way."""
     assert bench.publish(bench.stage(MONDAY, events(*ROWS), order=1)).generation == 1
     staged = bench.stage(MONDAY, events(*ROWS), order=2)

@@ -227,7 +227,7 @@ def test_protobuf_values_are_framed_with_the_registered_schema(registered: Scene
 
 
 @pytest.mark.parametrize("name", ["string", "bytes"])
-def test_raw_values(scene: Scene, name: str) -> None:
+def test_raw_converters_write_the_column_unchanged(scene: Scene, name: str) -> None:
     sink = scene.having(value_converter=name, value_field="event")
     assert sink.preflight() == []
     sink.publish(sink.stage(MONDAY, events("a")))
@@ -271,7 +271,7 @@ def test_k13_an_incompatible_schema_fails_before_the_first_record(registered: Sc
 def test_without_tolerance_nothing_of_the_day_is_seen(scene: Scene) -> None:
     sink = scene.having(NOT_A_NUMBER)
     assert sink.preflight() == []
-    with pytest.raises(DataError, match=r"1 rows are no records .* the first: row 1, column 'x'"):
+    with pytest.raises(DataError, match=r"1 rows cannot become records .* the first: row 1, column 'x'"):
         sink.publish(sink.stage(MONDAY, floats(1.0, NAN, 2.0)))
     assert (sink.records(), sink.ledger.row(MONDAY)) == ([], None)
     assert sink.publish(sink.stage(MONDAY, floats(1.0), attempt="2")).generation == 1
@@ -337,7 +337,7 @@ def test_a_topic_may_take_more_than_the_topic_of_dead_letters(scene: Scene) -> N
     assert len(letter.value or b"") > 1_000_000
 
 
-def test_times_that_the_broker_would_refuse(scene: Scene) -> None:
+def test_times_that_the_broker_would_refuse_are_rejected(scene: Scene) -> None:
     sink = scene.having(ROW_SCHEMA, timestamp_field="time", errors_tolerance="all", topic_config={"retention.ms": "-1"})
     assert sink.preflight() == []
     now = dt.datetime.now(dt.UTC)
@@ -376,7 +376,7 @@ def test_columns_that_change_without_a_registry(scene: Scene) -> None:
 def test_topics_whose_settings_would_lose_records(scene: Scene) -> None:
     make_topic(scene.bootstrap, scene.sink.topic, cleanup__policy="compact")
     [problem] = scene.preflight()
-    assert "of records with one key it keeps the last" in problem
+    assert "which keeps only the last record of each key" in problem
     [problem] = scene.having(key_fields=()).preflight()
     assert "refuses records without a key" in problem
     set_topic(scene.bootstrap, scene.sink.topic, cleanup__policy="delete", retention__ms="86400000")

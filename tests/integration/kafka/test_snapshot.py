@@ -264,8 +264,8 @@ def test_a_row_that_is_set_aside_does_not_bury_its_key(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("keys", "rejects", "message"),
     [
-        (["a"], [b"{"], "the source has set 1 rows of the snapshot aside"),
-        (["a", None], [], "1 rows without a key are in the snapshot"),
+        (["a"], [b"{"], "the source has rejected 1 rows of the snapshot"),
+        (["a", None], [], "1 rows of the snapshot have no key"),
     ],
 )
 def test_rows_whose_key_nobody_knows_leave_unknown_what_vanished(

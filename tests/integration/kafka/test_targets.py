@@ -43,7 +43,7 @@ def test_a_template_whose_day_goes_into_the_topic_of_the_same_stream_is_refused(
     template = plain.having(topic=f"{plain.name}-{{event}}")
     assert template.preflight() == []
     with pytest.raises(
-        ConfigError, match=f"topic '{plain.sink.topic}' holds .* already, as topic='{plain.sink.topic}'"
+        ConfigError, match=f"topic '{plain.sink.topic}' already holds .*, published with topic='{plain.sink.topic}'"
     ):
         template.publish(template.stage(MONDAY, events("events", "signup")))
     assert f"{plain.name}-signup" not in plain.topics()

@@ -37,7 +37,7 @@ def made(root: Path, *tables: pa.Table, **options: Any) -> list[OutgoingRecords]
     sink = KafkaSink(topic="events", **options)
     publish = freeze(root, MONDAY, *tables)
     plan = DayPlan(publish, "rows", {None: "events"}, {}, {"events": LIMITS}, None)
-    return list(ShareSender(sink, plan, Nowhere(), publish.manifest.polled.files, 1)._encoded())
+    return list(ShareSender(sink, plan, Nowhere(), publish.manifest.polled.files, 1)._encode())
 
 
 @pytest.mark.parametrize("converter", ["json", "json_schema_envelope"])

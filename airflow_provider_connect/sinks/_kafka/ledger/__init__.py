@@ -1,1 +1,1 @@
-"""The ledger of Kafka sinks: who has published what, and who is at it."""
+"""Ledger of the Kafka sink: published days, claims, notes and erase lists."""

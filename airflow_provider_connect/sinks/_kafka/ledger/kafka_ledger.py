@@ -1,22 +1,21 @@
-"""The ledger of Kafka sinks: a compacted topic whose records are written in the transactions of the data.
+"""Ledger of the Kafka sink: a compacted topic whose records are part of the data's transactions.
 
-A record's key says what it is about (:class:`.LedgerKey`). The newest record of a key counts, mostly
-(:func:`.ledger.records.select_counting_value`). Of a day there is
+A key names the subject of its record (:class:`.LedgerKey`). Usually the newest record of a key counts
+(:func:`.ledger.records.select_counting_value`). A day has these records:
 
-* ``day``: its newest published state, what :class:`.Ledger` returns;
-* ``part``: the same for one staged file, where each has a transaction of its own;
-* ``claim``: who began last to publish it, so that a producer that was fenced can say who did it.
+* ``day``: the newest published state, which :class:`.Ledger` returns.
+* ``part``: the same for one staged file with its own transaction.
+* ``claim``: the last run that began to publish the day, which lets a fenced producer name the other run.
 
-Of the topic there is ``erased``: its erase list (:func:`.view.known_erase_list`). Of the stream there are
+A topic has ``erased``, its erase list (:func:`.view.known_erase_list`). A stream has
 
-* ``in_force``: the definition of its newest publish, written by the transaction of that publish;
-* a record for each of its notes, by kind and id. No transaction writes them, so that nobody waits for one to see them.
+* ``in_force``: the definition of its newest publish, written in that publish's transaction.
+* its notes, by kind and id. They are written outside transactions, so that readers need not wait for a commit.
 
-The topic is read once from its beginning in a process, and on from there at every later question. A transaction of
-*another* day that is open in the ledger's partition holds back everything behind it from readers of committed records,
-also a day that was committed long ago. So a reader looks behind that point as one of uncommitted records: if nothing of
-its own is there, it has seen all; else it waits. A transaction sends its data first and its ledger record last, so that
-it holds the partition for milliseconds.
+A process reads the topic once from its beginning and continues from there. An open transaction of *another* day hides
+all later records of the ledger's partition from readers of committed records, also days that were committed long ago.
+So a reader also reads the hidden part as uncommitted. If it contains none of the requested records, nothing is missing.
+Otherwise the reader waits. A transaction writes its ledger record last, so it blocks the partition for milliseconds.
 """
 
 from __future__ import annotations
@@ -65,26 +64,30 @@ if TYPE_CHECKING:
 NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 _DAY = b',"day"]'
 _SPAN = b'"span":{'
-"""In the record of an increment; others are not worth parsing."""
+"""Appears in records of increments. Other records need not be parsed."""
 
 
 OnUndecided = Literal["wait", "leave", "ignore"]
 KeyFilter = Callable[[LedgerKey], bool]
 _PATIENCE_SECONDS: dict[OnUndecided, float] = {"wait": float("inf"), "leave": 10.0, "ignore": 0.0}
-_LOOK_SECONDS = 0.05
-_OWN_SECONDS = 1.0
-"""What a commit may take that is under way; one that is dead is ended by the next try alone."""
+_POLL_SECONDS = 0.05
+_OWN_COMMIT_SECONDS = 1.0
+"""Time for a running commit. A dead transaction is ended only by the next attempt."""
 _ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, or use another ledger_topic"
 
 
 class KafkaLedger(Ledger):
-    """The ledger of one stream into one topic; every question reads on to the topic's end.
+    """Ledger of one stream and topic. Every query first reads to the topic's end.
 
-    :param handed: what a driver has read already; what this process knows by default.
+    :param handover: state that a driver handed over. Defaults to this process's own.
     """
 
     def __init__(
-        self, connection: Connection, options: KafkaOptions, stream_key: StreamKey, handed: LedgerHandover | None = None
+        self,
+        connection: Connection,
+        options: KafkaOptions,
+        stream_key: StreamKey,
+        handover: LedgerHandover | None = None,
     ) -> None:
         self.connection = connection
         self.ledger_topic = options.ledger_topic
@@ -92,10 +95,10 @@ class KafkaLedger(Ledger):
         self.key = stream_key
         self.target = options.topic
         self.replaces_whole = options.cleanup == "compact"
-        """Whether a snapshot replaces what the topic shows, of whatever day that is."""
+        """True if a snapshot of any day replaces the topic's content."""
         self.view = (
-            TopicView(self.ledger_topic, stream_key, handed)
-            if handed
+            TopicView(self.ledger_topic, stream_key, handover)
+            if handover
             else shared_view(connection, self.ledger_topic, stream_key)
         )
 
@@ -104,71 +107,72 @@ class KafkaLedger(Ledger):
         return LedgerKey(self.key.connector, self.key.stream, self.target, day, kind, part)
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day, None if it never was."""
+        """Return the newest published state of a day, or None."""
         entry = self.entry(day)
         return entry.row if entry else None
 
     def entry(self, day: dt.date) -> DayEntry | None:
-        """Return the newest published state of a day, and where its records lie.
+        """Return the newest published state of a day with the offsets of its records, or None.
 
-        What a transaction of this very day has open for long is not published: who publishes the day next ends it.
+        An open transaction of the same day is not waited for long. The next publish of the day ends it.
         """
         key = self.key_for(day)
-        self.read_on(lambda seen: seen == key, is_ended_by_reader=lambda seen: seen[:4] == key[:4])
-        return self._known(key.encode())
+        self.read_on(lambda ledger_key: ledger_key == key, is_own=lambda ledger_key: ledger_key[:4] == key[:4])
+        return self._known_entry(key.encode())
 
-    def _known(self, raw: bytes) -> DayEntry | None:
-        """Return what a key's record says, as far as the ledger was read; None without one."""
+    def _known_entry(self, raw: bytes) -> DayEntry | None:
+        """Return a key's record from the ledger as read so far, or None."""
         value = self.view.counting_value(raw)
         return None if value is None else parse_record(DayEntry, value, self.ledger_topic)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return each day's newest publish; one that an open transaction of others hides for long as it was before."""
-        self.read_on(lambda key: self._mine(key, "day") and first <= key.day <= last, "leave")
+        """Return each day's newest publish. A publish that an open transaction hides for long is ignored."""
+        self.read_on(lambda key: self._is_of_kind(key, "day") and first <= key.day <= last, "leave")
         keys = (self.key_for(first + ONE_DAY * i).encode() for i in range((last - first).days + 1))
-        return [entry.row for raw in keys if (entry := self._known(raw)) is not None]
+        return [entry.row for raw in keys if (entry := self._known_entry(raw)) is not None]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the day's newest publish; the stream's newest snapshot, or increment, where that is followed."""
+        """Return the publish that a new one follows: the day's, or the stream's newest snapshot or increment."""
         if kind == "increment":
-            # Increments share a transactional id, so what one of them has open is ended by who reads here.
-            self.read_on(lambda key: self._mine(key, "day"), "wait", self._of_target)
-            entries = map(self._known, (self.key_for(day).encode(), *self._last_increment()))
+            # Increments share a transactional id, so this reader's publish ends any open transaction of one.
+            self.read_on(lambda key: self._is_of_kind(key, "day"), "wait", self._is_of_target)
+            entries = map(self._known_entry, (self.key_for(day).encode(), *self._last_increment()))
             return next((entry.row for entry in entries if entry is not None), None)
         if kind == "day" or not self.replaces_whole:
             return self.row(day)
-        found = self.newest_entries(1, "wait")
-        return found[0].row if found else None
+        newest_snapshots = self.newest_entries(1, "wait")
+        return newest_snapshots[0].row if newest_snapshots else None
 
     def erased(self) -> EraseList:
-        """Return whose rows are kept out of the topic."""
-        self.read_on(self._is_list)
+        """Return the topic's erase list."""
+        self.read_on(self._is_erase_list)
         return self.known_erase_list()
 
     def known_erase_list(self) -> EraseList:
-        """Return the same, as far as the ledger was read."""
+        """Return the topic's erase list from the ledger as read so far."""
         return known_erase_list(self.view, self.target)
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish; one that is being published is not in force yet."""
+        """Return the definition of the stream's newest publish. Uncommitted definitions are not in force."""
         key = self.key_for(NO_DAY, "in_force")
-        self.read_on(lambda seen: seen == key, is_ended_by_reader=self._of_target)
+        self.read_on(lambda ledger_key: ledger_key == key, is_own=self._is_of_target)
         return self.known_definition()
 
     def known_definition(self) -> DefinitionInForce | None:
-        """Return the same, as far as the ledger was read."""
+        """Return the definition in force from the ledger as read so far."""
         value = self.view.counting_value(self.key_for(NO_DAY, "in_force").encode())
         return None if value is None else parse_record(DefinitionRecord, value, self.ledger_topic).as_definition
 
     def refresh(self) -> None:
-        """Read on, for the erase list and the definition that are in force now.
+        """Read on, to update the erase list and the definition in force.
 
-        An erase that others have open is waited for. A definition is not, for long: who publishes the day ends that.
+        Waits for another run's open erase. Does not wait long for a definition, because the next publish of its day
+        ends that transaction.
         """
         key = self.key_for(NO_DAY, "in_force")
         self.read_on(
-            lambda seen: seen == key or self._is_list(seen),
-            is_ended_by_reader=lambda seen: self._of_target(seen) and seen.kind != "erased",
+            lambda ledger_key: ledger_key == key or self._is_erase_list(ledger_key),
+            is_own=lambda ledger_key: self._is_of_target(ledger_key) and ledger_key.kind != "erased",
         )
 
     def note_key(self, kind: NoteKind, note_id: str) -> LedgerKey:
@@ -176,38 +180,38 @@ class KafkaLedger(Ledger):
         return self.key_for(NO_DAY, kind, int(note_id, 16))
 
     def notes(self) -> list[LedgerNote]:
-        """Return the stream's notes, also those that an open transaction of others hides."""
-        hidden = self.undecided_records(lambda key: self._of_target(key) and key.kind in NOTE_KINDS)
-        known = {
+        """Return the stream's notes, also those hidden by open transactions."""
+        hidden_notes = self.undecided_records(lambda key: self._is_of_target(key) and key.kind in NOTE_KINDS)
+        visible = {
             raw: self.view.counting_value(raw)
             for kind in NOTE_KINDS
             for raw in self.view.keys(kind, self.key_prefix(kind=kind))
         }
-        values = known | {key.encode(): value for key, value in hidden.items()}
+        values = visible | {key.encode(): value for key, value in hidden_notes.items()}
         return [parse_record(LedgerNote, value, self.ledger_topic) for value in values.values() if value is not None]
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return what was published of a day for one intent, None if nothing was."""
+        """Return the publish of a day for one intent, or None."""
         entry = self.entry(day)
         return entry.row_for_intent(token) if entry else None
 
     def days(self) -> DaySet:
-        """Return every published day; one that an open transaction of others hides for long is left out for now."""
-        view = self.read_on(lambda key: self._mine(key, "day"), "leave")
-        return DaySet.from_dates(_date(raw) for raw in view.keys("day", self.key_prefix()))
+        """Return all published days, except those that an open transaction hides for long."""
+        view = self.read_on(lambda key: self._is_of_kind(key, "day"), "leave")
+        return DaySet.from_dates(_day_of_key(raw) for raw in view.keys("day", self.key_prefix()))
 
     def newest_entries(self, days: int, on_undecided: OnUndecided = "leave") -> list[DayEntry]:
-        """Return what is published of the newest days, the newest first.
+        """Return the newest published days, newest first.
 
-        :param undecided: as for :meth:`read_on`.
+        :param on_undecided: as for :meth:`read_on`.
         """
-        own = self._of_target if self.replaces_whole else None  # snapshots share a transactional id
-        view = self.read_on(lambda key: self._mine(key, "day"), on_undecided, own)
+        is_own_transaction = self._is_of_target if self.replaces_whole else None  # snapshots share a transactional id
+        view = self.read_on(lambda key: self._is_of_kind(key, "day"), on_undecided, is_own_transaction)
         keys = nlargest(days, view.keys("day", self.key_prefix()))
-        return [entry for raw in keys if (entry := self._known(raw)) is not None]
+        return [entry for raw in keys if (entry := self._known_entry(raw)) is not None]
 
     def _last_increment(self) -> list[bytes]:
-        """Return the key of the stream's newest increment, as far as the ledger was read; [] if it has none."""
+        """Return the key of the stream's newest increment in the ledger as read so far, in a list that may be empty."""
         numbers: dict[bytes, int] = {}
         for raw in self.view.keys("day", self.key_prefix()):
             value = self.view.counting_value(raw)
@@ -220,44 +224,41 @@ class KafkaLedger(Ledger):
         return sorted(numbers, key=numbers.__getitem__)[-1:]
 
     def has_claims(self) -> bool:
-        """Tell whether anybody ever began to publish a day of this stream."""
-        behind = self.undecided_records(lambda key: self._mine(key, "claim"))
-        return bool(behind or self.view.keys("claim", self.key_prefix()))
+        """Return True if any run ever began to publish a day of this stream."""
+        hidden_claims = self.undecided_records(lambda key: self._is_of_kind(key, "claim"))
+        return bool(hidden_claims or self.view.keys("claim", self.key_prefix()))
 
     def entries(self, *keys: LedgerKey) -> dict[LedgerKey, DayEntry]:
-        """Return what is published of a day or of its parts; wait for open transactions that hide it.
-
-        Nor may they hide which definition is in force: see :meth:`known_definition`.
-        """
-        wanted = (*keys, self.key_for(NO_DAY, "in_force"))
-        self.read_on(lambda seen: seen in wanted)
-        return {key: entry for key in keys if (entry := self._known(key.encode())) is not None}
+        """Return the publishes under these keys. Waits while open transactions hide them or the definition in force."""
+        awaited_keys = (*keys, self.key_for(NO_DAY, "in_force"))
+        self.read_on(lambda ledger_key: ledger_key in awaited_keys)
+        return {key: entry for key in keys if (entry := self._known_entry(key.encode())) is not None}
 
     def handover(self, day: dt.date) -> LedgerHandover:
-        """Return what an executor needs to go on reading where this process stands, to publish a day."""
+        """Return the state that an executor needs to publish a day from this process's position."""
         view = self.view
         newest = [*nlargest(1, view.keys("day", self.key_prefix())), *self._last_increment()]
-        # Not the claims: that an executor finds its driver's in the topic shows that this is still the same topic.
-        own = [
+        # Without claims: an executor must find its driver's claim in the topic, to prove that it is the same topic.
+        own_keys = [
             self.key_for(day).encode(),
             self.key_for(NO_DAY, "in_force").encode(),
             *erase_list_keys(view, self.target),
         ]
-        return view.handover([*own, *view.keys("part", self.key_prefix(day)), *newest])
+        return view.handover([*own_keys, *view.keys("part", self.key_prefix(day)), *newest])
 
     def superseded_entry(self, day: dt.date) -> DayEntry | None:
-        """Return a day's last record where an earlier one counts, as far as the ledger was read."""
+        """Return a day's last record if an earlier one counts, from the ledger as read so far."""
         value = self.view.superseded_value(self.key_for(day).encode())
         return None if value is None else parse_record(DayEntry, value, self.ledger_topic)
 
     def key_prefix(self, day: dt.date | None = None, kind: KeyKind = "day") -> bytes:
-        """Return how the keys of this stream and target begin, or those of one of its days, or its notes of a kind."""
+        """Return the prefix of the stream's keys, of one day's keys, or of its notes of one kind."""
         names = [*self.key_for(NO_DAY, kind).name_fields, *([str(day)] if day else [])]
         return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
 
     def write_record(self, key: LedgerKey, record: Wire) -> None:
-        """Write a record outside of any transaction, and wait until the broker has it."""
-        # Written twice it is the same record, and getting an idempotent producer's id takes half a second.
+        """Write a record outside of any transaction and wait for the broker's acknowledgement."""
+        # A duplicate record is harmless, and an idempotent producer's id takes half a second.
         outbox = AcknowledgedOutbox(self.connection, self.timeout_seconds, {"enable.idempotence": False})
         outbox.send(self.ledger_topic, key.encode(), record.model_dump_json().encode(), [])
         outbox.flush()
@@ -267,9 +268,9 @@ class KafkaLedger(Ledger):
     def read_records(
         self, is_wanted: KeyFilter, on_undecided: OnUndecided = "wait", *, skipped_prefix: bytes
     ) -> dict[LedgerKey, bytes]:
-        """Return the newest committed record of every wanted key of the stream; of a topic that is not there, none.
+        """Return the newest committed record of every wanted key. Empty if the topic does not exist.
 
-        :param skipped: how the keys begin that nobody wants, nearly all of them: they are not even parsed.
+        :param skipped_prefix: prefix of unwanted keys. Nearly all keys have it, and they are not parsed.
         """
         view = self.read_on(is_wanted, on_undecided)
         raws = [raw for kind in KEY_KINDS for raw in view.keys(kind) if not raw.startswith(skipped_prefix)]
@@ -277,130 +278,123 @@ class KafkaLedger(Ledger):
         return {key: value for key in keys if (value := view.counting_value(key.encode())) is not None}
 
     def read_on(
-        self, is_wanted: KeyFilter, on_undecided: OnUndecided = "wait", is_ended_by_reader: KeyFilter | None = None
+        self, is_wanted: KeyFilter, on_undecided: OnUndecided = "wait", is_own: KeyFilter | None = None
     ) -> TopicView:
-        """Read on to the end; return what is known then.
+        """Read to the topic's end. Returns the view.
 
-        :param wants: what the question is about.
-        :param undecided: what to do about wanted records that an open transaction of others hides: wait until they
-            are decided, leave them out after a wait, or ignore them at once.
-        :param own: whose open transaction is not waited for, as the reader itself is about to end it.
-        :raises ConfigError: the topic holds what no Kafka sink wrote, or lost records to retention.
-        :raises RetriableError: the broker is away, or wanted records stay undecided.
+        :param is_wanted: selects the keys of the query.
+        :param on_undecided: handling of wanted records hidden by another open transaction: ``wait`` until they are
+            decided, ``leave`` them out after a wait, or ``ignore`` them immediately.
+        :param is_own: selects the reader's own transactions. They are not waited for, because the reader will end them.
+        :raises ConfigError: the topic holds foreign records, or lost records to retention.
+        :raises RetriableError: the broker does not answer, or wanted records stay undecided.
         """
         seconds = min(self.timeout_seconds, _PATIENCE_SECONDS[on_undecided])
-        patience = Patience(seconds, (_LOOK_SECONDS,))
-        with self._reading("read_committed") as partitions:
-            numbers = partitions.partition_numbers()
+        patience = Patience(seconds, (_POLL_SECONDS,))
+        with self._open_topic("read_committed") as reader:
+            numbers = reader.partition_numbers()
             while True:
-                hidden = self._read_on(partitions, numbers)
-                hiding = self._hiding(hidden, is_wanted) if hidden and on_undecided != "ignore" else None
+                hidden = self._advance_view(reader, numbers)
+                hiding = self._hiding_transaction(hidden, is_wanted) if hidden and on_undecided != "ignore" else None
                 if hiding is None:
                     return self.view
-                if (
-                    is_ended_by_reader is not None
-                    and is_ended_by_reader(hiding)
-                    and patience.spent_seconds > min(seconds, _OWN_SECONDS)
-                ):
+                if is_own is not None and is_own(hiding) and patience.spent_seconds > min(seconds, _OWN_COMMIT_SECONDS):
                     return self.view
                 if not patience.wait_and_poll():
                     if on_undecided == "leave":
                         return self.view
                     raise RetriableError(
-                        f"ledger topic {self.ledger_topic!r}: an open transaction of {hiding.connector}/{hiding.stream} "
-                        f"{hiding.day} into {hiding.topic!r} hides records of this stream for "
-                        f"{self.timeout_seconds:.0f} s already; a retry of that day ends it, or its transaction "
-                        "timeout; if neither does, see 'Readers that stop' in docs/kafka_errors.md"
+                        f"ledger topic {self.ledger_topic!r}: an open transaction of {hiding.connector}/"
+                        f"{hiding.stream} {hiding.day} into {hiding.topic!r} hides records of this stream for "
+                        f"{self.timeout_seconds:.0f} s already. A retry of that day or its transaction timeout "
+                        "ends it. If neither does, see 'Readers that stop' in docs/kafka_errors.md"
                     )
 
     def newest_claim(self, key: LedgerKey) -> Claim | None:
-        """Return who began last to publish a day, committed or not; None if nobody is known."""
-        found = self.undecided_records(lambda seen: seen == key)
-        value = found[key] if key in found else self.view.counting_value(key.encode())
+        """Return the newest claim of a day, committed or not, or None."""
+        hidden_claims = self.undecided_records(lambda ledger_key: ledger_key == key)
+        value = hidden_claims[key] if key in hidden_claims else self.view.counting_value(key.encode())
         return parse_record(Claim, value, self.ledger_topic) if value is not None else None
 
     def records_since(self, key: LedgerKey, start_offsets: dict[int, int]) -> list[bytes]:
-        """Return all records of a key from some offsets on, in their order, committed or not."""
+        """Return all records of a key from the start offsets on, in order, committed or not."""
         raw = key.encode()
-        with self._reading("read_uncommitted") as partitions:
-            messages = self._from(
-                partitions, {number: start_offsets.get(number, 0) for number in partitions.partition_numbers()}
+        with self._open_topic("read_uncommitted") as reader:
+            messages = self._read_from(
+                reader, {number: start_offsets.get(number, 0) for number in reader.partition_numbers()}
             )
             values = [message.value() for message in messages if message.key() == raw]
         return [value for value in values if isinstance(value, bytes)]
 
     def undecided_records(self, is_wanted: KeyFilter) -> dict[LedgerKey, bytes]:
-        """Return the newest record of every wanted key behind what the view holds, which this brings to the end.
+        """Return the newest record of every wanted key after the view's end. Reads the view to its end first.
 
-        Such records may be committed some time, or not, or may be hidden by another's open transaction.
+        Such records may still be committed or aborted, or are hidden by another open transaction.
         """
-        with self._reading("read_committed") as partitions:
-            hidden = self._read_on(partitions, partitions.partition_numbers())
-        behind = self._behind(hidden) if hidden else []
-        return {key: value for key, value in behind if is_wanted(key) and value is not None}
+        with self._open_topic("read_committed") as reader:
+            hidden = self._advance_view(reader, reader.partition_numbers())
+        hidden_records = self._read_hidden(hidden) if hidden else []
+        return {key: value for key, value in hidden_records if is_wanted(key) and value is not None}
 
-    def _reading(self, isolation: Isolation) -> AbstractContextManager[TopicReader]:
+    def _open_topic(self, isolation: Isolation) -> AbstractContextManager[TopicReader]:
         return open_topic(self.connection, self.ledger_topic, self.timeout_seconds, isolation, "ledger topic")
 
-    def _read_on(self, partitions: TopicReader, numbers: list[int]) -> dict[int, int]:
-        """Bring the view to the end; return where it stands in partitions in which an open transaction hides more."""
+    def _advance_view(self, reader: TopicReader, numbers: list[int]) -> dict[int, int]:
+        """Read the view to its end. Returns its position in partitions where an open transaction hides more."""
         view = self.view
         with view.lock:
-            ends = {number: self._end(partitions, number) for number in numbers}
+            ends = {number: self._read_end(reader, number) for number in numbers}
             if not numbers or any(ends[number] < view.positions.get(number, 0) for number in numbers):
-                view.clear()  # another topic of that name
+                view.clear()  # the topic was created again
             if not numbers:
                 return {}
             starts = {number: view.positions.get(number, 0) for number in numbers}
-            for records in partitions.read_batches(starts, ends):
+            for records in reader.read_batches(starts, ends):
                 for message in records:
                     view.add(message)
-            view.positions = partitions.stop_offsets
-            return {number: end for number, end in view.positions.items() if end < partitions.cached_end(number)}
+            view.positions = reader.stop_offsets
+            return {number: end for number, end in view.positions.items() if end < reader.cached_end(number)}
 
-    def _end(self, partitions: TopicReader, number: int) -> int:
-        low, end = partitions.read_bounds(number)
+    def _read_end(self, reader: TopicReader, number: int) -> int:
+        low, end = reader.read_bounds(number)
         if low > 0:
             raise ConfigError(
-                f"ledger topic {self.ledger_topic!r} has lost its oldest records (it begins at offset {low}): something "
-                f"other than compaction deletes from it. {_ADVICE}"
+                f"ledger topic {self.ledger_topic!r} has lost its oldest records (it begins at offset {low}): "
+                f"something other than compaction deletes from it. {_ADVICE}"
             )
         return end
 
-    def _hiding(self, hidden: dict[int, int], wants: KeyFilter) -> LedgerKey | None:
-        """Return whose transaction hides wanted records from readers of committed ones; None if none is hidden.
+    def _hiding_transaction(self, hidden: dict[int, int], wants: KeyFilter) -> LedgerKey | None:
+        """Return the key of the open transaction that hides wanted records, or None.
 
-        The record at which they stop is the first of the transaction that is open.
+        Readers of committed records stop at the first record of the open transaction.
         """
-        behind = self._behind(hidden)
-        wanted = any(value is not None and key.kind != "claim" and wants(key) for key, value in behind)
-        return behind[0][0] if wanted else None
+        hidden_records = self._read_hidden(hidden)
+        hides_wanted = any(value is not None and key.kind != "claim" and wants(key) for key, value in hidden_records)
+        return hidden_records[0][0] if hides_wanted else None
 
-    def _behind(self, hidden: dict[int, int]) -> list[tuple[LedgerKey, bytes | None]]:
-        """Return the records behind some offsets, committed or not."""
-        with self._reading("read_uncommitted") as partitions:
-            found = [
-                (parse_key(message, self.ledger_topic), message.value()) for message in self._from(partitions, hidden)
+    def _read_hidden(self, hidden: dict[int, int]) -> list[tuple[LedgerKey, bytes | None]]:
+        with self._open_topic("read_uncommitted") as reader:
+            records = [
+                (parse_key(message, self.ledger_topic), message.value()) for message in self._read_from(reader, hidden)
             ]
-        return [(key, value if isinstance(value, bytes) else None) for key, value in found]
+        return [(key, value if isinstance(value, bytes) else None) for key, value in records]
 
-    def _from(self, partitions: TopicReader, starts: dict[int, int]) -> Iterator[Message]:
-        """Yield the records of partitions from some offsets on, up to their ends."""
-        ends = {number: self._end(partitions, number) for number in starts}
-        for records in partitions.read_batches(starts, ends):
+    def _read_from(self, reader: TopicReader, starts: dict[int, int]) -> Iterator[Message]:
+        ends = {number: self._read_end(reader, number) for number in starts}
+        for records in reader.read_batches(starts, ends):
             yield from records
 
-    def _of_target(self, key: LedgerKey) -> bool:
+    def _is_of_target(self, key: LedgerKey) -> bool:
         return key[:3] == (self.key.connector, self.key.stream, self.target)
 
-    def _is_list(self, key: LedgerKey) -> bool:
+    def _is_erase_list(self, key: LedgerKey) -> bool:
         return key.kind == "erased" and key.topic == self.target
 
-    def _mine(self, key: LedgerKey, what: str) -> bool:
-        return self._of_target(key) and key.kind == what
+    def _is_of_kind(self, key: LedgerKey, kind: str) -> bool:
+        return self._is_of_target(key) and key.kind == kind
 
 
-def _date(raw: bytes) -> dt.date:
-    """Return the day in the key of a day's record."""
+def _day_of_key(raw: bytes) -> dt.date:
     text = raw[: -len(_DAY)]
     return dt.date.fromisoformat(text[text.rindex(b',"') + 2 : -1].decode())

@@ -1,4 +1,4 @@
-"""What the records of a Kafka ledger are: their keys, what they say, and which of two of the same day counts."""
+"""Records of the Kafka ledger: keys, values, and the rule which of several records of a day counts."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from airflow_provider_connect.stage.notes import NoteKind
 from airflow_provider_connect.wire import Wire
 
 StreamKind = Literal["in_force", NoteKind]
-"""Records of a stream that no day has, and that earlier versions of this package ignore."""
+"""Records of a stream that belong to no day. Earlier versions of this package ignore them."""
 KeyKind = Literal["day", "part", "claim", "erased", StreamKind]
 NO_DAY = dt.date.min
 KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
 STREAM_KINDS: tuple[StreamKind, ...] = get_args(StreamKind)
-_WRITTEN_WHATS = ("day", "part", "claim", "erased")
-"""What a key may end in, number aside."""
-_MOST_COVERED = 50
-"""Of how many earlier generations a day's record keeps the intents: clears and reloads of one day, newest first."""
+_WRITTEN_KINDS = ("day", "part", "claim", "erased")
+"""Values of a key's fifth element."""
+_MAX_COVERED = 50
+"""Number of earlier publishes whose intents a day's record keeps, newest first."""
 
 W = TypeVar("W", bound=Wire)
 
 
 class LedgerKey(NamedTuple):
-    """What a ledger record is about.
+    """Key of a ledger record.
 
-    Of a stream's own records and of an erase list the day is :data:`NO_DAY`. A list names no stream but a topic
-    (:func:`erase_list_key`); an earlier version of this package knows lists of streams alone. A version that knows no
-    :data:`StreamKind` takes its key for a claim, with a number, of a stream that nobody has.
+    Records of a stream and erase lists have the day :data:`NO_DAY`. An erase list names a topic and no stream
+    (:func:`erase_list_key`). Earlier versions know only lists of streams. They read a :data:`StreamKind` key as a
+    numbered claim of a stream that does not exist.
 
-    :param part: the staged file's number in its day, None for a whole day; of a note its id as a number.
+    :param part: number of the staged file, None for a whole day. For a note its id as a number.
     """
 
     connector: str
@@ -48,38 +48,38 @@ class LedgerKey(NamedTuple):
 
     @property
     def name_fields(self) -> list[str]:
-        """Connector, stream and topic, as the record's key has them."""
+        """Connector, stream and topic as written in the key."""
         connector = f"/{self.kind}/{self.connector}" if self.kind in STREAM_KINDS else self.connector
         return [connector, self.stream, self.topic]
 
     def encode(self) -> bytes:
-        """Return the record's key: a JSON array."""
+        """Encode the key as a JSON array."""
         fields = [*self.name_fields, str(self.day), "claim" if self.kind in STREAM_KINDS else self.kind]
         return json.dumps(fields if self.part is None else [*fields, self.part], separators=(",", ":")).encode()
 
     @classmethod
     def parse(cls, key: bytes | None) -> LedgerKey:
-        """Read a record's key.
+        """Parse a record's key.
 
-        :raises ValueError: :meth:`encode` makes no such key.
+        :raises ValueError: :meth:`encode` does not produce such a key.
         """
-        connector, stream, topic, day, what, *part = json.loads(key or b"null")
+        connector, stream, topic, day, kind_text, *part = json.loads(key or b"null")
         texts = all(isinstance(text, str) for text in (connector, stream, topic, day))
-        if not texts or what not in _WRITTEN_WHATS or not all(isinstance(number, int) for number in part):
+        if not texts or kind_text not in _WRITTEN_KINDS or not all(isinstance(number, int) for number in part):
             raise ValueError("no key of this ledger")
-        _, kind, own_connector = (*connector.split("/", 2), "", "")[:3]
-        if what == "claim" and connector.startswith("/") and kind in STREAM_KINDS:
-            connector, what = own_connector, kind
-        return cls(connector, stream, topic, dt.date.fromisoformat(day), what, *part)
+        _, stream_kind, own_connector = (*connector.split("/", 2), "", "")[:3]
+        if kind_text == "claim" and connector.startswith("/") and stream_kind in STREAM_KINDS:
+            connector, kind_text = own_connector, stream_kind
+        return cls(connector, stream, topic, dt.date.fromisoformat(day), kind_text, *part)
 
 
 def erase_list_key(topic: str) -> LedgerKey:
-    """Return what the record of a topic's erase list is about: the topic, whichever stream writes into it."""
+    """Return the key of a topic's erase list, which all its streams share."""
     return LedgerKey("", "", topic, NO_DAY, "erased")
 
 
 class CoveredGeneration(Wire):
-    """What an earlier generation of a day was published for, so that a late retry of it finds its own."""
+    """Intent of an earlier generation of a day, so that its late retry finds its own publish."""
 
     token: str
     generation: int
@@ -87,17 +87,17 @@ class CoveredGeneration(Wire):
 
 
 class DayEntry(Wire):
-    """What a ``day`` or ``part`` record says: the ledger's row and, for readers of the topic, where its records lie.
+    """Value of a ``day`` or ``part`` record: the ledger row, and for readers the offsets of the records.
 
-    A confirmation repeats all that it says of the data (:meth:`confirmation`).
+    A confirmation repeats everything about the data (:meth:`confirmation`).
 
-    :param offsets: of each topic and partition the first offset, and the one behind the last, between which the
-        transaction's records lie; other days' records may lie between them.
+    :param offsets: for each topic and partition the transaction's first offset and the one after its last. Records of
+        other days may lie between.
     :param columns: the source's columns and their Arrow types.
-    :param covered: earlier generations of the day and earlier intents of this one, the newest first.
-    :param built_on: the generation that it was decided on, where no transaction decided; None where one did.
-    :param built_on_checks: how often that generation was confirmed then.
-    :param beaten: names of records that were decided on the same generation and came later, so they do not count.
+    :param covered: earlier generations of the day and earlier intents of this one, newest first.
+    :param built_on: generation that the publish was decided on. None if a transaction decided.
+    :param built_on_checks: number of confirmations of that generation.
+    :param beaten: names of later records that were decided on the same generation and do not count.
     """
 
     row: LedgerRow
@@ -109,7 +109,7 @@ class DayEntry(Wire):
     beaten: tuple[str, ...] = ()
 
     def row_for_intent(self, token: str) -> LedgerRow | None:
-        """Return what was published for one intent, also under a generation that a later one has covered."""
+        """Return the publish for one intent, also an earlier generation's, or None."""
         if self.row.token == token:
             return self.row
         for earlier in self.covered:
@@ -120,70 +120,74 @@ class DayEntry(Wire):
         return None
 
     def covered_generations(self) -> tuple[CoveredGeneration, ...]:
-        """Return what the next generation's record keeps of this one and those before."""
-        mine = CoveredGeneration(token=self.row.token, generation=self.row.generation, rows=self.row.rows)
-        return (mine, *self.covered)[:_MOST_COVERED]
+        """Return the generations that the next record of the day must list as covered."""
+        own_generation = CoveredGeneration(token=self.row.token, generation=self.row.generation, rows=self.row.rows)
+        return (own_generation, *self.covered)[:_MAX_COVERED]
 
     def confirmation(self, row: LedgerRow, *, in_transaction: bool) -> DayEntry:
-        """Return the record of who found the day unchanged: :func:`.publishing.confirmed_row` made the row.
+        """Return the record for an unchanged day. :func:`.publishing.confirmed` creates the row.
 
-        :param in_transaction: whether a transaction decides. Records that were sent without one may be there twice, so
-            such a day stays marked as decided without.
+        :param in_transaction: a transaction decides. Records sent without one may exist twice, so such a day keeps
+            ``built_on``.
         """
-        known = None if in_transaction and self.built_on is None else self.row
+        decided_row = None if in_transaction and self.built_on is None else self.row
         return self.model_copy(
             update={
                 "row": row,
                 "covered": self.covered_generations(),
-                "built_on": known.generation if known else None,
-                "built_on_checks": known.checks if known else 0,
+                "built_on": decided_row.generation if decided_row else None,
+                "built_on_checks": decided_row.checks if decided_row else 0,
                 "beaten": (),
             }
         )
 
     def counts_instead_of(self, earlier_entry: DayEntry) -> bool:
-        """Tell whether this record, which came later, counts instead of one that stands.
+        """Return True if this later record counts instead of an earlier one.
 
-        What a transaction wrote was decided in it. Of two that were decided on the same generation without one, the
-        first in the ledger counts, and the loser writes that one again: so it is the last of its key, which is what
-        compaction keeps.
+        A record written in a transaction was decided in it. Of two records decided on the same generation without a
+        transaction the first counts. The loser writes it again, so that it is the last of its key, which compaction
+        keeps.
         """
         if self.built_on is None or self.is_same_attempt(earlier_entry):
             return True
-        known = (self.built_on, self.built_on_checks)
+        decided_on = (self.built_on, self.built_on_checks)
         return (
-            known >= (earlier_entry.row.generation, earlier_entry.row.checks)
+            decided_on >= (earlier_entry.row.generation, earlier_entry.row.checks)
             or earlier_entry.attempt_name in self.beaten
         )
 
     @property
     def attempt_name(self) -> str:
-        """The attempt that published; of a confirmation, which repeats that, the intent and which check it was.
+        """Name of the attempt. For a confirmation, which keeps the attempt, intent, generation and check number.
 
-        An intent that lost one may win another in a retry, which polls again.
+        An intent that lost one confirmation may win another after its retry has polled again.
         """
         row = self.row
         return f"{row.token}/{row.generation}/{row.checks}" if row.checks else row.attempt or ""
 
     def is_same_attempt(self, other: DayEntry) -> bool:
-        """Tell whether two records are of one intent, the same files and the same check: one is the other's copy."""
-        mine, others = self.row, other.row
-        return (mine.token, mine.attempt, mine.checks) == (others.token, others.attempt, others.checks)
+        """Return True if both records have the same intent, files and check. One is then a copy of the other."""
+        own_row, other_row = self.row, other.row
+        return (own_row.token, own_row.attempt, own_row.checks) == (
+            other_row.token,
+            other_row.attempt,
+            other_row.checks,
+        )
 
     def rewritten_over(self, loser: DayEntry) -> DayEntry:
-        """Return this record to be written once more, behind that of another one, which does not count."""
+        """Return a copy of this record to be written after a losing one."""
         built_on = self.built_on if self.built_on is not None else self.row.generation - 1
-        beaten = (*self.beaten, loser.attempt_name)[-_MOST_COVERED:]
+        beaten = (*self.beaten, loser.attempt_name)[-_MAX_COVERED:]
         return self.model_copy(update={"built_on": built_on, "beaten": beaten})
 
 
 class Claim(Wire):
-    """What a ``claim`` record says.
+    """Value of a ``claim`` record.
 
-    :param generation: reserved for the token where no single transaction finds it, else None.
-    :param used: the highest generation that a claim before this one may have sent records of.
-    :param parts: how many staged files this claim, or one before it, sends in a transaction each.
-    :param begun: which ``begin`` of which driver wrote it; two tries may share token and attempt.
+    :param generation: reserved generation. None if the transaction chooses it.
+    :param used: highest generation of which an earlier claim may have sent records.
+    :param parts: number of staged files with their own transaction, in this claim or an earlier one.
+    :param begun: id of the ``begin`` that wrote it. Two attempts may share token and attempt.
     """
 
     token: str
@@ -197,18 +201,18 @@ class Claim(Wire):
 
     @property
     def highest_generation(self) -> int:
-        """The highest generation that this claim, or one before it, may have sent records of."""
+        """Highest generation of which this claim or an earlier one may have sent records."""
         return max(self.used, self.generation or 0)
 
 
 class DefinitionRecord(Wire):
     """Value of an ``in_force`` record: the definition of the stream's newest publish, and the run that published it.
 
-    A publish writes such a record with its day's record if definition or task change. The records of days do not show
-    the newest publish, since a confirmation writes a day's record again after those of later publishes.
+    Written with the day's record if definition or task change. Days' records do not show the newest publish, because a
+    confirmation writes a day's record again after later publishes.
 
     :param definition: digest of the :class:`.StreamDefinition`.
-    :param run: run of the first publish of this definition by its task, as :class:`.Intent` names runs.
+    :param run: run of the task's first publish of this definition, as in :class:`.Intent`.
     """
 
     definition: str
@@ -216,35 +220,35 @@ class DefinitionRecord(Wire):
 
     @property
     def as_definition(self) -> DefinitionInForce:
-        """The same as sinks tell it."""
+        """The definition as sinks return it."""
         return DefinitionInForce(self.definition, digest_of(task_of(self.run)))
 
 
 def parse_record(record_type: type[W], value: bytes, topic: str) -> W:
-    """Read a record's value.
+    """Parse a record's value.
 
-    :raises ConfigError: no Kafka sink of this version wrote it.
+    :raises ConfigError: another version or program wrote it.
     """
     try:
         return record_type.model_validate_json(value)
     except ValidationError:
         raise ConfigError(
-            f"ledger topic {topic!r} holds a record that cannot be read: another version of this package, or somebody "
-            "else, wrote it. Use the version that wrote it, or another ledger_topic"
+            f"ledger topic {topic!r} holds a record that cannot be read: another version of this package, or another "
+            "program, wrote it. Use the version that wrote it, or another ledger_topic"
         ) from None
 
 
 def select_counting_value(values: Iterable[bytes], topic: str) -> bytes:
-    """Return which of a day's records counts, given all in their order; mostly the newest.
+    """Return the record of a day that counts, from all of them in order. Usually the newest.
 
-    :raises ConfigError: no Kafka sink of this version wrote one of them.
+    :raises ConfigError: another version or program wrote one of them.
     """
-    first, *later = values
+    first_value, *later = values
     if not later:
-        return first
-    counts, entry = first, parse_record(DayEntry, first, topic)
+        return first_value
+    counting_value, counting_entry = first_value, parse_record(DayEntry, first_value, topic)
     for value in later:
-        other = parse_record(DayEntry, value, topic)
-        if other.counts_instead_of(entry):
-            counts, entry = value, other
-    return counts
+        later_entry = parse_record(DayEntry, value, topic)
+        if later_entry.counts_instead_of(counting_entry):
+            counting_value, counting_entry = value, later_entry
+    return counting_value

@@ -1,12 +1,11 @@
-"""What is known of a ledger's topic in this process, so that no record of it is read twice.
+"""In-process cache of a ledger topic, so that no record is read twice.
 
-A ledger of many streams and years has hundreds of thousands of records. They are read once a process; every later
-question reads on from there. Kept are the keys and values of one stream alone, and a value is parsed when it is asked
-for. An executor gets from its driver what it needs of that (:class:`LedgerHandover`), and reads on from there as well.
+A ledger may have hundreds of thousands of records. A process reads them once and continues from there. The view keeps
+keys and values of one stream, and parses a value on use. An executor gets a :class:`LedgerHandover` from its driver and
+continues from there.
 
-A topic's erase list is one record for the topic, and those that earlier versions of this package wrote for streams,
-each with a version of its own. They all are the topic's: the topic's own record takes them up with the next erase, and
-until then they are read beside it.
+A topic's erase list is one record, plus those that earlier versions wrote for streams, each with its own version. The
+next erase merges them into the topic's record. Until then all are read.
 """
 
 from __future__ import annotations
@@ -41,23 +40,23 @@ if TYPE_CHECKING:
 
 
 TURN_KEY_PREFIX = b'["","",'
-"""How the keys of turn records begin (:mod:`.turn_queue`)."""
+"""Prefix of turn records' keys (:mod:`.turn_queue`)."""
 _KEY = re.compile(
     rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim|erased)"(?:,\d+)?\]'
 )
-"""Nearly all keys look like this; any other is parsed."""
-_BESIDE = b'["/'
-"""How the keys of records begin that are no day's, but the stream's (:data:`.records.StreamKind`)."""
-_ENDS: dict[KeyKind, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
-_MOST_VIEWS = 8
+"""Matches nearly all keys. Others are parsed."""
+_STREAM_KEY_PREFIX = b'["/'
+"""Prefix of keys that belong to a stream instead of a day (:data:`.records.StreamKind`)."""
+_KEY_SUFFIXES: dict[KeyKind, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
+_MAX_VIEWS = 8
 
 
 @dataclass(frozen=True)
 class LedgerHandover:
-    """What a driver hands to its executors: where they read on, and what they will ask of what lies before.
+    """State that a driver hands to its executors: positions to continue from, and the earlier records they need.
 
-    :param positions: of each partition, the offset that was not read yet.
-    :param tickets: of turns that were not over, by their numbers: offset and value.
+    :param positions: next offset of each partition.
+    :param tickets: unfinished tickets by number: offset and value.
     """
 
     positions: dict[int, int]
@@ -66,30 +65,32 @@ class LedgerHandover:
 
 
 class TopicView:
-    """What a ledger's topic says of one stream up to some offsets, as readers of committed records see it.
+    """Committed records of one stream in a ledger topic, up to known offsets.
 
-    :param topic: its name, for messages.
+    :param topic: the ledger topic, for messages.
     """
 
-    def __init__(self, topic: str, key: StreamKey, handed: LedgerHandover | None = None) -> None:
+    def __init__(self, topic: str, key: StreamKey, handover: LedgerHandover | None = None) -> None:
         self.topic = topic
         self.lock = threading.Lock()
-        """Held while records are added, counted or handed over."""
-        self._stream = _begin(key.connector, key.stream)
-        own = (LedgerKey(key.connector, key.stream, "", NO_DAY, what) for what in STREAM_KINDS)
-        self._beside = tuple(_begin(*about.name_fields[:2]) for about in own)
+        """Held while records are added, selected or handed over."""
+        self._day_key_prefix = _key_prefix(key.connector, key.stream)
+        stream_keys = (LedgerKey(key.connector, key.stream, "", NO_DAY, kind) for kind in STREAM_KINDS)
+        self._stream_key_prefixes = tuple(
+            _key_prefix(*stream_key_of_kind.name_fields[:2]) for stream_key_of_kind in stream_keys
+        )
         self.clear()
-        if handed:
-            self.positions |= handed.positions
-            self.tickets |= handed.tickets
-            for raw, value in handed.values.items():
+        if handover:
+            self.positions |= handover.positions
+            self.tickets |= handover.tickets
+            for raw, value in handover.values.items():
                 self._values[kind_of(raw)][raw] = [value]
 
     def clear(self) -> None:
-        """Forget all: the topic is gone, or another one."""
+        """Drop everything, because the topic is missing or was replaced."""
         self.positions: dict[int, int] = {}
         self.tickets: dict[int, tuple[int, bytes]] = {}
-        self._outdone: dict[bytes, bytes] = {}
+        self._superseded: dict[bytes, bytes] = {}
         self._values: dict[KeyKind, dict[bytes, list[bytes]]] = {kind: {} for kind in KEY_KINDS}
 
     def add(self, message: Message) -> None:
@@ -101,83 +102,86 @@ class TopicView:
         if not isinstance(raw, bytes) or not _KEY.fullmatch(raw):
             parse_key(message, self.topic)
         assert isinstance(raw, bytes)
-        kind, is_beside = kind_of(raw), raw.startswith(_BESIDE) and raw.startswith(self._beside)
-        if raw.startswith(self._stream) or is_beside or kind == "erased":  # whoever writes a topic keeps to its lists
-            if not isinstance(value, bytes):  # by hand: the day is to be forgotten
+        kind, is_of_stream = (
+            kind_of(raw),
+            raw.startswith(_STREAM_KEY_PREFIX) and raw.startswith(self._stream_key_prefixes),
+        )
+        # All writers of a topic obey its erase lists.
+        if raw.startswith(self._day_key_prefix) or is_of_stream or kind == "erased":
+            if not isinstance(value, bytes):  # written by hand to forget the day
                 self._values[kind].pop(raw, None)
-                self._outdone.pop(raw, None)
+                self._superseded.pop(raw, None)
             elif kind == "day":
                 self._values[kind].setdefault(raw, []).append(value)
             else:
                 self._values[kind][raw] = [value]
         elif raw.startswith(TURN_KEY_PREFIX):
-            self._note_turn(message, raw, value)
+            self._add_turn(message, raw, value)
 
-    def _note_turn(self, message: Message, raw: bytes, value: str | bytes | None) -> None:
+    def _add_turn(self, message: Message, raw: bytes, value: str | bytes | None) -> None:
         number = LedgerKey.parse(raw).part
-        if number is None or number % 2:  # a sign of life says nothing to who reads it later
+        if number is None or number % 2:  # old heartbeats do not matter
             return
         if not isinstance(value, bytes):
             self.tickets.pop(number, None)
-        elif (known := self.tickets.get(number)) is None or known[1] != value:  # else a copy of it
+        elif (known_ticket := self.tickets.get(number)) is None or known_ticket[1] != value:  # else a copy of it
             self.tickets[number] = (message.offset() or 0, value)
 
     def counting_value(self, raw: bytes) -> bytes | None:
-        """Return which of a key's records counts; None if there is none.
+        """Return the record of a key that counts, or None.
 
         :raises ConfigError: a record cannot be read.
         """
         values = self._values[kind_of(raw)].get(raw, [])
         if len(values) > 1:
-            with self.lock:  # another thread may ask the same, or read on
-                return self._counting(raw)
+            with self.lock:  # another thread may select or add records
+                return self._select_counting(raw)
         return values[0] if values else None
 
-    def _counting(self, raw: bytes) -> bytes | None:
+    def _select_counting(self, raw: bytes) -> bytes | None:
         values = self._values[kind_of(raw)].get(raw, [])
         if len(values) > 1:
-            last, counts = values[-1], select_counting_value(values, self.topic)
-            values[:] = [counts]
-            if counts == last:
-                self._outdone.pop(raw, None)
+            last_value, counting = values[-1], select_counting_value(values, self.topic)
+            values[:] = [counting]
+            if counting == last_value:
+                self._superseded.pop(raw, None)
             else:
-                self._outdone[raw] = last
+                self._superseded[raw] = last_value
         return values[0] if values else None
 
     def superseded_value(self, raw: bytes) -> bytes | None:
-        """Return a key's last record where another one counts; None where the last is what counts.
+        """Return a key's last record if another one counts, else None.
 
         :raises ConfigError: a record cannot be read.
         """
         with self.lock:
-            self._counting(raw)
-            return self._outdone.get(raw)
+            self._select_counting(raw)
+            return self._superseded.get(raw)
 
     def keys(self, kind: KeyKind, prefix: bytes = b"") -> list[bytes]:
-        """Return the stream's keys of a kind that begin so."""
+        """Return the stream's keys of a kind with a prefix."""
         return [raw for raw in list(self._values[kind]) if raw.startswith(prefix)]
 
     def handover(self, keys: Collection[bytes]) -> LedgerHandover:
-        """Return what an executor needs that is going to ask for these keys."""
-        with self.lock:  # all of one moment: what is read from the positions on must not lack in the values
-            found = {raw: value for raw in keys if (value := self._counting(raw)) is not None}
-            return LedgerHandover(dict(self.positions), found, dict(self.tickets))
+        """Return the state for an executor that will read these keys."""
+        with self.lock:  # a consistent state: no record may be missing between values and positions
+            values = {raw: value for raw in keys if (value := self._select_counting(raw)) is not None}
+            return LedgerHandover(dict(self.positions), values, dict(self.tickets))
 
 
-def _begin(*names: str) -> bytes:
-    """Return how keys begin whose first elements these are."""
+def _key_prefix(*names: str) -> bytes:
     return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
 
 
 def kind_of(raw: bytes) -> KeyKind:
-    """Return what a key's record is about."""
-    if raw.startswith(_BESIDE):
+    """Return the kind of a key's record."""
+    if raw.startswith(_STREAM_KEY_PREFIX):
         return next((kind for kind in STREAM_KINDS if raw.startswith(b'["/%s/' % kind.encode())), "claim")
-    return next((kind for kind, end in _ENDS.items() if raw.endswith(end)), "part")
+    return next((kind for kind, end in _KEY_SUFFIXES.items() if raw.endswith(end)), "part")
 
 
 def parse_key(message: Message, topic: str) -> LedgerKey:
-    """Read a record's key.
+    """Parse a record's key.
 
     :raises ConfigError: no Kafka sink wrote it.
     """
@@ -186,8 +190,8 @@ def parse_key(message: Message, topic: str) -> LedgerKey:
         return LedgerKey.parse(raw if isinstance(raw, bytes) else None)
     except (ValueError, TypeError):
         raise ConfigError(
-            f"ledger topic {topic!r} holds a record at offset {message.offset()} that no Kafka sink wrote: "
-            "use a ledger_topic of its own"
+            f"ledger topic {topic!r} holds a record at offset {message.offset()} that no Kafka sink wrote. "
+            "Use a separate ledger_topic"
         ) from None
 
 
@@ -196,35 +200,39 @@ _views_lock = threading.Lock()
 
 
 def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView:
-    """Return what this process knows of a ledger's topic about a stream."""
+    """Return this process's view of a ledger topic and stream."""
     cluster = hashlib.sha256(json.dumps(sorted(librdkafka_settings(connection).items())).encode()).hexdigest()
     name = (cluster, topic, key)
     with _views_lock:
-        found = _views.pop(name, None) or TopicView(topic, key)
-        _views[name] = found
-        while len(_views) > _MOST_VIEWS:
+        view = _views.pop(name, None) or TopicView(topic, key)
+        _views[name] = view
+        while len(_views) > _MAX_VIEWS:
             _views.popitem(last=False)
-    return found
+    return view
 
 
 def erase_list_keys(view: TopicView, topic: str) -> list[bytes]:
-    """Return the keys of the records that a topic's list is made of, as far as the ledger was read."""
+    """Return the keys of a topic's erase list records, as read so far."""
     return sorted(raw for raw in view.keys("erased") if LedgerKey.parse(raw).topic == topic)
 
 
 def known_erase_list(view: TopicView, topic: str) -> EraseList:
-    """Return a topic's list, as far as the ledger was read. Its version grows with every record that is longer.
+    """Return a topic's erase list, as read so far. Its version grows with every longer record.
 
     :raises ConfigError: a record cannot be read.
     """
-    own = erase_list_key(topic).encode()
+    topic_list_key = erase_list_key(topic).encode()
     lists = {
         raw: parse_record(EraseList, value, view.topic)
         for raw in erase_list_keys(view, topic)
         if (value := view.counting_value(raw))
     }
-    listed = lists.pop(own, EraseList())
-    known = {part.salt: part.version for part in listed.parts}
-    later = [other for other in lists.values() if other.version > known.get(other.salt, 0)]
-    version = listed.version + sum(other.version - known.get(other.salt, 0) for other in later)
-    return EraseList.join([*later, listed], version)
+    topic_list = lists.pop(topic_list_key, EraseList())
+    merged_versions = {part.salt: part.version for part in topic_list.parts}
+    later = [
+        stream_list for stream_list in lists.values() if stream_list.version > merged_versions.get(stream_list.salt, 0)
+    ]
+    version = topic_list.version + sum(
+        stream_list.version - merged_versions.get(stream_list.salt, 0) for stream_list in later
+    )
+    return EraseList.join([*later, topic_list], version)

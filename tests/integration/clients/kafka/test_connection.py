@@ -69,7 +69,7 @@ def every_way_in(cluster: Secured, folder: Path) -> dict[str, Connection]:
     ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "certificate as text", "certificate in files",
      "certificate in a keystore", "certificate with a password", "OAUTHBEARER"],
 )  # fmt: skip
-def test_a_way_in(cluster: Secured, tmp_path: Path, way: str):
+def test_each_sign_in_method_connects(cluster: Secured, tmp_path: Path, way: str):
     connection = every_way_in(cluster, tmp_path)[way]
     assert check_connection(connection, "exactly_once") == []
     assert reach(connection) == 1
@@ -108,7 +108,7 @@ def test_a_refusal_is_told_at_once_and_names_the_field(cluster: Secured, way: st
     connection, says = wrong_ways(cluster)[way]
     assert check_connection(connection, "exactly_once") == []
     started = time.monotonic()
-    with pytest.raises(ConfigError, match=r"connecting to the cluster: Kafka says ") as caught:
+    with pytest.raises(ConfigError, match=r"connecting to the cluster: Kafka returned ") as caught:
         reach(connection, 60)
     assert says in str(caught.value)
     assert not any(secret in str(caught.value) for secret in secret_texts(connection))
@@ -130,8 +130,8 @@ def test_a_host_that_the_certificate_does_not_name_is_refused(cluster: Secured):
         ("PLAINTEXT", "SASL", "speaks TLS, and security.protocol is PLAINTEXT: set it to SSL, or SASL_SSL"),
         ("PLAINTEXT", "OAUTH", "wants a sign-in, and security.protocol is PLAINTEXT: set it to SASL_PLAINTEXT"),
         ("SASL_PLAINTEXT", "SASL", "speaks TLS, and security.protocol is SASL_PLAINTEXT: set it to SASL_SSL"),
-        ("SASL_PLAINTEXT", None, "the listener wants no sign-in: set security.protocol to PLAINTEXT"),
-        ("SSL", None, "speaks no TLS, and security.protocol is SSL: give the port of a TLS listener"),
+        ("SASL_PLAINTEXT", None, "the listener has no sign-in: set security.protocol to PLAINTEXT"),
+        ("SSL", None, "speaks no TLS, and security.protocol is SSL: name the port of a TLS listener"),
         ("SASL_SSL", "OAUTH", "speaks no TLS, and security.protocol is SASL_SSL"),
     ],
 )
@@ -151,7 +151,7 @@ def test_another_protocol_than_the_listeners_is_said_so(
 
 def test_nobody_there_is_retriable_and_bounded():
     started = time.monotonic()
-    with pytest.raises(RetriableError, match=r"no broker answers: if it stays, check bootstrap\.servers"):
+    with pytest.raises(RetriableError, match=r"no broker answers: if this persists, check bootstrap\.servers"):
         reach(Connection(conn_id="k", extra={"bootstrap.servers": "127.0.0.1:1"}), 2)
     assert time.monotonic() - started < 5
 
@@ -172,11 +172,11 @@ def test_rights_are_asked_for_by_name(cluster: Secured):
     connection, own = cluster.sasl("reader"), uuid.uuid4().hex
     topic, transaction = f"t-{own}", f"connect-{own}"
     topics = opened_topics(connection, TopicRules(), SECONDS)
-    with pytest.raises(DeniedError, match=f"user 'reader' lacks DESCRIBE on topic '{topic}': give it the right"):
+    with pytest.raises(DeniedError, match=f"user 'reader' lacks DESCRIBE on topic '{topic}': grant it"):
         topics.create_missing([topic])
     allow(cluster, "reader", ("TOPIC", topic, "DESCRIBE"))
     [problem] = opened_topics(connection, TopicRules(), SECONDS).create_missing([topic])
-    assert problem.startswith(f"user 'reader' lacks CREATE on topic '{topic}', which is missing: give it the right")
+    assert problem.startswith(f"user 'reader' lacks CREATE on missing topic '{topic}': grant it")
     allow(cluster, "reader", ("TOPIC", topic, "CREATE"))
     assert topics.create_missing([topic]) == []
     # DESCRIBE_CONFIGS is missing: nothing is known about the settings, and Kafka's own are taken.

@@ -112,7 +112,7 @@ def test_what_the_broker_refuses_in_the_commit_is_told_with_what_was_published(
     refused.begin()
     refused.send(name, None, b"v", [])
     refused.flush()
-    with pytest.raises(DataError, match="committing c/s 2026-10-05 into 'x': Kafka says INVALID_RECORD"):
+    with pytest.raises(DataError, match="committing c/s 2026-10-05 into 'x': Kafka returned INVALID_RECORD"):
         refused.commit()
 
 

@@ -22,7 +22,7 @@ def avro(**fields):
     )
 
 
-def test_it_registers_and_refuses_what_does_not_go_together(registry):
+def test_the_registry_registers_schemas_and_refuses_incompatible_ones(registry):
     with SchemaRegistryClient({"url": registry.url}) as client:
         first = client.register_schema("topic-value", avro(a="string"))
         assert client.get_schema(first).schema_type == "AVRO"

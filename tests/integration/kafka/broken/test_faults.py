@@ -138,7 +138,7 @@ def test_a_commit_that_nobody_answers_is_decided_by_the_next_try(
 ) -> None:
     staged = bench.stage(day, events(*ROWS))
     kafka_proxy.breaks(Api.END_TXN, Hold(threading.Event()))
-    assert "ledger decides" in errors_of(bench.having(timeout_seconds=GIVES_UP_SECONDS), staged)
+    assert "The ledger shows the outcome" in errors_of(bench.having(timeout_seconds=GIVES_UP_SECONDS), staged)
     kafka_proxy.heal()
     assert bench.publish(staged).generation == 1
     bench.holds(day, ROWS)
@@ -196,7 +196,7 @@ def test_a_commit_that_comes_late_changes_nothing(
         *((Api.END_TXN, code) for code in (ABORTABLE, BAD_STATE, FENCED)),
     ],
 )
-def test_what_a_coordinator_that_moves_or_forgets_says(
+def test_errors_of_a_moved_coordinator_are_handled(
     bench: SinkBench, kafka_proxy: KafkaProxy, day: dt.date, api: Api, code: int
 ) -> None:
     rule = kafka_proxy.breaks(api, Refuse(code), 1, 2, containing=b"connect-")
@@ -292,7 +292,9 @@ def test_another_run_takes_the_day_over(bench: SinkBench, kafka_proxy: KafkaProx
 
 
 @pytest.mark.parametrize("orders", [(1, 1), (2, 1), (1, 2, 3)])
-def test_runs_of_one_day_at_once(bench: SinkBench, day: dt.date, orders: tuple[int, ...]) -> None:
+def test_concurrent_runs_of_one_day_all_publish_in_the_end(
+    bench: SinkBench, day: dt.date, orders: tuple[int, ...]
+) -> None:
     """All looked before anybody polled: one publishes, the others are told to poll again, and then they publish too."""
     days = {order: (f"of-{order}",) * (10 * order) for order in orders}
     staged = [bench.stage(day, events(*days[order]), order=order, attempt=str(n)) for n, order in enumerate(orders)]

@@ -77,14 +77,14 @@ def test_the_right_that_is_missing_is_told_before_the_poll(
     allowed(cluster, scene, (topic, operation))
     [problem] = scene.preflight()
     wanted = told.format(events=scene.sink.topic, ledger=scene.sink.ledger_topic)
-    assert problem.startswith(f"user 'scram512' {wanted}: give it the right")
+    assert problem.startswith(f"user 'scram512' {wanted}: grant it")
 
 
 @pytest.mark.parametrize("topic", ["events", "ledger"])
 def test_a_topic_that_may_not_be_made_is_told_before_any_is(cluster: Secured, scene: Scene, topic: str) -> None:
     allowed(cluster, scene, (topic, "CREATE"))
     [problem] = scene.preflight()
-    assert f"user 'scram512' lacks CREATE on topic '{scene.name}-{topic}', which is missing" in problem
+    assert f"user 'scram512' lacks CREATE on missing topic '{scene.name}-{topic}'" in problem
     assert scene.topics() == set()
 
 

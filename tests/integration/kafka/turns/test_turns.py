@@ -203,7 +203,7 @@ def test_two_runs_of_a_day_that_took_its_id_at_once_do_not_end_each_others_turn(
     bench: SinkBench, day: dt.date, later: str
 ) -> None:
     """The one that took it first was fenced, though it may queue behind the other: that one may be sending."""
-    name, view = id_of(bench, day).decode(), bench.ledger.current(lambda _: False)
+    name, view = id_of(bench, day).decode(), bench.ledger.read_on(lambda _: False)
 
     def turn(attempt: str) -> Turn:
         return Turn(bench.connection, view, name, [bench.sink.topic], f"run {attempt}", attempt, 60, 60)
@@ -219,10 +219,10 @@ def test_two_runs_of_a_day_that_took_its_id_at_once_do_not_end_each_others_turn(
         with pytest.raises(PassedOverError, match="another run of the same day"):
             first.wait_for_turn()
         first.leave_queue(transaction_is_over=True)
-        found = bench.ledger.current(lambda _: False).tickets
+        found = bench.ledger.read_on(lambda _: False).tickets
         assert list(found) == [ticket.number]
         second.leave_queue(transaction_is_over=True)
-        assert bench.ledger.current(lambda _: False).tickets == {}
+        assert bench.ledger.read_on(lambda _: False).tickets == {}
 
 
 # What the driver does about an executor that died
@@ -247,10 +247,10 @@ def test_the_driver_ends_what_an_executor_left_open_that_died(
         executor.stdin.flush()
         wait_until(lambda: rule.seen or executor.poll() is not None)
         executor.kill()
-    assert len(bench.ledger.current(lambda _: False).tickets) == 1
+    assert len(bench.ledger.read_on(lambda _: False).tickets) == 1
     bench.publisher.abort(staged, token)
     bench.watch.caught_up()  # fails where a transaction is open
-    assert bench.ledger.current(lambda _: False).tickets == {}
+    assert bench.ledger.read_on(lambda _: False).tickets == {}
     assert bench.watch.generations_of(day) == {}
     assert bench.publish(staged).generation == 1
     bench.holds(day, ROWS)
@@ -293,14 +293,14 @@ def test_a_day_that_turns_out_to_be_published_leaves_no_ticket_of_its_first_try(
     staged = bench.stage(day, events(*OTHERS))
     token = bench.begin(staged)
     [sent] = bench.put(token, staged)
-    view = bench.ledger.current(lambda _: False)
+    view = bench.ledger.read_on(lambda _: False)
     name = id_of(bench, day).decode()
     with Turn(bench.connection, view, name, [bench.sink.topic], "run", "first", 60, 60) as undecided:
         undecided.wait_for_turn()
         undecided.leave_queue(transaction_is_over=False)
-    assert len(bench.ledger.current(lambda _: False).tickets) == 1
+    assert len(bench.ledger.read_on(lambda _: False).tickets) == 1
     assert bench.put(token, staged)[0].entry == sent.entry
-    assert bench.ledger.current(lambda _: False).tickets == {}
+    assert bench.ledger.read_on(lambda _: False).tickets == {}
     bench.holds(day, OTHERS)
 
 

@@ -54,7 +54,7 @@ def test_the_connection_that_airflow_makes_by_default_is_fine():
     assert check_connection(connection, "exactly_once") == []
 
 
-def test_values_are_told_as_librdkafka_writes_them():
+def test_setting_values_are_written_as_librdkafka_expects():
     extra = HERE | {"socket.keepalive.enable": True, "linger.ms": 5, "client.id": "", "client.rack": None}
     assert librdkafka_settings(kafka(extra)) == HERE | {"socket.keepalive.enable": "true", "linger.ms": "5"}
 
@@ -89,13 +89,13 @@ def test_login_and_password_are_the_client_of_a_token_server():
     assert check_connection(connection, "exactly_once") == []
 
 
-def test_a_setting_under_two_names_is_no_guess():
-    with pytest.raises(ConfigError, match=r"'sasl.mechanism' is there twice, as 'sasl.mechanisms' too"):
+def test_a_setting_under_two_names_is_refused():
+    with pytest.raises(ConfigError, match=r"'sasl.mechanism' is set twice, also as 'sasl.mechanisms'"):
         librdkafka_settings(kafka(sasl(**{"sasl.mechanisms": "SCRAM-SHA-256"})))
     assert librdkafka_settings(kafka(sasl(**{"sasl.mechanisms": "PLAIN"})))["sasl.mechanism"] == "PLAIN"
 
 
-def test_a_setting_must_be_plain():
+def test_a_setting_of_a_wrong_type_is_refused():
     with pytest.raises(ConfigError, match=r"extra field 'default.topic.config' must be text"):
         librdkafka_settings(kafka(HERE | {"default.topic.config": {"acks": "all"}}))
 
@@ -112,27 +112,30 @@ def test_a_setting_must_be_plain():
         ({"plugin.library.paths": "/tmp/x"}, "plugin.library.paths: it loads foreign code"),
         ({"security.protocol": "SSL", "ssl.engine.location": "/tmp/x"}, "ssl.engine.location: it loads foreign code"),
         ({"security.protocol": "SSL", "ssl.engine.id": "x"}, "ssl.engine.id: it loads foreign code"),
-        ({"security.protocol": "SSL", "ssl.providers": "default,/tmp/x"}, "ssl.providers: must be of base, default,"),
-        (sasl("GSSAPI", **{"sasl.kerberos.kinit.cmd": "touch /tmp/x"}), "sasl.kerberos.kinit.cmd: it is a command"),
+        ({"security.protocol": "SSL", "ssl.providers": "default,/tmp/x"}, "ssl.providers: must be base, default,"),
+        (
+            sasl("GSSAPI", **{"sasl.kerberos.kinit.cmd": "touch /tmp/x"}),
+            "sasl.kerberos.kinit.cmd: the task would run it as a command",
+        ),
         ({"internal.termination.signal": 0}, "internal.termination.signal: it may end the task's own process"),
-        ({"oauth_cb": "a.b"}, "oauth_cb: functions cannot come out of a connection"),
-        ({"error_cb": "a.b"}, "error_cb: functions"),
-        ({"on_delivery": "a.b"}, "on_delivery: functions"),
+        ({"oauth_cb": "a.b"}, "oauth_cb: a connection cannot contain functions"),
+        ({"error_cb": "a.b"}, "error_cb: a connection cannot contain functions"),
+        ({"on_delivery": "a.b"}, "on_delivery: a connection cannot contain functions"),
         ({"compression.codec": "brotli"}, "compression.type: librdkafka refuses its value"),
         ({"partitioner": "mine"}, "partitioner: librdkafka refuses its value"),
-        ({"enable.ssl.certificate.verification": "false"}, "anybody could pose as the cluster"),
+        ({"enable.ssl.certificate.verification": "false"}, "any server could pose as the cluster"),
         ({"max.in.flight": 6}, "max.in.flight"),
-        ({"foo.bar": "x"}, "foo.bar: no such setting; see librdkafka"),
-        ({"linger": 5}, "linger: no such setting; did you mean 'linger.ms'?"),
+        ({"foo.bar": "x"}, "foo.bar: unknown setting, see librdkafka"),
+        ({"linger": 5}, "linger: unknown setting, did you mean 'linger.ms'?"),
         ({"linger.ms": SECRET}, "linger.ms: librdkafka refuses its value"),
         ({"security.protocol": "TLS"}, "security.protocol: librdkafka refuses its value"),
         ({"sasl.username": "me"}, "sasl.username: not used with security.protocol PLAINTEXT"),
         ({"ssl.ca.pem": "x"}, "ssl.ca.pem: not used with security.protocol PLAINTEXT"),
-        ({"security.protocol": "SSL", "ssl.ca.location": "/no/such"}, "ssl.ca.location: no such file"),
+        ({"security.protocol": "SSL", "ssl.ca.location": "/no/such"}, "ssl.ca.location: this machine has no such file"),
         ({"security.protocol": "SSL", "ssl.key.pem": SECRET}, "a client's certificate needs both"),
-        ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"}, "name the only CA"),
-        ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": " NONE"}, "name the only CA"),
-        ({"security.protocol": " ssl", "ssl.endpoint.identification.algorithm": "none"}, "name the only CA"),
+        ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"}, "set the only trusted CA"),
+        ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": " NONE"}, "set the only trusted CA"),
+        ({"security.protocol": " ssl", "ssl.endpoint.identification.algorithm": "none"}, "set the only trusted CA"),
         ({"security.protocol": "SASL_SSL"}, "needs sasl.mechanism"),
         (sasl(), "PLAIN needs login (sasl.username) and password"),
         (sasl("SCRAM-SHA-256", **{"sasl.username": "me"}), "SCRAM-SHA-256 needs password (sasl.password)"),
@@ -141,7 +144,7 @@ def test_a_setting_must_be_plain():
         ({"bootstrap.servers": "a:1,,b:2"}, "bootstrap.servers has an empty entry"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named_with_what_to_do(extra: dict[str, Any], says: str):
+def test_each_problem_is_named_with_its_remedy(extra: dict[str, Any], says: str):
     found = check_connection(kafka(HERE | extra), "exactly_once")
     assert says in only(found)
     assert found[0].startswith("connection 'k': ")
@@ -151,7 +154,9 @@ def test_what_is_wrong_is_named_with_what_to_do(extra: dict[str, Any], says: str
 @pytest.mark.parametrize("name", ["sasl.kerberos.principal", "sasl.kerberos.keytab"])
 def test_kerberos_settings_cannot_end_the_command_they_are_written_into(name: str):
     extra = sasl("GSSAPI") | {name: 'x"; touch /tmp/x; "'}
-    assert any(f": {name}: must have no spaces" in text for text in check_connection(kafka(extra), "exactly_once"))
+    assert any(
+        f": {name}: must contain only letters" in text for text in check_connection(kafka(extra), "exactly_once")
+    )
     assert _kafka_settings.forbidden_settings({name: "kafka/host-1.example.com@EXAMPLE.COM"}) == {}
 
 
@@ -198,13 +203,13 @@ def test_no_client_is_made_with_what_a_check_refuses(tmp_path: Path):
             make_admin_client(kafka(HERE | {"security.protocol": "SSL", name: str(tmp_path / "x.so")}))
 
 
-def test_all_that_is_wrong_is_told_at_once():
+def test_all_problems_are_reported_together():
     extra = {"bootstrap.server": "a:1", "acks": "1", "foo.bar": "x", "linger.ms": "soon", "oauth_cb": "a.b"}
     found = check_connection(kafka(extra), "exactly_once")
     for name in ("acks", "bootstrap.server", "foo.bar", "linger.ms", "oauth_cb"):
         assert any(f": {name}: " in text for text in found), (name, found)
     assert any("did you mean 'bootstrap.servers'?" in text for text in found)
-    assert any("no bootstrap.servers in the extra, and no host" in text for text in found)
+    assert any("bootstrap.servers is missing. Set it in the extra, or set the host" in text for text in found)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
@@ -212,7 +217,7 @@ def test_credentials_travel_in_clear_on_this_machine_alone(mechanism: str):
     token = {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.token.endpoint.url": "http://localhost:1/token"}
     extra = sasl(mechanism, "SASL_PLAINTEXT", **(token if mechanism == "OAUTHBEARER" else {}))
     away = extra | {"bootstrap.servers": "localhost:1,broker.example.com:9092"}
-    assert "shows the credentials to the network" in only(
+    assert "exposes the credentials on the network" in only(
         check_connection(kafka(away, login="me", password=SECRET), "exactly_once")
     )
     assert check_connection(kafka(extra, login="me", password=SECRET), "exactly_once") == []
@@ -222,10 +227,10 @@ def test_credentials_travel_in_clear_on_this_machine_alone(mechanism: str):
     ("url", "says"),
     [
         ("http://idp.example.com/token", "must begin with https://"),
-        ("https://me:pass@idp.example.com/token", "must hold no credentials"),
+        ("https://me:pass@idp.example.com/token", "must not contain credentials"),
     ],
 )
-def test_a_token_server_is_asked_in_secret(url: str, says: str):
+def test_a_token_server_without_tls_is_refused(url: str, says: str):
     connection = kafka(oidc(sasl__oauthbearer__token__endpoint__url=url), login="me", password=SECRET)
     assert says in only(check_connection(connection, "exactly_once"))
 
@@ -238,7 +243,7 @@ def test_a_damaged_key_is_told_without_the_key(tmp_path: Path):
 
 
 @pytest.mark.parametrize("extra", [{}, sasl("SCRAM-SHA-256"), oidc(), sasl("OAUTHBEARER", "SASL_PLAINTEXT")])
-def test_a_check_asks_nobody(extra: dict[str, Any]):
+def test_a_check_opens_no_connection(extra: dict[str, Any]):
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.3)
         port = server.getsockname()[1]
@@ -262,7 +267,7 @@ def test_clients_are_made_with_what_must_not_be_chosen():
 
 
 def test_a_client_without_servers_is_not_made():
-    with pytest.raises(ConfigError, match=r"connection 'k': no bootstrap.servers"):
+    with pytest.raises(ConfigError, match=r"connection 'k': bootstrap\.servers is missing"):
         make_producer(kafka({}))
 
 
@@ -274,7 +279,7 @@ def test_a_setting_that_librdkafka_refuses_is_a_config_error():
 
 def test_a_client_that_cannot_be_made_names_what_is_wrong_on_this_machine():
     extra = HERE | {"security.protocol": "SSL", "ssl.ca.location": "/no/such/file.pem"}
-    with pytest.raises(ConfigError, match=r"connection 'k': ssl\.ca\.location: no such file on this machine"):
+    with pytest.raises(ConfigError, match=r"connection 'k': ssl\.ca\.location: this machine has no such file"):
         make_admin_client(kafka(extra))
     with pytest.raises(ConfigError, match=r"connection 'k': .*transaction\.timeout\.ms"):
         make_producer(kafka(), **{"transactional.id": "x", "transaction.timeout.ms": "soon"})
@@ -325,7 +330,7 @@ def test_the_page_names_what_is_refused():
     page = (Path(__file__).parents[4] / "docs" / "kafka.md").read_text()
     table = page.partition("<!-- refused -->")[2].partition("<!-- end of refused -->")[0]
     named = {name for row in table.splitlines() for name in re.findall(r"`([a-z_.]+)`", row.partition(" | ")[0])}
-    assert {*_kafka_settings._BY_OPTION, *_kafka_settings._VALUES} <= named
+    assert {*_kafka_settings._FORBIDDEN, *_kafka_settings._ALLOWED_VALUES} <= named
     assert set(_kafka_settings.forbidden_settings(dict.fromkeys(named, "x"))) == named
 
 

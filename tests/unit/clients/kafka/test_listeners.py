@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from airflow_provider_connect.clients.kafka import listeners as _kafka_listeners
-from airflow_provider_connect.clients.kafka.listeners import _address, find_protocol_mismatch
+from airflow_provider_connect.clients.kafka.listeners import _parse_address, find_protocol_mismatch
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def answering(answer: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize("protocol", ["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"])
 @pytest.mark.parametrize("answer", [b"", b"\x15", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(10)])
-def test_what_speaks_neither_is_not_explained(protocol: str, answer: bytes):
+def test_a_port_with_an_unknown_protocol_is_not_explained(protocol: str, answer: bytes):
     with answering(answer) as server:
         assert (
             find_protocol_mismatch({"bootstrap.servers": f"127.0.0.1:1, {server}", "security.protocol": protocol})
@@ -44,16 +44,14 @@ def test_what_speaks_neither_is_not_explained(protocol: str, answer: bytes):
 
 
 @pytest.mark.parametrize("answer", [b"\x15\x03\x03\x00\x02\x02\x28", b"\x16\x03\x03\x00\x7a"])
-def test_an_alert_and_a_handshake_are_tls(answer: bytes):
+def test_an_alert_and_a_handshake_are_recognized_as_tls(answer: bytes):
     with answering(answer) as server:
         assert "speaks TLS" in (find_protocol_mismatch({"bootstrap.servers": server}) or "")
         assert find_protocol_mismatch({"bootstrap.servers": server, "security.protocol": "SSL"}) is None
 
 
 @pytest.mark.parametrize(("seconds", "asked"), [(60.0, True), (0.01, False)])
-def test_servers_that_say_nothing_are_not_waited_for_one_after_the_other(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, asked: bool
-):
+def test_silent_servers_share_one_time_limit(monkeypatch: pytest.MonkeyPatch, seconds: float, asked: bool):
     monkeypatch.setattr(_kafka_listeners, "_SECONDS", 0.7)
     monkeypatch.setattr(_kafka_listeners, "_ALL_SECONDS", seconds)
     with socket.create_server(("127.0.0.1", 0)) as silent, answering(b"\x16\x03\x03") as server:
@@ -70,9 +68,9 @@ def test_servers_that_say_nothing_are_not_waited_for_one_after_the_other(
         ("[::1]", ("::1", 9092)),
     ],
 )
-def test_servers_as_librdkafka_takes_them(written: str, address: tuple[str, int]):
-    assert _address(written) == address
+def test_server_addresses_are_parsed_as_librdkafka_does(written: str, address: tuple[str, int]):
+    assert _parse_address(written) == address
 
 
-def test_what_is_no_address_is_left_to_librdkafka():
+def test_an_invalid_address_is_left_to_librdkafka():
     assert find_protocol_mismatch({"bootstrap.servers": "one:port,:,"}) is None

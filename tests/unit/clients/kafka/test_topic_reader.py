@@ -50,7 +50,7 @@ def read(leader: Any, ends: dict[int, int]) -> tuple[list[int], dict[int, int]]:
     return found, partitions.stop_offsets
 
 
-def test_an_end_that_comes_before_the_asked_one_is_not_the_end() -> None:
+def test_an_end_before_the_requested_offset_does_not_stop_the_read() -> None:
     """As a leader says it that was just elected, and does not know yet what the one before it had committed."""
     leader = Leader([Said(0, 0), Said(0, 1, END)], [Said(0, 1), Said(0, 2)], [Said(0, 3, END)])
     assert read(leader, {0: 3}) == ([0, 1, 2], {0: 3})
@@ -63,11 +63,11 @@ def test_every_partition_is_read_to_its_own_end() -> None:
     assert read(Leader(), {}) == ([], {})
 
 
-def test_that_its_group_is_not_allowed_is_nothing_to_a_reader_that_joins_none() -> None:
+def test_a_forbidden_group_does_not_fail_a_reader() -> None:
     leader = Leader([Said(0, 0, KafkaError.GROUP_AUTHORIZATION_FAILED), Said(0, 0)], [Said(0, 1, END)])
     assert read(leader, {0: 1}) == ([0], {0: 1})
 
 
-def test_an_end_that_never_comes_is_told() -> None:
+def test_a_read_that_never_reaches_its_end_is_retriable() -> None:
     with pytest.raises(RetriableError, match="topic 't' could not be read to its end"):
         read(Leader([Said(0, 0), Said(0, 1, END)]), {0: 3})

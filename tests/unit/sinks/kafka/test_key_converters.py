@@ -14,7 +14,7 @@ from airflow_provider_connect.sinks._kafka.converters import KeyConverterName, K
 from airflow_provider_connect.sinks._kafka.schema_resolver import SchemaResolver
 from airflow_provider_connect.values.converters import EncodedBatch, SchemaRef
 from tests.equipment.bigquery.server import Server
-from tests.unit.sinks.kafka.test_registry import NO_SUBJECT, connection
+from tests.unit.sinks.kafka.test_schema_resolver import NO_SUBJECT, connection
 from tests.unit.values.test_protobuf import message_class
 
 BATCH = pa.record_batch({"s": ["é", None, ""], "n": [1, None, 3], "f": [1.5, float("nan"), None]})
@@ -107,7 +107,7 @@ def test_the_oldest_schema_that_holds_the_keys_stays_whatever_is_registered_late
 
 
 def test_keys_that_no_schema_of_the_subject_holds_are_refused(server: Server) -> None:
-    with pytest.raises(DataError, match=r"'t-key': no version holds the keys; .*field x: long here, string in the"):
+    with pytest.raises(DataError, match=r"'t-key': no version holds the keys\. .*field x: long here, string in the"):
         pinned(server, (7, document("y")), (8, document("x", kind="string")))
 
 

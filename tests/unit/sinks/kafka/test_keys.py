@@ -38,7 +38,7 @@ def keys(batch: pa.RecordBatch, fields: tuple[str, ...]) -> EncodedBatch:
         (("s", "n"), ['["é",1]'.encode(), b"[null,null]", b'["",3]']),
     ],
 )
-def test_what_a_key_looks_like(fields: tuple[str, ...], values: list[bytes | None]) -> None:
+def test_each_key_converter_writes_the_documented_bytes(fields: tuple[str, ...], values: list[bytes | None]) -> None:
     assert keys(BATCH, fields) == EncodedBatch(values, {})
     assert keys(BATCH.slice(1), fields).values == values[1:]
 

@@ -81,12 +81,12 @@ def test_a_record_beside_the_days_of_a_later_version_is_a_claim_of_nobodys_strea
      b'["c","s","t","2026-10-05","week"]', b'["c","s",7,"2026-10-05","day"]', b'["c","s","t","2026-10-05","day",1,2]',
      b'["c","s","t","2026-10-05","part","one"]', b'["c","s","t","2026-10-05",["day"]]'],
 )  # fmt: skip
-def test_a_foreign_key_is_none(foreign: bytes | None) -> None:
+def test_a_foreign_key_is_not_parsed(foreign: bytes | None) -> None:
     with pytest.raises((ValueError, TypeError)):
         LedgerKey.parse(foreign)
 
 
-def test_values_travel() -> None:
+def test_ledger_values_survive_encoding() -> None:
     row = LedgerRow(day=DAY, generation=2, token="t", rows=3)
     entry = DayEntry(row=row, offsets={"t": {0: (1, 5), 3: (0, 2)}}, columns={"event": "string"})
     text = entry.model_dump_json().encode()
@@ -112,7 +112,7 @@ def test_a_transactional_id_is_the_same_for_every_try_and_begins_as_rights_are_g
     assert len({one, *(transactional_id(*names) for names in others)}) == len(others) + 1
 
 
-def test_spans_are_what_grew() -> None:
+def test_spans_cover_only_partitions_that_grew() -> None:
     before = {"a": {0: 5, 1: 7}, "b": {0: 0}}
     after = {"a": {0: 9, 1: 7}, "b": {0: 0}, "new": {0: 2, 1: 0}}
     assert written_spans(before, after) == {"a": {0: (5, 9)}, "new": {0: (0, 2)}}

@@ -31,7 +31,7 @@ def test_of_two_that_were_decided_on_the_same_generation_the_first_counts() -> N
     assert counts(LOSER, WINNER) == "loser"
 
 
-def test_who_follows_what_counts_counts_instead() -> None:
+def test_a_record_decided_on_the_counting_one_replaces_it() -> None:
     assert counts(WINNER, FOLLOWER) == "follower"
     assert counts(WINNER, LOSER, FOLLOWER) == "follower"
 
@@ -44,7 +44,7 @@ def test_the_winners_row_that_the_loser_writes_again_counts_for_every_reader() -
     assert counts(again) == "winner"
 
 
-def test_it_does_not_take_the_place_of_what_followed_meanwhile() -> None:
+def test_a_rewritten_record_does_not_replace_a_later_publish() -> None:
     again = WINNER.rewritten_over(LOSER)
     assert counts(WINNER, LOSER, FOLLOWER, again) == "follower"
     assert counts(WINNER, LOSER, FOLLOWER, again, FOLLOWER.rewritten_over(LOSER)) == "follower"
@@ -52,7 +52,7 @@ def test_it_does_not_take_the_place_of_what_followed_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("later", [[], [LOSER]])
-def test_what_a_transaction_wrote_was_decided_in_it(later: list[DayEntry]) -> None:
+def test_a_record_written_in_a_transaction_always_counts(later: list[DayEntry]) -> None:
     whole = entry("whole", 2, None)
     assert counts(WINNER, whole, *later) == "whole"
     assert counts(whole, LOSER, whole.rewritten_over(LOSER)) == "whole"
@@ -86,14 +86,14 @@ def test_a_confirmation_repeats_what_is_published() -> None:
 
 
 @pytest.mark.parametrize("in_transaction", [False, True])
-def test_records_that_may_be_there_twice_stay_marked_so(in_transaction: bool) -> None:
+def test_a_confirmed_day_without_transactions_keeps_built_on(in_transaction: bool) -> None:
     """A reader takes it for an error if a day that a transaction wrote has more records than it says."""
     exact = confirmation(entry("whole", 2, None), "again", in_transaction=in_transaction)
     assert (exact.built_on is None) == in_transaction
     assert confirmation(WINNER, "again", in_transaction=in_transaction).built_on == 2
 
 
-def test_what_was_decided_before_a_confirmation_does_not_count_behind_it() -> None:
+def test_a_publish_decided_before_a_confirmation_does_not_count_after_it() -> None:
     confirmed = confirmation(WINNER, "again")
     late, later = entry("late", 3, 2), entry("later", 3, 2).model_copy(update={"built_on_checks": 1})
     assert counting(WINNER, confirmed) == ("again", 1)
@@ -123,7 +123,7 @@ def test_a_late_record_of_an_intent_that_confirmed_once_more_takes_back_no_check
     assert counting(asleep, awake.rewritten_over(asleep)) == ("twice", 2)
 
 
-def test_who_lost_a_confirmation_may_win_a_later_one() -> None:
+def test_an_intent_that_lost_a_confirmation_may_win_a_later_one() -> None:
     """What the loser wrote again, or another one of a day that was reloaded since, may come in late."""
     first, lost = confirmation(WINNER, "first"), confirmation(WINNER, "again")
     copy, won = first.rewritten_over(lost), confirmation(first, "again")

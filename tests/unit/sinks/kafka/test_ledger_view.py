@@ -159,10 +159,10 @@ def test_a_record_that_counts_and_is_not_its_keys_last_is_told() -> None:
 class Filled(KafkaLedger):
     """A ledger whose topic is read already."""
 
-    def current(self, *_: Any, **__: Any) -> TopicView:
+    def read_on(self, *_: Any, **__: Any) -> TopicView:
         return self.view
 
-    def undecided(self, *_: Any) -> dict[LedgerKey, bytes]:
+    def undecided_records(self, *_: Any) -> dict[LedgerKey, bytes]:
         return {}
 
 

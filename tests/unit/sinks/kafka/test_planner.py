@@ -53,8 +53,8 @@ def test_without_a_measured_day_a_slow_rate_is_taken() -> None:
     with pytest.raises(ConfigError) as caught:
         require_transaction_time(KafkaSink(topic="events"), 4_500_001, Known((99_999, 90)))
     assert str(caught.value) == (
-        "topic 'events': 4,500,001 rows in one transaction take about 450 s at 10,000 rows/s (assumed, as the ledger "
-        "knows no large day yet), and transaction_timeout_seconds=900 leaves no room for that: raise it (the broker's "
+        "topic 'events': 4,500,001 rows in one transaction take about 450 s at 10,000 rows/s (assumed, because the "
+        "ledger has no large day yet), and transaction_timeout_seconds=900 is too short: raise it (the broker's "
         "transaction.max.timeout.ms must allow it), or set atomicity='partition'"
     )
 
@@ -65,8 +65,8 @@ def test_what_even_the_fastest_large_day_of_late_could_not_do_is_refused() -> No
     with pytest.raises(ConfigError) as caught:
         require_transaction_time(KafkaSink(topic="events"), 20_000_000, Known(*days))
     assert (
-        "about 1,000 s at 20,000 rows/s (measured on 2026-10-05, the fastest of 2 large days; the slowest, 2026-10-04, "
-        "made 2,000 rows/s)"
+        "about 1,000 s at 20,000 rows/s (measured on 2026-10-05, the fastest of 2 large days. The slowest, 2026-10-04, "
+        "reached 2,000 rows/s)"
     ) in str(caught.value)
     require_transaction_time(KafkaSink(topic="events", transaction_timeout_seconds=3600), 20_000_000, Known(*days))
 

@@ -40,7 +40,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         clients.append(object())
         return clients[-1]
 
-    monkeypatch.setattr(_kafka_cluster, "admin", slow)
+    monkeypatch.setattr(_kafka_cluster, "make_admin_client", slow)
     return clients
 
 

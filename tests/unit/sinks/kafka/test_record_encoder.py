@@ -153,7 +153,7 @@ def test_a_record_that_its_topic_would_refuse_for_its_size_is_refused_before(wit
     # A long key is sent a second time as the event id, and a third time in the value.
     assert sorted(by_position) == [0, 2]
     assert by_position[0].stage == "TASK_PUT"
-    assert "topic 'events' takes 5,000" in by_position[0].reason
+    assert "topic 'events' accepts 5,000" in by_position[0].reason
     assert outgoing.keys == [b"2"]
 
 
@@ -171,7 +171,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
     assert (bad.position - (1 << 40), bad.reason) == (1, "no key, and the topic is compacted")
 
 
-def test_a_time_that_the_topic_would_refuse() -> None:
+def test_a_time_outside_the_topics_limits_rejects_the_row() -> None:
     now = dt.datetime.now(dt.UTC)
     times = [now, now + dt.timedelta(hours=2), now - dt.timedelta(days=2), None]
     columns = {"record_key": list("1234"), "time": pa.array(times, pa.timestamp("us", "UTC"))}
@@ -181,7 +181,7 @@ def test_a_time_that_the_topic_would_refuse() -> None:
     assert all("message.timestamp" in bad.reason for bad in refused)
 
 
-def test_a_time_before_1970_which_no_record_can_have() -> None:
+def test_a_time_before_1970_rejects_the_row() -> None:
     times = pa.array([-1, 0, 1], pa.timestamp("ms", "UTC"))
     outgoing = one({"record_key": list("123"), "time": times}, timestamp_field="time")
     assert [(bad.position - (1 << 40), bad.column) for bad in outgoing.refused] == [(0, "time"), (1, "time")]

@@ -61,14 +61,14 @@ def test_headers_count_for_what_a_producer_holds(sender: ShareSender) -> None:
 
 
 def test_headers_of_tombstones_count_as_well(sender: ShareSender) -> None:
-    snapshot: Any = SimpleNamespace(require_unique=lambda: None, vanished=lambda: iter([(0, b"k", b"v", [])] * 20))
+    snapshot: Any = SimpleNamespace(require_unique=lambda: None, read_vanished=lambda: iter([(0, b"k", b"v", [])] * 20))
     with pytest.raises(RetriableError, match=r"the broker took none of \d+ records"):
-        sender._bury_vanished(snapshot)
+        sender._send_tombstones(snapshot)
 
 
 def test_nothing_is_tolerated_unless_said_and_a_row_that_is_not_is_never_made_json(sender: ShareSender) -> None:
     with pytest.raises(
-        DataError, match=r"2 rows are no records for topic 'events', the first: row 5, column 'x': NaN.*'all'"
+        DataError, match=r"2 rows cannot become records of topic 'events', the first: row 5, column 'x': NaN.*'all'"
     ):
         sender.set_aside([BAD, BAD])
 
@@ -88,10 +88,10 @@ def test_so_many_rows_are_tolerated_and_no_more(sender: ShareSender) -> None:
 def test_a_share_is_committed_only_if_the_client_took_a_record_for_each_staged_row(
     rows: int, rejected: int, accepted: int, is_whole: bool
 ) -> None:
-    outbox: Any = SimpleNamespace(accepted=accepted)
+    outbox: Any = SimpleNamespace(accepted_records=accepted)
     files = tuple(StagedFile(path=f"{number}", rows=5, size_bytes=1) for number in range(2))
     if is_whole:
         SentShare(rows, rejected).require_all(files, outbox)
     else:
-        with pytest.raises(RetriableError, match="10 rows were staged and 10 records should be sent"):
+        with pytest.raises(RetriableError, match="10 rows were staged and 10 records were expected"):
             SentShare(rows, rejected).require_all(files, outbox)

@@ -59,14 +59,17 @@ def test_options_that_do_not_go_together_are_told_at_once() -> None:
         ({"value_field": "event"}, "value_field belongs to"),
         ({"registry_conn_id": "registry"}, "registry_conn_id belongs to"),
         ({"key_fields": (), "cleanup": "compact"}, "need key_fields"),
-        ({"topic": "no spaces"}, "no legal name of a topic"),
+        ({"topic": "no spaces"}, "no legal topic name"),
         ({"topic": "{a}_{b}"}, "names 2 columns"),
-        ({"topic": "__consumer_offsets"}, "a topic of Kafka's own"),
+        ({"topic": "__consumer_offsets"}, "one of Kafka's internal topics"),
         ({"record_name": "1st"}, "record_name: "),
         ({"record_name": "a.B\u00e9", "value_converter": "avro", "registry_conn_id": "r"}, "record_name: "),
-        ({"ledger_topic": "a b"}, "ledger_topic: 'a b' is no legal name"),
-        ({"ledger_topic": "__transaction_state"}, "ledger_topic: '__transaction_state' is a topic of Kafka's own"),
-        ({"ledger_topic": ".."}, "ledger_topic: '..' is no legal name"),
+        ({"ledger_topic": "a b"}, "ledger_topic: 'a b' is no legal topic name"),
+        (
+            {"ledger_topic": "__transaction_state"},
+            "ledger_topic: '__transaction_state' is one of Kafka's internal topics",
+        ),
+        ({"ledger_topic": ".."}, "ledger_topic: '..' is no legal topic name"),
         ({"record_name": "a.B"}, "record_name belongs to value_converter avro, json_schema, protobuf"),
         ({"subject_strategy": "record"}, "subject_strategy belongs to value_converter avro"),
         ({"schema_registration": "use_latest"}, "schema_registration belongs to value_converter avro"),
@@ -75,19 +78,19 @@ def test_options_that_do_not_go_together_are_told_at_once() -> None:
             {"value_converter": "avro", "registry_conn_id": "r", "schema_contract": "freeze"},
             "schema_contract belongs to converters without a registry",
         ),
-        ({"dead_letter_topic": "a b"}, "dead_letter_topic: 'a b' is no legal name"),
-        ({"dead_letter_topic": "events"}, "three topics"),
-        ({"ledger_topic": "events"}, "three topics"),
-        ({"ledger_topic": "l", "dead_letter_topic": "l"}, "three topics"),
+        ({"dead_letter_topic": "a b"}, "dead_letter_topic: 'a b' is no legal topic name"),
+        ({"dead_letter_topic": "events"}, "three different topics"),
+        ({"ledger_topic": "events"}, "three different topics"),
+        ({"ledger_topic": "l", "dead_letter_topic": "l"}, "three different topics"),
         ({"topic_groups": ({"include": ("(",)},)}, "topic_groups.0.include: no regular expression"),
         ({"transaction_timeout_seconds": 1}, "transaction_timeout_seconds: "),
     ],
 )
-def test_one_wrong_option(options: dict[str, Any], message: str) -> None:
+def test_each_wrong_option_is_refused_with_its_message(options: dict[str, Any], message: str) -> None:
     assert message in refused(**options)
 
 
-def test_what_follows_from_the_topic() -> None:
+def test_derived_names_follow_the_topic_option() -> None:
     plain = sink(topic="shop.web-events")
     assert plain.target == "kafka://kafka_default/shop.web-events"
     assert (plain.route_column, plain.effective_dead_letter_topic) == (None, "shop.web-events.dead_letters")

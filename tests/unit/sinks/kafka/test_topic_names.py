@@ -62,7 +62,7 @@ def test_the_name_of_a_topic_gets_nothing_of_another(event: str):
     assert made == event or topic_names("{event}", [made])[made] != made
 
 
-def test_how_topics_look():
+def test_a_template_gives_the_documented_topic_names():
     made = topic_names("mixpanel_{event}", ["Purchase", "Sign Up", None, "a.b"])
     assert made["Purchase"] == "mixpanel_Purchase"
     assert re.fullmatch(r"mixpanel_Sign_Up_x[0-9a-f]{10}", made["Sign Up"])
@@ -70,7 +70,7 @@ def test_how_topics_look():
     assert re.fullmatch(r"mixpanel_a_b_x[0-9a-f]{10}", made["a.b"])
 
 
-def test_names_of_yesterday_are_those_of_today():
+def test_topic_names_equal_those_of_earlier_versions():
     # Written down: another hash would send the events of tomorrow to other topics.
     made = topic_names("{event}", ["Sign Up", None])
     assert made == {"Sign Up": "Sign_Up_x658c9ec752", None: "null_xa487c6bc85"}
@@ -83,33 +83,33 @@ def test_no_event_reaches_a_reserved_topic(reserved: str):
     assert "__consumer_offsets" not in topic_names("{event}", ["__consumer_offsets"]).values()
 
 
-def test_a_topic_that_is_no_template():
+def test_a_single_topic_keeps_its_name():
     assert topic_names("events", ["a", None]) == {"a": "events", None: "events"}
     assert template_column("events") is None
     assert template_column("mixpanel_{event}.v1") == "event"
 
 
 @pytest.mark.parametrize("good", ["events", "a.b-c_D9", "x" * MAX_TOPIC_NAME, *TEMPLATES])
-def test_good_templates(good: str):
+def test_valid_templates_have_no_problem(good: str):
     assert topic_template_problem(good) is None
 
 
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        ("", "no legal name"),
-        (".", "no legal name"),
-        ("a b", "no legal name"),
+        ("", "no legal topic name"),
+        (".", "no legal topic name"),
+        ("a b", "no legal topic name"),
         ("x" * 250, "249 characters"),
-        ("__transaction_state", "Kafka's own"),
+        ("__transaction_state", "Kafka's internal topics"),
         ("a b {event}", "around the column"),
-        ("{event", "no legal name"),
-        ("{}", "no legal name"),
+        ("{event", "no legal topic name"),
+        ("{}", "no legal topic name"),
         ("{a}{b}", "names 2 columns"),
-        ("x" * 238 + "{event}", "room for 237"),
+        ("x" * 238 + "{event}", "at most 237 characters"),
     ],
 )
-def test_bad_templates(bad: str, says: str):
+def test_invalid_templates_are_refused_with_the_reason(bad: str, says: str):
     problem = topic_template_problem(bad)
     assert problem is not None
     assert says in problem

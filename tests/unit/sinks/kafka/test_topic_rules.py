@@ -80,16 +80,20 @@ def test_rules_travel_as_json():
             IntendedWrites(keeps_newest_only=False, has_keys=False),
             "refuses records without a key",
         ),
-        (found(cleanup_policy="compact"), IntendedWrites(keeps_newest_only=False, has_keys=True), "keeps the last"),
+        (
+            found(cleanup_policy="compact"),
+            IntendedWrites(keeps_newest_only=False, has_keys=True),
+            "keeps only the last record",
+        ),
         (
             found(cleanup_policy="delete"),
             IntendedWrites(keeps_newest_only=True, has_keys=True),
-            "forgets rows that do not change",
+            "removes unchanged rows",
         ),
         (
             found(cleanup_policy="delete, compact"),
             IntendedWrites(keeps_newest_only=True, has_keys=True),
-            "set it to compact alone",
+            "Set it to compact alone",
         ),
     ],
 )
@@ -112,15 +116,15 @@ def test_cleanup_must_be_what_is_meant(topic: TopicState, writing: IntendedWrite
         (found(cleanup_policy="delete", retention_ms="1"), IntendedWrites(keeps_newest_only=False, has_keys=True)),
     ],
 )
-def test_topics_that_are_right(topic: TopicState, writing: IntendedWrites):
+def test_suitable_topics_have_no_problem(topic: TopicState, writing: IntendedWrites):
     assert problems(topic, writing) == []
 
 
-def test_more_acknowledgements_than_replicas():
+def test_min_insync_replicas_above_the_replicas_is_a_problem():
     [problem] = problems(
         found(replicas=1, min_insync_replicas="2"), IntendedWrites(keeps_newest_only=False, has_keys=True)
     )
-    assert "min.insync.replicas is 2 and it has 1" in problem
+    assert "min.insync.replicas is 2 and the topic has 1 replicas" in problem
 
 
 OLD = IntendedWrites(
@@ -142,13 +146,13 @@ def test_event_times_must_fit_the_topic(topic: TopicState, says: str):
     assert problems(topic, IntendedWrites(keeps_newest_only=False, has_keys=True)) == []
 
 
-def test_event_times_that_fit():
+def test_event_times_within_the_limits_are_no_problem():
     forever = found(cleanup_policy="delete", retention_ms="-1", message_timestamp_before_max_ms=str(2**63 - 1))
     assert problems(forever, OLD) == []
     assert problems(found(cleanup_policy="delete", retention_ms=str(31 * DAY_MS)), OLD) == []
 
 
-def test_limits_of_a_topic():
+def test_limits_follow_the_topics_settings():
     settings = {"max_message_bytes": "5000", "message_timestamp_after_max_ms": "60000", "cleanup_policy": "compact"}
     limits = found(**settings).limits()
     assert (limits.max_message_bytes, limits.partitions, limits.is_compacted) == (5000, 3, True)
@@ -176,10 +180,10 @@ def test_what_is_made_for_the_ledger_may_be_the_ledger():
         (found(1, 1, cleanup_policy="compact", min_insync_replicas="2"), "min.insync.replicas"),
     ],
 )
-def test_topics_that_cannot_be_the_ledger(topic: TopicState, says: str):
+def test_a_topic_with_wrong_settings_cannot_be_the_ledger(topic: TopicState, says: str):
     [problem] = ledger_problems(topic)
     assert says in problem
-    assert "ledger_topic=" in problem
+    assert "in ledger_topic" in problem
 
 
 BROKERS = {"log.retention.hours": "168", "log.retention.minutes": "", "default.replication.factor": "1"}
@@ -200,18 +204,18 @@ def test_a_new_topic_gets_the_brokers_own_settings(brokers: dict[str, str], rete
     assert NewTopicSettings("t", None, None, {"retention.ms": "5"}).as_created(brokers).settings["retention.ms"] == "5"
 
 
-def test_what_nobody_may_read_is_no_problem():
+def test_settings_hidden_by_an_acl_are_no_problem():
     old = IntendedWrites(
         keeps_newest_only=False, has_keys=True, timestamps="event", oldest_start=NOW - dt.timedelta(days=8)
     )
     assert new_topic_problems(NewTopicSettings("t", None, None), {}, old, NOW) == []
     assert new_topic_problems(NewTopicSettings("t", None, None, {"min.insync.replicas": "2"}), {}, old, NOW) == []
     [problem] = new_topic_problems(NewTopicSettings("t", None, None), BROKERS, old, NOW)
-    assert problem.startswith("topic 't' is missing, and would not fit as topic_config and the cluster's defaults have")
+    assert problem.startswith("topic 't' is missing, and topic_config and the cluster's defaults would create it with")
 
 
 @pytest.mark.parametrize("name", ["retention.ms", "min.insync.replicas", "message.timestamp.before.max.ms"])
-def test_what_is_no_number_is_left_to_the_cluster_to_refuse(name: str):
+def test_a_setting_that_is_no_number_gives_the_default(name: str):
     old = IntendedWrites(
         keeps_newest_only=False, has_keys=True, timestamps="event", oldest_start=NOW - dt.timedelta(days=8)
     )

@@ -65,9 +65,9 @@ def test_new_topics_are_waited_for():
     assert topics.limits("topic-1").partitions == 1
 
 
-def test_topics_that_never_appear_are_retriable():
+def test_a_created_topic_that_is_never_listed_is_retriable():
     cluster: Any = SlowCluster(questions=10**9)
-    with pytest.raises(RetriableError, match="made, but not listed within 0 s: 'topic-0'"):
+    with pytest.raises(RetriableError, match="created, but not listed within 0 s: 'topic-0'"):
         TopicAdmin(cluster, TopicRules(), timeout_seconds=0.2).create_missing(names(1))
 
 

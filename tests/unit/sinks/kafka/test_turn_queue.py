@@ -76,7 +76,7 @@ def test_the_order_of_the_ledger_is_the_order_of_the_turns(watcher: Watcher) -> 
     assert watcher.before(6) == [2]
 
 
-def test_who_sends_is_passed_over_when_nothing_is_heard_of_it_for_long(watcher: Watcher) -> None:
+def test_a_silent_sender_is_passed_over(watcher: Watcher) -> None:
     watcher.want(2)
     watcher.want(4)
     watcher.later(LONG - 1)
@@ -88,7 +88,7 @@ def test_who_sends_is_passed_over_when_nothing_is_heard_of_it_for_long(watcher: 
     assert watcher.overdue(4) == [2]
 
 
-def test_who_waits_need_not_show_that_it_lives_and_has_the_whole_time_when_its_turn_comes(watcher: Watcher) -> None:
+def test_a_waiting_owner_needs_no_heartbeat_until_its_turn(watcher: Watcher) -> None:
     for number in (2, 4, 6):
         watcher.want(number)
     for _ in range(20):
@@ -117,7 +117,7 @@ def test_many_dead_ones_are_found_by_one_roll_call(watcher: Watcher) -> None:
     assert not watcher.queue.in_roll_call
 
 
-def test_a_newcomer_takes_nobody_for_dead_for_a_pass_that_it_did_not_see_happen(watcher: Watcher) -> None:
+def test_a_newcomer_does_not_judge_by_a_pass_it_did_not_see(watcher: Watcher) -> None:
     """Of a pass that lies in the ledger from before, nobody knows how old it is: who waits may have answered it."""
     watcher.reads(2, "pass", "other", place=1)
     for number in (4, 6, 8):
@@ -129,7 +129,7 @@ def test_a_newcomer_takes_nobody_for_dead_for_a_pass_that_it_did_not_see_happen(
         assert watcher.overdue(8) == []
 
 
-def test_who_queued_after_a_pass_need_not_answer_it_and_has_the_whole_time_to_answer_the_next(watcher: Watcher) -> None:
+def test_an_owner_that_queued_after_a_pass_answers_only_the_next(watcher: Watcher) -> None:
     watcher.reads(2, "want", "other")
     watcher.want(4)
     watcher.watches()
@@ -149,7 +149,7 @@ def test_who_queued_after_a_pass_need_not_answer_it_and_has_the_whole_time_to_an
     assert watcher.overdue(8) == [6]
 
 
-def test_who_waits_answers_for_longer_than_it_is_asked_and_the_latest_pass_counts(watcher: Watcher) -> None:
+def test_a_waiting_owner_answers_longer_than_expected_and_the_latest_pass_counts(watcher: Watcher) -> None:
     watcher.want(2)
     watcher.want(4)
     assert not watcher.queue.must_answer_roll_call(4)
@@ -163,7 +163,7 @@ def test_who_waits_answers_for_longer_than_it_is_asked_and_the_latest_pass_count
     assert not watcher.queue.must_answer_roll_call(4)
 
 
-def test_a_watcher_that_was_away_does_not_know_when_others_were_asked(watcher: Watcher) -> None:
+def test_a_suspended_watcher_ignores_passes_it_reads_late(watcher: Watcher) -> None:
     """They may have answered while it slept."""
     for number in (2, 4, 6):
         watcher.want(number)
@@ -177,7 +177,7 @@ def test_a_watcher_that_was_away_does_not_know_when_others_were_asked(watcher: W
         assert watcher.overdue(6) == []
 
 
-def test_a_watcher_that_was_away_itself_gives_everybody_the_whole_time_again(watcher: Watcher) -> None:
+def test_a_suspended_watcher_restarts_every_owners_time(watcher: Watcher) -> None:
     watcher.want(2)
     watcher.want(4)
     watcher.now += 60
@@ -188,7 +188,7 @@ def test_a_watcher_that_was_away_itself_gives_everybody_the_whole_time_again(wat
     assert watcher.overdue(4) == [2]
 
 
-def test_days_of_other_topics_wait_for_nobody_and_a_day_of_several_waits_for_each(watcher: Watcher) -> None:
+def test_only_days_that_share_a_topic_wait_for_each_other(watcher: Watcher) -> None:
     watcher.want(2, "a")
     watcher.want(4, "b")
     watcher.want(6, "a", "b")
@@ -196,7 +196,7 @@ def test_days_of_other_topics_wait_for_nobody_and_a_day_of_several_waits_for_eac
     assert [watcher.before(number) for number in (2, 4, 6, 8)] == [[], [], [2, 4], [4, 6]]
 
 
-def test_the_dead_one_is_found_behind_others_that_wait_for_it(watcher: Watcher) -> None:
+def test_a_dead_owner_is_found_behind_waiting_ones(watcher: Watcher) -> None:
     watcher.want(2, "a")
     watcher.want(4, "a", "b")
     watcher.want(6, "b")
@@ -204,7 +204,7 @@ def test_the_dead_one_is_found_behind_others_that_wait_for_it(watcher: Watcher) 
     assert watcher.overdue(6) == [2]
 
 
-def test_who_was_passed_over_is_in_nobodys_way_and_is_ended_by_the_next(watcher: Watcher) -> None:
+def test_a_passed_over_ticket_blocks_no_one_and_is_closed_by_the_next_owner(watcher: Watcher) -> None:
     watcher.want(2)
     watcher.want(4)
     watcher.want(6, "other")
@@ -234,7 +234,7 @@ def test_a_ticket_that_was_written_twice_keeps_its_first_place(watcher: Watcher)
     assert watcher.before(4) == [2]
 
 
-def test_an_older_reader_of_the_ledger_takes_turn_records_for_claims_of_nobody() -> None:
+def test_an_earlier_version_reads_turn_records_as_claims_of_an_unknown_stream() -> None:
     number = new_number()
     for key, part in ((state_key("events", number), number), (heartbeat_key("events", number), number + 1)):
         parsed = LedgerKey.parse(key)

@@ -48,6 +48,6 @@ def test_a_driver_ends_what_its_own_executor_left_and_nobody_else_works_at(
         view.tickets[2 * offset + 2] = offset, record.model_dump_json().encode()
     other = TicketRecord(what="want", id="connect-2", topics=("events",), who="other", begun="of another id")
     view.tickets[100] = 100, other.model_dump_json().encode()
-    monkeypatch.setattr(Turn, "_look", lambda _: None)  # there is nothing more to read
+    monkeypatch.setattr(Turn, "_read_queue", lambda _: None)  # there is nothing more to read
     turn = Turn(NOWHERE, view, "connect-1", ["events"], "run", "mine", 60.0, 60.0)
     assert turn.has_orphan() is is_orphan

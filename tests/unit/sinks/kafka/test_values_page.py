@@ -121,7 +121,7 @@ def test_the_example_of_a_name_is_true() -> None:
 
 @pytest.mark.parametrize("name", ["json", "json_schema", "json_schema_envelope", "avro", "protobuf"])
 @pytest.mark.parametrize("kind", NO_FORM, ids=str)
-def test_what_has_no_form_is_a_problem(name: str, kind: pa.DataType) -> None:
+def test_types_without_a_representation_are_refused(name: str, kind: pa.DataType) -> None:
     (problem,) = make_converter(name, pa.schema({"c": kind}), None, record_name="connect.R").problems()
     assert problem.startswith("column 'c': ")
 
