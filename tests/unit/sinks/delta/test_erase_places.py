@@ -54,7 +54,7 @@ def places(root: Path, copies: tuple[str, ...], published: set[str]) -> dict[str
     """Return the files with the id by the place that names them; a file that none does is under ''."""
     kinds = {
         r".*_connect/attempts/[^/]+/rejects-.*": "rejects",
-        rf"{POLLED_PATH}/.*": "days as they were polled",
+        rf"{POLLED_PATH}/.*": "days polled for a transform",
         r".*_delta_log/.*": "older versions",
         r"_connect/attempts/[^/]+/manifest\.json": "manifests",
         r"_connect/attempts/[^/]+/.*": "days that are staged",
@@ -104,7 +104,7 @@ def test_every_file_of_a_table_with_the_id_is_in_a_place_that_is_named(tmp_path:
     named = places(lab.root, done.copies, {"t1-", "t2-"})
     assert set(named) == {
         "rejects",
-        "days as they were polled",
+        "days polled for a transform",
         "older versions",
         "manifests",
         "days that are staged",
@@ -122,7 +122,7 @@ def test_every_file_of_a_templates_tables_with_the_id_is_in_a_place_that_is_name
     assert "" not in places(lab.root, done.copies, {"t1-", "t2-"})
 
 
-def test_what_a_sweep_and_a_vacuum_clear_is_gone_then(tmp_path: Path) -> None:
+def test_a_sweep_and_a_vacuum_clear_the_places_that_they_should(tmp_path: Path) -> None:
     lab = Lab(tmp_path / "events").make()
     lab.publish(MAY, [PERSON, "b"], "t1")
     leave_traces(lab.root, replace(lab.stage(SECOND, [PERSON], "t3")))

@@ -72,7 +72,7 @@ def erased(lab: Lab, *values: str, shape: Any = FIRST_EXAMPLE, mode: Any = "eras
 
 
 @pytest.mark.parametrize("column", ["person", "distinct_id"], ids=["as the target has it", "as the source has it"])
-def test_the_first_example_of_the_docs(lab: Lab, column: str) -> None:
+def test_the_first_example_of_the_docs_erases_by_source_or_target_column(lab: Lab, column: str) -> None:
     """With 'distinct_id' the table had no such column, with 'person' the source had none."""
     assert erased(lab, "u-1", column=column, mode="count").rows == {MAY: 2}
     assert lab.ledger.erased().version == 0
@@ -95,7 +95,7 @@ def test_masked_rows_are_not_searched_for_ids_as_they_are(lab: Lab, mode: Any) -
     assert lab.ledger.erased().version == 0
 
 
-def test_they_are_not_after_an_erase_either(lab: Lab) -> None:
+def test_values_without_the_tasks_shape_are_refused_after_an_erase(lab: Lab) -> None:
     erased(lab, "u-1")
     with pytest.raises(ConfigError, match="Give shape= as the task has it"):
         erase(People(), lab.sink, ["u-2"], column="person", mode="erase", connections=KEYS)

@@ -23,7 +23,7 @@ def test_a_table_that_is_missing_is_not_made(tmp_path: Path) -> None:
     assert "does not exist: make it" in problem
 
 
-def test_what_preflight_would_refuse_is_said_and_nothing_is_written(tmp_path: Path) -> None:
+def test_inspect_returns_the_problems_of_preflight_and_writes_no_file(tmp_path: Path) -> None:
     lab = Lab(tmp_path / "t").make()
     before = everything(tmp_path)
     assert lab.publisher.inspect(SCHEMA, (), "day") == []
