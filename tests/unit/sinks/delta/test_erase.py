@@ -74,7 +74,7 @@ def test_the_list_holds_no_id(lab: Lab) -> None:
     found = json.loads(file.read_text())
     assert (found["version"], found["column"], len(found["digests"])) == (1, "event", 1)
     assert found["digests"] == list(lab.ledger.erased().digests)
-    assert lab.ledger.erased().names(["a", "b", None]) == [True, False, False]
+    assert lab.ledger.erased().matches(["a", "b", None]) == [True, False, False]
 
 
 def test_a_day_polled_before_an_erase_is_not_published_after_it(lab: Lab) -> None:
@@ -146,7 +146,7 @@ def test_later_erases_keep_the_earlier(lab: Lab) -> None:
     erased(lab, "a")
     assert erased(lab, "b") == {MAY: 1, SECOND: 1}
     assert lab.ledger.erased().version == 2
-    assert lab.ledger.erased().names(["a", "b"]) == [True, True]
+    assert lab.ledger.erased().matches(["a", "b"]) == [True, True]
     lab.publish(THIRD, ["c"], "t4", schema=SCHEMA.append(SCHEMA.field("time").with_name("more")))
     assert lab.ledger.erased().version == 2, "a new column does not forget it"
 
@@ -161,7 +161,7 @@ def test_two_erases_at_once_are_both_on_the_list(lab: Lab, monkeypatch: pytest.M
 
     monkeypatch.setattr(eraser, "write_erase_list", slower)
     erased(lab, "a")
-    assert lab.ledger.erased().names(["a", "b"]) == [True, True]
+    assert lab.ledger.erased().matches(["a", "b"]) == [True, True]
     assert rows_of(lab.root) == []
 
 
@@ -310,7 +310,7 @@ def test_numbers_are_compared_by_their_text(tmp_path: Path, kind: pa.DataType, v
     assert erase(People(), sink, [value], column="person", connections={}).rows == {MAY: 1}
     assert erase(People(), sink, [value], column="person", mode="erase", connections={}).rows == {MAY: 1}
     assert rows_of(lab.root) == ["a", "b"]
-    assert lab.ledger.erased().names(["1", "7", "17"]) == [False, False, True]
+    assert lab.ledger.erased().matches(["1", "7", "17"]) == [False, False, True]
 
 
 def test_ids_that_are_no_integers_are_refused_for_an_integer_column(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_a_confirmed_day_that_is_erased_from_begins_at_no_check(lab: Lab) -> Non
     (row,) = lab.ledger.between(MAY, MAY)
     assert (row.generation, row.checks, row.rows, row.answer) == (2, 0, 1, None)
     assert (row.counts, row.polled_at) == (LATE | {"erased": 1}, at), "nobody has asked the source"
-    assert lab.ledger.erased().names(["a", "b"]) == [True, False]
+    assert lab.ledger.erased().matches(["a", "b"]) == [True, False]
     for publishes in (lab.publisher.confirm, lab.commit):
         with pytest.raises(OvertakenError, match="rows were erased"):
             publishes(stale)

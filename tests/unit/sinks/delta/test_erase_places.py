@@ -57,14 +57,14 @@ def places(root: Path, copies: tuple[str, ...], published: set[str]) -> dict[str
         rf"{POLLED_PATH}/.*": "days polled for a transform",
         r".*_delta_log/.*": "older versions",
         r"_connect/attempts/[^/]+/manifest\.json": "manifests",
-        r"_connect/attempts/[^/]+/.*": "days that are staged",
+        r"_connect/attempts/[^/]+/.*": "unpublished staged days",
     }
     by_place: dict[str, list[str]] = {}
     for name in holding(root):
         kind = next((kind for pattern, kind in kinds.items() if re.fullmatch(pattern, name)), None)
         if kind is None:
             is_published = any(attempt in name for attempt in published)
-            kind = "older versions" if is_published else "days that are staged"
+            kind = "older versions" if is_published else "unpublished staged days"
         is_named = any(copy.startswith(kind) for copy in copies)
         by_place.setdefault(kind if is_named else "", []).append(name)
     return by_place
@@ -107,7 +107,7 @@ def test_every_file_of_a_table_with_the_id_is_in_a_place_that_is_named(tmp_path:
         "days polled for a transform",
         "older versions",
         "manifests",
-        "days that are staged",
+        "unpublished staged days",
     }, (named, done.copies)
     assert str(done).count("\n- ") == len(done.copies)
 
@@ -130,5 +130,5 @@ def test_a_sweep_and_a_vacuum_clear_the_places_that_they_should(tmp_path: Path) 
     age(lab.root)
     lab.sweep()
     left = places(lab.root, tuple(lab.publisher.copies()), {"t1-"})
-    assert "days that are staged" not in left, "the sweep has deleted them"
+    assert "unpublished staged days" not in left, "the sweep has deleted them"
     assert "" not in left

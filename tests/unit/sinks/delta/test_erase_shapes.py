@@ -79,8 +79,8 @@ def test_the_first_example_of_the_docs_erases_by_source_or_target_column(lab: La
     done = erased(lab, "u-1", column=column)
     assert (done.rows, done.column, done.values) == ({MAY: 2}, "person", 1)
     assert rows_of(lab.root) == ["b"]
-    assert lab.ledger.erased().names(shaped(FIRST_EXAMPLE, "person").to_pylist()) == [True, False, True]
-    assert not any(lab.ledger.erased().names(PEOPLE)), "the ids themselves are on no list"
+    assert lab.ledger.erased().matches(shaped(FIRST_EXAMPLE, "person").to_pylist()) == [True, False, True]
+    assert not any(lab.ledger.erased().matches(PEOPLE)), "the ids themselves are on no list"
 
 
 def test_shapes_may_be_given_as_a_pipelines_file_has_them(lab: Lab) -> None:

@@ -49,9 +49,9 @@ def test_a_day_with_rows_deleted_by_another_writer_is_named(lab: Lab, caplog: py
     DeltaTable(str(lab.root)).delete(f"day = '{day(2)}' and event = 'b'")
     DeltaTable(str(lab.root)).delete(f"day = '{day(4)}'")
     said = told(lab, caplog)
-    assert f"{day(2)} (published 3 rows, now has 2), {day(4)} (published 3 rows, now has 0);" in said
+    assert f"{day(2)} (published 3 rows, now has 2), {day(4)} (published 3 rows, now has 0)." in said
     assert str(lab.root) in said
-    assert "clear their tasks to load them again" in said
+    assert "Clear their tasks to load them again" in said
     lab.clean_log()
     assert told(lab, caplog) == said, "also when the log has forgotten the commits"
     for number in (2, 4):
@@ -112,4 +112,4 @@ def test_an_environment_in_which_writers_overwrite_each_other_is_refused(
     monkeypatch.setenv(name, value)
     (problem,) = DeltaSink(path="s3://bucket/table").open(KEY, {}).preflight(SCHEMA, (), "day")
     assert name.upper() in problem
-    assert "unset it" in problem
+    assert "Unset it" in problem

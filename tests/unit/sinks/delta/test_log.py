@@ -43,7 +43,7 @@ def test_a_lost_log_is_not_a_new_table(lab: Lab) -> None:
     age(lab.root)
     for said in refusals(lab):
         assert "is gone, but the table's files exist" in said
-        assert f"restore {lab.root}/_delta_log" in said
+        assert f"Restore {lab.root}/_delta_log" in said
     with pytest.raises(ConfigError, match="is gone"):
         lab.commit(late)
     assert lab.there(publish)

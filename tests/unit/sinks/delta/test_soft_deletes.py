@@ -346,8 +346,8 @@ def test_only_row_groups_that_hold_missing_rows_are_read_whole(lab: Lab) -> None
 @pytest.mark.parametrize(
     ("schema", "kind", "says"),
     [
-        (KEYED, "day", "this one polls days"),
-        (KEYED, "increment", "this one polls increments"),
+        (KEYED, "day", "This one polls days"),
+        (KEYED, "increment", "This one polls increments"),
         (SCHEMA, "snapshot", "compares snapshots by record_key"),
         (KEYED.append(pa.field("__DELETED", pa.string())), "snapshot", "column '__DELETED' of the source"),
     ],

@@ -282,6 +282,6 @@ def test_another_try_of_the_same_intent_that_goes_on_leaves_the_first_to_end(lab
     with steps.at("table 2", reserving(lab, steps, retry)), pytest.raises(RetriableError) as caught:
         lab.commit(zombie)
     assert not isinstance(caught.value, OvertakenError)
-    assert "another try of dag/run-t1/task has begun" in str(caught.value)
+    assert "another try of dag/run-t1/task has also begun" in str(caught.value)
     lab.commit(retry)
     assert lab.shown() == lab.expected(NEW)
