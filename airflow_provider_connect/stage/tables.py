@@ -97,7 +97,7 @@ def template_problem(template: str) -> str | None:
     if len(columns) != 1 or "{" in fixed or "}" in fixed:
         return f"{template!r} must name one column in braces, such as {{event}}"
     if not _FIXED.fullmatch(fixed) or template[0] in "._-":
-        return f"{template!r}: around the column use letters, digits, '.', '_' and '-'; the first is a letter or digit"
+        return f"{template!r}: around the column use letters, digits, '.', '_' and '-'. The first is a letter or digit"
     if len(fixed) > MAX_NAME_CHARACTERS // 2:
         return f"{template!r}: around the column there is room for {MAX_NAME_CHARACTERS // 2} characters"
     return None
@@ -114,7 +114,7 @@ class StagedPart(NamedTuple):
     day: Day
     attempt: str
     part: int
-    copy: str
+    suffix: str
 
 
 def open_row_writer(
@@ -136,12 +136,12 @@ class TableSplitWriter:
         self._folder = folder
         self._schema = schema
         self._tables = tables
-        self._share = part
+        self._part = part
         self._names: dict[str | None, str] = {}
         self._waiting: list[pa.RecordBatch] = []
-        self._waiting_bytes = self._held_bytes = self._count = 0
-        self._held: dict[str, list[pa.RecordBatch]] = {}
-        self._sizes: dict[str, int] = {}
+        self._waiting_bytes = self._buffered_bytes = self._count = 0
+        self._buffers: dict[str, list[pa.RecordBatch]] = {}
+        self._buffer_bytes: dict[str, int] = {}
         self._open: OrderedDict[str, RowWriter] = OrderedDict()
         self.files: tuple[StagedFile, ...] = ()
 
@@ -160,12 +160,12 @@ class TableSplitWriter:
     @property
     def pending_bytes(self) -> int:
         """Bytes in memory that wait for a full row group."""
-        return self._waiting_bytes + self._held_bytes
+        return self._waiting_bytes + self._buffered_bytes
 
     def flush(self) -> None:
         """Write all buffered rows, as smaller row groups."""
         self._split_waiting()
-        for name in sorted(self._held):
+        for name in sorted(self._buffers):
             self._write_buffer(name)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -173,7 +173,7 @@ class TableSplitWriter:
         try:
             if kind is None:
                 self._split_waiting()
-                for name in sorted(self._held):
+                for name in sorted(self._buffers):
                     self._write_buffer(name)
                     self._close(name)
                 for name in [*self._open]:
@@ -220,25 +220,25 @@ class TableSplitWriter:
         for value in values:
             if value not in self._names:
                 self._names[value] = self._tables.folder_name(value)
-                self._tables.require_room(len(self._names), f"day {self._share.day}")
+                self._tables.require_room(len(self._names), f"day {self._part.day}")
         if len(set(self._names.values())) < len(self._names):
             raise ConfigError(
-                f"day {self._share.day}: two values of column {self._tables.column!r} have equal hashes, and would "
+                f"day {self._part.day}: two values of column {self._tables.column!r} have equal hashes, and would "
                 "share a table. Rename one in the source"
             )
 
     def _buffer(self, name: str, batch: pa.RecordBatch) -> None:
-        self._held.setdefault(name, []).append(batch)
-        self._sizes[name] = self._sizes.get(name, 0) + batch.nbytes
-        self._held_bytes += batch.nbytes
-        while self._held_bytes > MAX_PENDING_BYTES:
-            self._write_buffer(max(self._sizes, key=self._sizes.__getitem__))
+        self._buffers.setdefault(name, []).append(batch)
+        self._buffer_bytes[name] = self._buffer_bytes.get(name, 0) + batch.nbytes
+        self._buffered_bytes += batch.nbytes
+        while self._buffered_bytes > MAX_PENDING_BYTES:
+            self._write_buffer(max(self._buffer_bytes, key=self._buffer_bytes.__getitem__))
 
     def _write_buffer(self, name: str) -> None:
         writer = self._open.get(name) or self._open_writer(name)
         self._open.move_to_end(name)
-        self._held_bytes -= self._sizes.pop(name)
-        for batch in self._held.pop(name):
+        self._buffered_bytes -= self._buffer_bytes.pop(name)
+        for batch in self._buffers.pop(name):
             writer.write(batch)
         writer.flush()
 
@@ -246,7 +246,7 @@ class TableSplitWriter:
         while len(self._open) >= MAX_OPEN_FILES:
             self._close(next(iter(self._open)))
         # A table gets another file after its first one was closed.
-        path = f"{name}/{data_file(*self._share._replace(copy=f'{self._share.copy}{self._count}'))}"
+        path = f"{name}/{data_file(*self._part._replace(suffix=f'{self._part.suffix}{self._count}'))}"
         self._count += 1
         writer = RowWriter(self._folder, path, self._schema).__enter__()
         self._open[name] = writer

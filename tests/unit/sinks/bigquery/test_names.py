@@ -224,7 +224,7 @@ def test_a_table_for_each_event() -> None:
         ({"table": "a.{event}.b"}, "belongs into the table's name"),
         ({"table": "a{event}.b"}, "belongs into the table's name"),
         ({"table": "a.{event}{day}"}, "must name one column"),
-        ({"table": "a._{event}"}, "the first is a letter or digit"),
+        ({"table": "a._{event}"}, "The first is a letter or digit"),
         ({"table": "a.{event}", "max_tables": 99}, "max_tables"),
         ({"table": "a.b", "max_tables": 9}, "max_tables belongs to"),
         ({"table": "a.{event}", "write_mode": "append"}, "write_mode='replace' alone"),
