@@ -1,7 +1,7 @@
-"""What a reader needs of the ledger, and of the spans of partitions that it names.
+"""The parts of the Kafka ledger that a reader needs, and reading of the partition spans that the ledger names.
 
-The sink reads more of the ledger with its own code; a test compares the two. Spans are of many topics at once: whose
-records they hold, and which are missing or hidden.
+The sink reads more of the ledger with its own code, and a test compares the two. Spans may belong to many topics.
+Records in a span may be other days' records, may be missing, or may be hidden by an open transaction.
 """
 
 from __future__ import annotations
@@ -31,65 +31,65 @@ _LOOK_SECONDS = 0.1
 
 
 class SpanIndex(Generic[T]):
-    """Tells whose spans hold an offset; spans may overlap."""
+    """Finds the holders of an offset. Their spans may overlap."""
 
     def __init__(self, spans: Iterable[tuple[T, Mapping[PartitionId, tuple[int, int]]]]) -> None:
-        by_place: dict[PartitionId, list[tuple[int, int, T]]] = {}
-        for holder, places in spans:
-            for place, (first, end) in places.items():
-                by_place.setdefault(place, []).append((first, end, holder))
-        self._by_place = {place: _steps(held) for place, held in by_place.items()}
+        by_partition: dict[PartitionId, list[tuple[int, int, T]]] = {}
+        for holder, holder_spans in spans:
+            for partition, (first, end) in holder_spans.items():
+                by_partition.setdefault(partition, []).append((first, end, holder))
+        self._by_partition = {partition: _steps(partition_spans) for partition, partition_spans in by_partition.items()}
 
-    def holders_at(self, place: PartitionId, offset: int) -> tuple[T, ...]:
+    def holders_at(self, partition: PartitionId, offset: int) -> tuple[T, ...]:
         """Return the holders of an offset."""
-        edges, held = self._by_place.get(place, ([], []))
+        edges, holders = self._by_partition.get(partition, ([], []))
         at = bisect_right(edges, offset) - 1
-        return held[at] if at >= 0 else ()
+        return holders[at] if at >= 0 else ()
 
 
 def _steps(spans: list[tuple[int, int, T]]) -> tuple[list[int], list[tuple[T, ...]]]:
-    """Return where spans begin or end, and who holds the offsets from there to the next such place."""
+    """Return the offsets at which spans begin or end, and the holders from each of them to the next."""
     edges = sorted({edge for first, end, _ in spans for edge in (first, end)})
     begun: dict[int, list[tuple[int, T]]] = {}
     for first, end, holder in spans:
         begun.setdefault(first, []).append((end, holder))
-    held: list[tuple[T, ...]] = []
+    holders: list[tuple[T, ...]] = []
     current: list[tuple[int, T]] = []
     for edge in edges:
         current = [(end, holder) for end, holder in current if end > edge] + begun.get(edge, [])
-        held.append(tuple(holder for _, holder in current))
-    return edges, held
+        holders.append(tuple(holder for _, holder in current))
+    return edges, holders
 
 
 def read_messages(
     reader: Consumer, spans: Mapping[PartitionId, tuple[int, int]], timeout_seconds: float, client_errors: ClientErrors
 ) -> Iterator[Message]:
-    """Yield the committed records of each span; a partition whose span is read is not read further."""
+    """Yield the committed records of each span. Stops reading a partition at the end of its span."""
     from confluent_kafka import TopicPartition
 
-    reader.assign([TopicPartition(*place, first) for place, (first, _) in spans.items()])
-    unread = {place: end for place, (_, end) in spans.items()}
+    reader.assign([TopicPartition(*partition, first) for partition, (first, _) in spans.items()])
+    unread = {partition: end for partition, (_, end) in spans.items()}
     deadline = time.monotonic() + timeout_seconds
     while unread:
         batch = reader.consume(_BATCH, _LOOK_SECONDS)
         for message in batch:
-            place, offset = partition_of(message), message.offset() or 0
-            reached = offset + 1 if message.error() is None else _end_of(message)
-            if place not in unread:
+            partition, offset = partition_of(message), message.offset() or 0
+            reached = offset + 1 if message.error() is None else _end_offset(message)
+            if partition not in unread:
                 continue
-            if message.error() is None and offset < unread[place]:
+            if message.error() is None and offset < unread[partition]:
                 yield message
-            if reached >= unread[place]:
-                del unread[place]
-                reader.pause([TopicPartition(*place)])
+            if reached >= unread[partition]:
+                del unread[partition]
+                reader.pause([TopicPartition(*partition)])
         if any(message.error() is None for message in batch):
             deadline = time.monotonic() + timeout_seconds
         elif time.monotonic() > deadline:
-            raise client_errors.lasting_error(ACTION) or _stuck(reader, unread, timeout_seconds)
+            raise client_errors.lasting_error(ACTION) or _stuck_error(reader, unread, timeout_seconds)
 
 
-def _end_of(message: Message) -> int:
-    """Return the offset up to which an error says that its partition was read; -1 for a passing error.
+def _end_offset(message: Message) -> int:
+    """Return the offset up to which the partition of an error was read, or -1 for a passing error.
 
     :raises ConnectError: the error does not pass.
     """
@@ -100,7 +100,7 @@ def _end_of(message: Message) -> int:
     if error.code() == KafkaError._PARTITION_EOF:
         return message.offset() or 0
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-        raise _lost(*partition_of(message))
+        raise _lost_records_error(*partition_of(message))
     failure = classify(KafkaException(error), f"reading topic {message.topic()!r}")
     # librdkafka looks for a group even though this consumer joins none, and reports that here.
     if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED and not isinstance(failure, RetriableError):
@@ -108,23 +108,23 @@ def _end_of(message: Message) -> int:
     return -1
 
 
-def _stuck(reader: Consumer, unread: Mapping[PartitionId, int], timeout_seconds: float) -> Exception:
+def _stuck_error(reader: Consumer, unread: Mapping[PartitionId, int], timeout_seconds: float) -> Exception:
     """Return the error for records that do not come: they are missing, or an open transaction hides them."""
     from confluent_kafka import TopicPartition
 
-    for place, end in sorted(unread.items()):
-        marks = reader.get_watermark_offsets(TopicPartition(*place), cached=True)
-        if marks is not None and 0 <= marks[1] < end:
-            return _lost(*place)
+    for partition_id, end in sorted(unread.items()):
+        watermarks = reader.get_watermark_offsets(TopicPartition(*partition_id), cached=True)
+        if watermarks is not None and 0 <= watermarks[1] < end:
+            return _lost_records_error(*partition_id)
     topic, partition = min(unread)
     return RetriableError(
         f"topic {topic!r}, partition {partition} could not be read up to offset {unread[topic, partition]:,} for "
         f"{timeout_seconds:.0f} s: an open transaction, which its timeout ends, "
-        "hides the rest; or the topic was deleted, or the broker does not answer. Try again"
+        "hides the rest. Or the topic was deleted, or the broker does not answer. Try again"
     )
 
 
-def _lost(topic: str, partition: int) -> DataError:
+def _lost_records_error(topic: str, partition: int) -> DataError:
     return DataError(
         f"topic {topic!r}, partition {partition} lacks records that the ledger has: retention deleted them, or the "
         "topic was recreated. Leave out the lost days, or clear their tasks to publish them again"
@@ -137,7 +137,7 @@ def partition_of(message: Message) -> PartitionId:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """What a reader needs of a day's ledger record."""
+    """The fields of a day's ledger record that a reader needs."""
 
     generation: int
     checks: int
@@ -152,7 +152,7 @@ class LedgerEntry:
 
     @classmethod
     def parse(cls, value: str | bytes) -> LedgerEntry:
-        """Read a record's value.
+        """Parse a record's value.
 
         :raises ValueError, KeyError, TypeError, AttributeError: no Kafka sink wrote it.
         """
@@ -177,22 +177,22 @@ class LedgerEntry:
         )
 
     def supersedes(self, earlier: LedgerEntry) -> bool:
-        """Tell whether this later record counts instead of an earlier one.
+        """Return whether this later record counts instead of an earlier one.
 
         Without transactions two runs may write a day's record on top of the same generation: then the first counts. A
-        record with more checks repeats the one before it; only who has confirmed the day is another.
+        record with more checks repeats its predecessor and differs only in the confirming run.
         """
-        again = (self.token, self.attempt, self.checks) == (earlier.token, earlier.attempt, earlier.checks)
-        if self.built_on is None or again:
+        is_repeated = (self.token, self.attempt, self.checks) == (earlier.token, earlier.attempt, earlier.checks)
+        if self.built_on is None or is_repeated:
             return True
-        confirmation = f"{earlier.token}/{earlier.generation}/{earlier.checks}"
-        name = confirmation if earlier.checks else earlier.attempt
-        known = (self.built_on, self.built_on_checks)
-        return known >= (earlier.generation, earlier.checks) or name in self.beaten
+        confirmation_name = f"{earlier.token}/{earlier.generation}/{earlier.checks}"
+        earlier_name = confirmation_name if earlier.checks else earlier.attempt
+        base = (self.built_on, self.built_on_checks)
+        return base >= (earlier.generation, earlier.checks) or earlier_name in self.beaten
 
 
 def ledger_records(connection: Connection, topic: str, timeout_seconds: float) -> Iterator[Message]:
-    """Yield the committed records of the ledger, up to its present end, uncommitted records included."""
+    """Yield the committed records of the ledger up to its present end. The end includes uncommitted records."""
     with open_topic(connection, topic, timeout_seconds, "read_uncommitted", "ledger topic") as partitions:
         numbers = partitions.partition_numbers()
         if not numbers:

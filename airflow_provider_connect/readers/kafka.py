@@ -1,7 +1,7 @@
-"""Reads the days of a Kafka topic as they are now: only the records of each day's newest generation.
+"""Reads the days of a Kafka topic in their present state: only the records of each day's newest generation.
 
-A reload appends the day to its topic again, as the next generation. The ledger topic says which generation counts and
-where its records are. So a reader first reads the ledger, then the topic as far as the ledger says::
+A reload appends the day to its topic again, as the next generation. The ledger topic holds the newest generation of
+each day and the offsets of its records. So a reader first reads the ledger, then the topic up to these offsets::
 
     from airflow_provider_connect.readers.kafka import newest_days, records
 
@@ -9,14 +9,15 @@ where its records are. So a reader first reads the ledger, then the topic as far
     for day, message in records(settings, newest_days(settings, "mixpanel_events")):
         print(day.day, day.generation, message.value())
 
-``settings`` are librdkafka's, as in the extra of the sink's connection. Everything committed before the call is read: a
-reader waits for open transactions that hide it, until nothing new comes for ``timeout_seconds``. It joins no group and
-commits no offset. Memory holds one entry for each day and what librdkafka fetches ahead, never a day's records.
+``settings`` are librdkafka's, as in the extra of the sink's connection. Everything committed before the call is read.
+If an open transaction hides it, the reader waits until no new record has come for ``timeout_seconds``. The reader joins
+no group and commits no offset. Memory holds one entry for each day and librdkafka's fetch buffer, never a day's
+records.
 
-Not for topics of snapshots that only receive changes (``cleanup="compact"``): there the newest record of each key
+Not for topics of snapshots that only receive changes (``cleanup="compact"``). There the newest record of each key
 counts, and no ledger is needed.
 
-``docs/kafka.md`` defines the format of the ledger; a test compares this reader with what the sink writes.
+``docs/kafka.md`` defines the format of the ledger. A test compares this reader with the sink's records.
 """
 
 from __future__ import annotations
@@ -51,13 +52,14 @@ _MOST_NAMES = 5
 
 @dataclass(frozen=True)
 class PublishedDay:
-    """The newest generation of one day, as the ledger knows it.
+    """The newest generation of one day, from the ledger.
 
-    :param connector: the source's connector; ``stream`` is its name for what it reads.
-    :param generation: 1 for the first publish, one more for each reload.
-    :param rows: how many records this generation has.
-    :param exact: whether there are exactly ``rows``, because a transaction wrote them; otherwise at least ``rows``.
-    :param spans: by topic and partition, the offset of the first record and the one after the last; records of other
+    :param connector: the source's connector. ``stream`` is its name of the stream.
+    :param generation: 1 for the first publish, plus one for each reload.
+    :param rows: number of records of this generation.
+    :param exact: True if there are exactly ``rows`` records, written by a transaction. False if there are at least
+        ``rows``.
+    :param spans: by topic and partition, the offset of the first record and the one after the last. Records of other
         days may be between them. Empty for a day without rows.
     """
 
@@ -79,18 +81,18 @@ def newest_days(
 ) -> list[PublishedDay]:
     """Return the newest generation of each day published into a topic, sorted by connector, stream and day.
 
-    :param topic: the sink's option; for a template the template itself: ``mixpanel_{event}``.
+    :param topic: the sink's option. For a template the template itself: ``mixpanel_{event}``.
     :param timeout_seconds: how long to wait for a broker that does not answer, or for an open transaction.
-    :raises ConfigError: the ledger has no day of the topic, is missing, or holds records that no Kafka sink wrote; or
-        the topic only receives changes of snapshots; or the cluster refuses the settings.
+    :raises ConfigError: the ledger has no day of the topic, is missing, or holds records that no Kafka sink wrote. Or
+        the topic only receives changes of snapshots, or the cluster refuses the settings.
     :raises RetriableError: the broker does not answer, or a transaction in the ledger stays open.
     """
     entries: dict[tuple[str, str, str], LedgerEntry] = {}
     topics: set[str] = set()
     for message in ledger_records(_connection(settings), ledger_topic, timeout_seconds):
         try:
-            connector, stream, target, day, what, *_ = json.loads(message.key() or b"null")
-            if what != "day":
+            connector, stream, target, day, record_type, *_ = json.loads(message.key() or b"null")
+            if record_type != "day":
                 continue
             topics.add(target)
             if target != topic:
@@ -100,7 +102,7 @@ def newest_days(
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ConfigError(
                 f"ledger topic {ledger_topic!r} holds a record at offset {message.offset()} that cannot be read: "
-                "another version of this package, or somebody else, wrote it. Use the version that wrote it, or name "
+                "another version of this package, or another program, wrote it. Use the version that wrote it, or name "
                 "the right ledger_topic"
             ) from None
         if entry is None:
@@ -108,10 +110,10 @@ def newest_days(
         elif key not in entries or entry.supersedes(entries[key]):
             entries[key] = entry
     if not entries:
-        known = ", ".join(sorted(topics)[:_MOST_NAMES]) or "none at all"
+        topic_names = ", ".join(sorted(topics)[:_MOST_NAMES]) or "none at all"
         raise ConfigError(
             f"ledger topic {ledger_topic!r} has no day of topic {topic!r}: nothing is published yet, or the sink has "
-            f"another topic or ledger_topic. The ledger has days of: {known}"
+            f"another topic or ledger_topic. The ledger has days of: {topic_names}"
         )
     if any(entry.only_changes for entry in entries.values()):
         raise ConfigError(
@@ -139,43 +141,47 @@ def records(
     day_of: DayOf | None = None,
     timeout_seconds: float = 60.0,
 ) -> Iterator[tuple[PublishedDay, Message]]:
-    """Yield the records of the newest generation of some days, each with its day, in the order of each partition.
+    """Yield the records of the newest generation of these days, each with its day, in the order of each partition.
 
-    Records of several days come mixed. Only the end shows whether a day is complete: use the records only after the
+    Records of several days come mixed. A day is known to be complete only at the end: use the records after the
     iteration has ended without an error.
 
-    :param days: from :func:`newest_days`, all of them or some.
+    :param days: days from :func:`newest_days`, all or some.
     :param day_of: returns a record's day, for records without headers (``KafkaSink(headers=False)``): :func:`json_day`,
-        or a function that reads your values; None for a value that has no day. Such records, and those without a value,
-        are assigned by their offsets, unless records of other days lie among the day's own. All days must then be of
-        one stream. By default the headers name the day.
+        or your own function. It returns None for a value without a day. Such records, and records without a value, are
+        assigned by their offsets, unless records of other days lie between. All days must then be of one stream.
+        Defaults to the day in the headers.
     :param timeout_seconds: how long to wait for a broker that does not answer, or for an open transaction.
-    :raises DataError: records are gone, by retention or compaction, or the topic was recreated; or ``day_of`` finds no
-        day in a record that has none by its offset.
+    :raises DataError: records are lost, by retention or compaction, or the topic was recreated. Or ``day_of`` returns
+        no day for a record that cannot be assigned by its offset.
     :raises RetriableError: the broker does not answer, or a transaction stays open.
-    :raises ConfigError: a topic is gone, or the cluster refuses the settings.
+    :raises ConfigError: a topic is missing, or the cluster refuses the settings.
     """
     refuse_text("days", days)
-    wanted = _Wanted(days, day_of)
-    found = dict.fromkeys(wanted.days, 0)
-    heard = ClientErrors()
-    own = {"check.crcs": True, "fetch.wait.max.ms": 50}
-    with closing(make_consumer(_connection(settings), heard, **own)) as reader, translate_kafka_errors(ACTION, heard):
-        for message in read_messages(reader, wanted.spans(), timeout_seconds, heard):
-            day = wanted.wanted_day(message)
+    finder = _DayFinder(days, day_of)
+    records_found = dict.fromkeys(finder.days, 0)
+    client_errors = ClientErrors()
+    consumer_settings = {"check.crcs": True, "fetch.wait.max.ms": 50}
+    with (
+        closing(make_consumer(_connection(settings), client_errors, **consumer_settings)) as reader,
+        translate_kafka_errors(ACTION, client_errors),
+    ):
+        for message in read_messages(reader, finder.spans(), timeout_seconds, client_errors):
+            day = finder.find_day(message)
             if day is not None:
-                found[_key(day)] += 1
+                records_found[_key(day)] += 1
                 yield day, message
-    for key, day in wanted.days.items():
-        if found[key] < day.rows or (day.exact and found[key] > day.rows):
+    for key, day in finder.days.items():
+        if records_found[key] < day.rows or (day.exact and records_found[key] > day.rows):
             raise DataError(
-                f"{day}: found {found[key]:,} of {day.rows:,} published records: the topic has lost some (retention, "
-                "compaction, deletion), or day_of returns wrong days. Clear the day's task to publish it again"
+                f"{day}: found {records_found[key]:,} of {day.rows:,} published records: the topic has lost "
+                "some (retention, compaction, deletion), or day_of returns wrong days. Clear the day's "
+                "task to publish it again"
             )
 
 
 def json_day(message: Message) -> dt.date:
-    """Return the day that a value of ``value_converter="json"`` names, for ``day_of``.
+    """Return the day in a value of ``value_converter="json"``, for ``day_of``.
 
     :raises DataError: the value is not such JSON.
     """
@@ -183,15 +189,15 @@ def json_day(message: Message) -> dt.date:
         value = json.loads(message.value() or b"null")
         return dt.date.fromisoformat(value["day"])
     except (ValueError, TypeError, KeyError):
-        raise _without_day(
+        raise _no_day_error(
             message, "is not a JSON object with a day. Give records() a day_of that reads your values"
         ) from None
 
 
-def _without_day(message: Message, why: str) -> DataError:
+def _no_day_error(message: Message, problem: str) -> DataError:
     return DataError(
-        f"topic {message.topic()!r}, partition {message.partition()}, offset {message.offset()}: the value {why}, or "
-        "publish with headers=True"
+        f"topic {message.topic()!r}, partition {message.partition()}, offset {message.offset()}: the value "
+        f"{problem}, or publish with headers=True"
     )
 
 
@@ -202,8 +208,8 @@ def _key(day: PublishedDay) -> Key:
     return day.connector, day.stream, str(day.day)
 
 
-class _Wanted:
-    """Finds the wanted day of each record, if it belongs to that day's newest generation."""
+class _DayFinder:
+    """Assigns records to the requested days, if they belong to the day's newest generation."""
 
     def __init__(self, days: Iterable[PublishedDay], day_of: DayOf | None) -> None:
         self.days: dict[Key, PublishedDay] = {_key(day): day for day in days}
@@ -214,47 +220,49 @@ class _Wanted:
             raise ConfigError(
                 f"day_of cannot tell streams apart, but the days are of several: {names}. Read each stream alone"
             )
-        self._by_header: dict[tuple[Any, ...], PublishedDay] = {
+        self._days_by_header: dict[tuple[Any, ...], PublishedDay] = {
             tuple(part.encode() for part in key): day for key, day in self.days.items()
         }
-        self._by_date = {day.day: day for day in self.days.values()}
-        # As many offsets as rows: no others' records lie there, and no older generation's.
-        self._alone = {d for d in self.days.values() if sum(end - first for first, end in d.spans.values()) == d.rows}
+        self._days_by_date = {day.day: day for day in self.days.values()}
+        # As many offsets as rows: the spans hold no records of other days or older generations.
+        self._undivided_days = {
+            d for d in self.days.values() if sum(end - first for first, end in d.spans.values()) == d.rows
+        }
         self._holders = SpanIndex((day, day.spans) for day in self.days.values())
 
     def spans(self) -> dict[PartitionId, tuple[int, int]]:
-        """Return the span to read of each partition: from the first wanted record to the last."""
-        found: dict[PartitionId, tuple[int, int]] = {}
+        partition_spans: dict[PartitionId, tuple[int, int]] = {}
         for day in self.days.values():
-            for place, (first, end) in day.spans.items():
-                low, high = found.get(place, (first, end))
-                found[place] = (min(first, low), max(end, high))
-        return found
+            for partition, (first, end) in day.spans.items():
+                low, high = partition_spans.get(partition, (first, end))
+                partition_spans[partition] = (min(first, low), max(end, high))
+        return partition_spans
 
-    def wanted_day(self, message: Message) -> PublishedDay | None:
-        """Return the wanted day of a record, None if its day is not wanted or its generation is not the newest."""
+    def find_day(self, message: Message) -> PublishedDay | None:
         holders = self._holders.holders_at(partition_of(message), message.offset() or 0)
         if not holders:
             return None
-        day = self._by_headers(message) if self.day_of is None else self._by_value(message, self.day_of, holders)
+        day = (
+            self._day_by_headers(message) if self.day_of is None else self._day_by_value(message, self.day_of, holders)
+        )
         return day if day in holders else None
 
-    def _by_value(self, message: Message, day_of: DayOf, holders: tuple[PublishedDay, ...]) -> PublishedDay | None:
-        """Return the day that the value names; where it names none, the day whose records alone are in its spans."""
-        alone = next((day for day in holders if day in self._alone), None)
-        if alone is not None and message.value() is None:
-            return alone
+    def _day_by_value(self, message: Message, day_of: DayOf, holders: tuple[PublishedDay, ...]) -> PublishedDay | None:
+        """Return the day in the value. Without one, return the only day with records in the span."""
+        undivided_day = next((day for day in holders if day in self._undivided_days), None)
+        if undivided_day is not None and message.value() is None:
+            return undivided_day
         date = day_of(message)
-        if date is None and alone is None:
-            raise _without_day(message, "tells no day, and records of other days lie around it. Give another day_of")
-        return alone if date is None else self._by_date.get(date)
+        if date is None and undivided_day is None:
+            raise _no_day_error(message, "has no day, and records of other days lie around it. Give another day_of")
+        return undivided_day if date is None else self._days_by_date.get(date)
 
-    def _by_headers(self, message: Message) -> PublishedDay | None:
+    def _day_by_headers(self, message: Message) -> PublishedDay | None:
         headers: dict[str, Any] = dict(message.headers() or [])
         key = tuple(headers.get(f"connect.{name}") for name in ("connector", "stream", "day"))
-        day = self._by_header.get(key)
-        of_generation = day is not None and headers.get("connect.generation") == b"%d" % day.generation
-        return day if of_generation else None
+        day = self._days_by_header.get(key)
+        is_newest = day is not None and headers.get("connect.generation") == b"%d" % day.generation
+        return day if is_newest else None
 
 
 def _connection(settings: Mapping[str, Any]) -> Connection:

@@ -1,62 +1,56 @@
-"""Delta Lake table on a local path or an object store, one partition ``day`` (DATE) for each day; needs no server.
+"""Delta Lake table on a local path or an object store, with one partition ``day`` (DATE) for each day. Needs no server.
 
-The stage lies under the table's root and staged files *are* the table's files: publishing a day is one commit to the
-Delta log, which moves no byte. Readers (Spark, DuckDB, polars, Trino, BigQuery) see the old day or the new one, never a
-part of it.
+The stage lies under the table's root, and staged files *are* the table's files. Publishing a day is one commit to the
+Delta log and moves no byte. Readers (Spark, DuckDB, polars, Trino, BigQuery) see the old day or the new one, never a
+part of it. ``docs/delta.md`` is the guide.
 
-**Ledger.** The commit carries the ledger as Delta application transactions, which survive checkpoints and the
-clean-up of the log. ``connect/<connector>/<stream>/<day>`` holds the generation; ``…/rows`` and ``…/clear`` its rows
-and clear number; ``…/run/<run>`` and ``…/token/<token>`` the generation they published. ``connect/<connector>/<stream>/
-attempt/<attempt>`` holds an attempt's generation, or 0 once it is swept; ``…/late`` and ``…/late_3_days`` of a day how
-late its rows came. The commit's metadata (``DESCRIBE HISTORY``) has details for people, under ``connect.…``.
+**Ledger.** The commit carries the ledger as Delta application transactions, which survive checkpoints and the clean-up
+of the log. The commit's metadata (``DESCRIBE HISTORY``) has details for people, under ``connect.…``. Application ids
+begin with ``connect/<connector>/<stream>/`` and continue with
 
-**Unchanged days.** A day of a lookback whose answer is the published one is confirmed: a commit without files writes
-``…/checks``, which publishes compare like the generation. ``…/answer`` and what lies below it say what was published.
+- ``<day>``: the generation. ``<day>/rows`` and ``<day>/clear``: rows and clear number.
+- ``<day>/run/<run>`` and ``<day>/token/<token>``: the generation that this run or intent published.
+- ``attempt/<attempt>``: the generation of an attempt, or 0 once it is swept.
+- ``<day>/late`` and ``<day>/late_3_days``: the delays of the rows. ``<day>/deleted``: soft-deleted rows.
+- ``<day>/checks``: confirmations of an unchanged day, compared like the generation. ``<day>/answer`` and the ids below
+  it: the published answer.
+- ``<day>/span/<number>/<ends>``: the span of an increment. ``increment``: the number of the newest.
 
-**Connection.** None: rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine);
-the Airflow task, the driver and the executors all need them. A path with credentials in it is refused. S3 and GCS need
-no lock: commits are conditional writes, and an environment that switches those off is refused.
+**Connection.** None. Rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine) of
+the Airflow task, the driver and the executors. A path with credentials is refused. S3 and GCS need no lock, since
+commits are conditional writes. An environment that disables these is refused.
 
-**Delivery.** Each day once, and whole. A publish reads, decides and commits from one snapshot of the table, and only
-while the day has the generation that its attempt saw before it polled. Delta refuses a commit if another one has
-written the same application transaction since that snapshot; the later one then reads again and decides again. A
-reload replaces the day; older versions stay readable until they are vacuumed. On a local disk a published day survives
-a power cut.
+**Delivery.** Each day once, and complete. A publish reads, decides and commits on one snapshot of the table, and only
+if the day has the generation that the attempt saw before its poll. Delta refuses a commit if another one has written
+the same application transaction since that snapshot. The refused publish then reads and decides again. A reload
+replaces the day, and older versions stay readable until they are vacuumed. On a local disk a published day survives a
+power cut.
 
-**Snapshots.** A source's snapshot of all rows removes the earlier one's files in the commit that adds its own; one of
-an earlier day than the table shows is superseded. ``snapshot="daily"`` keeps the snapshot of each day beside the
-others. A table that holds such a history is not replaced.
+**Snapshots** replace the whole table in one commit, or with ``snapshot="daily"`` their own day. A history is never
+replaced. ``deletes="soft"`` keeps vanished rows, with ``__deleted`` true and ``__deleted_at``.
 
-``deletes="soft"`` keeps the rows that the source no longer has, with
-``__deleted`` true and ``__deleted_at``. ``…/deleted`` of a day is how many they are; no other count has them.
+**A table for each event.** ``path="/data/lake/{event}"`` makes a table for each value of a column, under one ledger in
+``/data/lake/_connect_head``. The tables switch one after the other, and a day is done once every table has it. Takes no
+increments.
 
-**Increments.** ``…/span/<number>/<ends>`` of a day holds what an increment has read, and ``connect/<connector>/
-<stream>/increment`` the number of the newest: two runs that follow the same one cannot both commit. A table of each
-value of a column (below) takes none.
+**Sweep.** Unpublished files are deleted after their attempt has been silent for ``sweep_after`` by the storage's clock.
+The log first records the attempt as swept, so no clock makes a sweep delete committed files. If the log is missing or
+older than the data, every task fails and no file is swept.
 
-**A table for each event.** ``path="/data/lake/{event}"`` makes a table of each value of a column. Each table switches
-whole, one after the other, under one ledger in ``/data/lake/_connect_head``: a day is done once every table has it. A
-retry finishes what is left, and a newer run replaces it in every table.
+**Schema.** The commit adds new columns, nullable and at the end (``schema_contract="freeze"`` refuses them). Columns
+that vanish from the source stay and read as null. A changed type fails the day.
 
-**Sweep.** Unpublished files are deleted once their attempt has been silent for ``sweep_after`` by the storage's clock,
-and the log records it as swept. So neither a wrong clock nor a stalled publisher makes a sweep delete committed files.
+**Ownership.** A table belongs to one stream, named in its property ``connect.stream``, and refuses other streams. A
+table made by hand needs the property in its CREATE TABLE (``'connect.stream' = 'mixpanel/<conn_id>.export'``). Setting
+it later with delta-rs would raise the table's protocol. Column mapping, constraints and deletion vectors are refused.
 
-**Lost log.** If the log is gone or older than the data, every task fails and nothing is swept.
+**Limits.** RESTORE, DELETE or UPDATE by hand change files but not the ledger. Preflight warns and names the days. A
+table takes one commit at a time, so very many days at once wait for each other. A path must not contain a backslash, a
+control character, or ``%`` before two hex digits.
 
-**Schema.** New columns are added, at the end and nullable, by the commit itself (``schema_contract="freeze"``
-refuses them); columns the source no longer has stay and read as null. A changed type fails the day.
-
-**Ownership.** A table belongs to one stream, which its property ``connect.stream`` names; other streams are refused. A
-table made by hand needs the property in its CREATE TABLE (``'connect.stream' = 'mixpanel/<conn_id>.export'``):
-setting it later with delta-rs would raise the table's protocol. Column mapping, constraints and deletion vectors are
-refused.
-
-**Limits.** RESTORE, DELETE or UPDATE by hand change files, not the ledger: preflight warns and names the days. A table
-takes one commit at a time, so very many days at once wait for each other. A path holds no backslash, no control
-character and no ``%`` before two hex digits.
-
-**Errors.** Retriable, with the old day unchanged: a full disk, a store that does not answer, races lost for a minute. A
-person must correct missing rights, another stream's table and a refused feature. A changed column type is bad data.
+**Errors.** Retriable, with the old day unchanged: a full disk, a store that does not answer, races lost for ten
+minutes. For a person to correct: missing rights, another stream's table, a refused feature. Bad data: a changed column
+type.
 
 Vendor facts: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, measured with deltalake 1.6.6 (2026-11).
 """
@@ -79,39 +73,39 @@ class DeltaSink(DeltaOptions, Sink, StagesMarks):
 
     @property
     def target(self) -> str:
-        """The table's path or URL, in one spelling."""
+        """The table's path or URL, in canonical form."""
         return self.path
 
     @property
     def asset_uri(self) -> str:
-        """The target as a URI; a local path becomes ``file:///…``."""
+        """The target as a URI. A local path becomes ``file:///…``."""
         if "://" in self.path:
             return self.path.replace("{", "%7B").replace("}", "%7D")
         return f"file://{quote(self.path)}"
 
     def stages_marks(self, kind: SourceKind) -> bool:
-        """Tell whether rows say that they are not deleted: staged files are the table's own."""
+        """Whether staged rows have the mark columns of soft deletes. Staged files are the table's own files."""
         return self.deletes_softly(kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Tell whether deleted rows are kept by their key."""
+        """Whether deleted rows are kept by their key."""
         return self.deletes_softly(kind)
 
     @property
     def keeps_spans(self) -> bool:
-        """Whether it is one table: each of several is published by itself."""
+        """Whether the ledger can keep spans. Only for a single table, since several are committed one by one."""
         return self.tables is None
 
     def stage_root(self, connections: Connections) -> str:
-        """Return the table's root, or that of all tables: staged files are the tables' files."""
+        """Return the root of the table, or of all tables. Staged files are the tables' files."""
         return self.root
 
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
-        """Return the publisher of the table, or of all tables of a template; neither needs a connection."""
+        """Return the publisher of the table, or of all tables of a template. Needs no connection."""
         if self.tables is not None:
             from airflow_provider_connect.sinks._delta.tables.publisher import TablesPublisher  # noqa: PLC0415
 
             return TablesPublisher(self, key)
-        from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher  # noqa: PLC0415  # too heavy for a DAG file
+        from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher  # noqa: PLC0415  # heavy
 
         return DeltaPublisher(self, key)

@@ -1,1 +1,1 @@
-"""The frozen stage: files that never change, and the manifest that says a day is whole."""
+"""The stage of a day: files that never change, and the manifest that marks the day as complete."""

@@ -1,8 +1,8 @@
-"""Counts that more than one room reads: their names in report, ledger and asset event, and the vendor's own.
+"""Counts that several rooms read, by their names in report, ledger and asset event, and the vendor's own count.
 
-``late_3_days`` counts the rows that reached the vendor after the third day behind their own was over, and so includes
-those of ``late_4_days``. A source that can tell always gives ``late_1_days``, also as 0; the others only where they
-count something. So a day that lacks ``late_1_days`` was polled by somebody who could not tell.
+``late_3_days`` counts the rows that reached the vendor after three further days had ended, and so includes the rows of
+``late_4_days``. A source that knows always gives ``late_1_days``, even as 0, and the others only if they are not 0. A
+day without ``late_1_days`` was polled by a source that does not know.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FILTERED = "shape_filtered"
-"""Rows that shapes have left out."""
+"""Name of the count of rows that shapes left out."""
 
 MAX_LATE_DAYS = 10
-"""The latest that is told apart."""
+"""The longest delay that has a count of its own, in days."""
 
 LATE_COUNTS = tuple(f"late_{days}_days" for days in range(1, MAX_LATE_DAYS + 1))
-"""The names, the one for one day first."""
+"""Names of the late counts, ``late_1_days`` first."""
 
 LATE_COUNT = "late"
-"""Name of the count of rows that reached the vendor after the poll of the publish that theirs follows."""
+"""Name of the count of rows that reached the vendor after the poll of the preceding publish."""
 
 
 @dataclass(frozen=True)
 class VendorCount:
-    """How many rows of a day the vendor counts.
+    """Number of rows of a day by the vendor's own count.
 
     :param rows: without the duplicates that the vendor drops.
-    :param is_least: the day may rightly have more: the vendor does not count all that it sends.
-    :param is_most: the day may rightly have fewer: the vendor does not send all that it counts. It is compared only
-        where ``reconcile`` asks for it.
+    :param is_least: the day may have more rows, since the vendor does not count every row that it sends.
+    :param is_most: the day may have fewer rows, since the vendor does not send every row that it counts. Compared only
+        if ``reconcile`` is on.
     """
 
     rows: int

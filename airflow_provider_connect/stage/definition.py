@@ -20,16 +20,17 @@ from airflow_provider_connect.secrets import is_secret_name, redact_tokens
 from airflow_provider_connect.wire import Wire
 
 RowRole = Literal["reading", "narrowing", "condition"]
-"""How an option decides which rows a day has. ``reading``: how rows are read, identified and assigned to days.
-``narrowing``: it leaves rows out. ``condition``: the same, by a text with literals, of which a ledger has a digest."""
+"""How an option decides the rows of a day. ``reading``: how rows are read, identified and assigned to days.
+``narrowing``: it leaves rows out. ``condition``: it leaves rows out by a text with literals, and a ledger keeps a
+digest.
+"""
 
 DIGEST_BITS = 60
-"""Bits of a definition's digest: few enough for a signed 64-bit number, which is all that some ledgers can hold."""
+"""Bits of a definition's digest. Few enough for a signed 64-bit number, the most that some ledgers can hold."""
 _DIGEST_DIGITS = DIGEST_BITS // 4
 _MOST_CHARACTERS = 80
 _LITERAL = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|(?<!\w)\d[\w.]*")
 _UNCLEAR = re.compile(r"\\|\$\w*\$")
-"""Dialects differ in where a literal with an escape ends, and dollars quote in some: then nothing is shown."""
 _PLAIN = re.compile(r"[^\x00-\x1f]{0,100}")
 
 
@@ -63,38 +64,38 @@ class StreamDefinition(Wire):
 
 
 def digest_of(value: Any) -> str:
-    """Return 15 hex digits of a plain JSON value, whatever the order of its objects' names."""
+    """Return 15 hex digits over a plain JSON value. The order of names in objects does not count."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def plain_part(value: Any) -> str:
-    """Return the text of a part that holds names, numbers and modes. Shortens long texts and texts of several lines."""
+    """Return a name, number or mode as text. Shortens long texts and texts of several lines."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str, ensure_ascii=False)
     text = redact_tokens(text)
     return text if _PLAIN.fullmatch(text) else literal_part(value)
 
 
 def literal_part(value: Any) -> str:
-    """Return the text of a part that may hold literals: shortened, without literals, with a digest of the whole."""
-    text = value if isinstance(value, str) else json.dumps(_names_alone(value), sort_keys=True, ensure_ascii=False)
-    shown = _without_literals(redact_tokens(text)) if isinstance(value, str) else text
-    shown = " ".join(shown.split())
-    if len(shown) > _MOST_CHARACTERS:
-        shown = f"{shown[:_MOST_CHARACTERS]}…"
-    return f"{shown} #{digest_of(value)}"
+    """Return a value that may hold literals as text: shortened, without literals, with a digest of the whole."""
+    text = value if isinstance(value, str) else json.dumps(_replace_values(value), sort_keys=True, ensure_ascii=False)
+    shortened = _without_literals(redact_tokens(text)) if isinstance(value, str) else text
+    shortened = " ".join(shortened.split())
+    if len(shortened) > _MOST_CHARACTERS:
+        shortened = f"{shortened[:_MOST_CHARACTERS]}…"
+    return f"{shortened} #{digest_of(value)}"
 
 
 def _without_literals(text: str) -> str:
-    shown = _LITERAL.sub("…", text)
-    is_unclear = _UNCLEAR.search(text) or "'" in shown or '"' in shown
-    return "…" if is_unclear else shown
+    shortened = _LITERAL.sub("…", text)
+    is_unclear = _UNCLEAR.search(text) or "'" in shortened or '"' in shortened
+    return "…" if is_unclear else shortened
 
 
-def _names_alone(value: Any) -> Any:
+def _replace_values(value: Any) -> Any:
     """Return a plain JSON value with ``…`` in place of each text and number."""
     if isinstance(value, dict):
-        return {("…" if is_secret_name(name) else name): _names_alone(inner) for name, inner in value.items()}
+        return {("…" if is_secret_name(name) else name): _replace_values(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_names_alone(inner) for inner in value][:1] + (["…"] if len(value) > 1 else [])
+        return [_replace_values(inner) for inner in value][:1] + (["…"] if len(value) > 1 else [])
     return value if value is None or isinstance(value, bool) else "…"

@@ -1,10 +1,10 @@
-"""Compares two states of a day, each in Parquet files, by the keys of their rows: what was added, changed, vanished.
+"""Compares two states of a day, each in Parquet files, by row keys. Counts added, changed and vanished rows.
 
-Of a row only its key and a digest of all else are kept, 24 bytes. They go to a file without a name and come back a
-bucket of keys at a time, so that memory stays the same however large the day.
+Each row is reduced to its key and a digest of its other values, 24 bytes. These go to an unnamed temporary file and are
+read back one bucket of keys at a time, so memory does not grow with the day.
 
-A key may stand in several rows (``deduplicate="off"``). Then each row meets one of the other state with the same key,
-first of all one that is the same in everything.
+Several rows may share a key (``deduplicate="off"``). Each then pairs with one row of the other state with the same key,
+preferably an identical one.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _NULL = 0x6A09E667F3BCC909
 
 
 class Differences(Wire):
-    """How a state of a day differs from the one before it.
+    """Differences of a day's state from an earlier state.
 
     :param added: rows whose key the earlier state lacks.
-    :param changed: rows with a key of the earlier state, and other values.
+    :param changed: rows with a key of the earlier state and other values.
     :param vanished: rows of the earlier state whose key the later one lacks.
     """
 
@@ -51,16 +51,16 @@ def compare_states(
     *,
     live_only: bool = False,
 ) -> Differences | None:
-    """Compare two states of a day, each in Parquet files; None if their rows have no key.
+    """Compare two states of a day, each in Parquet files. None if rows have no key.
 
-    Values are compared in the columns that both states have: a new column changes no row.
+    Compares the columns that both states have: a new column changes no row.
 
-    :param before: paths of the earlier state's files, relative to ``folder``; ``after`` are those of the later one.
-    :param schema: of the later state; values of the earlier one are read as its types.
-    :param live_only: whether to leave out soft-deleted rows, of which the later state has none.
-    :raises FileNotFoundError: a file is gone.
+    :param earlier_paths: the earlier state's files, relative to ``folder``. ``later_paths`` are the later state's.
+    :param schema: schema of the later state. The earlier one is read as its types.
+    :param live_only: skip soft-deleted rows. The later state has none.
+    :raises FileNotFoundError: a file is missing.
     :raises RetriableError: a file cannot be read now.
-    :raises ConfigError: this user may not read it.
+    :raises ConfigError: this user may not read a file.
     """
     names, rows = _survey(folder, [*earlier_paths, *later_paths], schema)
     if RECORD_KEY not in names:
@@ -70,49 +70,50 @@ def compare_states(
     with FingerprintFile(buckets) as old, FingerprintFile(buckets) as new:
         for side, paths in ((old, earlier_paths), (new, later_paths)):
             for path in paths:
-                for batch in _live(folder, path, names) if live_only else _all(folder, path, names):
+                for batch in _read_live(folder, path, names) if live_only else _read_all(folder, path, names):
                     side.add(_fingerprints(batch, columns, schema))
-        same = matched = 0
+        same_rows = matched_rows = 0
         for bucket in range(buckets):
-            found = _compared(old.read(bucket), new.read(bucket))
-            same, matched = same + found[0], matched + found[1]
-        return Differences(added=new.rows - matched, changed=matched - same, vanished=old.rows - matched)
+            counts = _count_matches(old.read(bucket), new.read(bucket))
+            same_rows, matched_rows = same_rows + counts[0], matched_rows + counts[1]
+        return Differences(
+            added=new.rows - matched_rows, changed=matched_rows - same_rows, vanished=old.rows - matched_rows
+        )
 
 
-def _all(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _read_all(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     return (batch for _, batch in read_batches(folder.url, path, _BATCH_BYTES, names))
 
 
-def _live(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file that are not soft-deleted; a file that was there before soft deletes has no others."""
+def _read_live(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the live rows of a file. All rows are live in a file without mark columns."""
     import pyarrow.compute as pc
 
     with open_parquet(folder, path) as file:
         marked = DELETED in file.schema_arrow.names
-    for batch in _all(folder, path, [*names, DELETED] if marked else names):
+    for batch in _read_all(folder, path, [*names, DELETED] if marked else names):
         yield batch.filter(pc.invert(deleted_mask(batch)))
 
 
 def _survey(folder: Folder, paths: Iterable[str], schema: pa.Schema) -> tuple[list[str], int]:
-    """Return the columns that all files have, and how many rows they have together."""
     names, rows = schema.names, 0
     for path in paths:
         with open_parquet(folder, path) as file:
-            there = set(file.schema_arrow.names)
-            names, rows = [name for name in names if name in there], rows + file.metadata.num_rows
+            file_columns = set(file.schema_arrow.names)
+            names, rows = [name for name in names if name in file_columns], rows + file.metadata.num_rows
     return names, rows
 
 
 @dataclass
 class FingerprintFile:
-    """Fingerprints of rows, three words each, in a file from which the rows of one bucket can be read.
+    """Fingerprints of rows, three words each, in a temporary file. Rows are read back by bucket.
 
-    :param buckets: how many there are.
+    :param buckets: number of buckets.
     """
 
     buckets: int
     rows: int = 0
-    _places: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    _bucket_ranges: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def __enter__(self) -> FingerprintFile:
         self._folder = tempfile.gettempdir()
@@ -124,17 +125,17 @@ class FingerprintFile:
         self._file.close()
 
     def add(self, words: Any) -> None:
-        """Add rows; their keys say which bucket they belong to."""
+        """Add rows. Their keys choose the bucket."""
         import numpy as np
 
         spread = ((words[:, 0] ^ words[:, 1] * np.uint64(_MIX)) * np.uint64(_MIX)) >> np.uint64(32)
         bucket = (spread * np.uint64(self.buckets)) >> np.uint64(32)
         order = np.argsort(bucket, kind="stable")
         counts = np.bincount(bucket.astype(np.int64), minlength=self.buckets)
-        at = self.rows
+        offset = self.rows
         for number in np.flatnonzero(counts).tolist():
-            self._places.setdefault(number, []).append((at, int(counts[number])))
-            at += int(counts[number])
+            self._bucket_ranges.setdefault(number, []).append((offset, int(counts[number])))
+            offset += int(counts[number])
         self.rows += len(words)
         with translate_errors(self._folder):
             self._file.write(words[order].data)
@@ -145,14 +146,14 @@ class FingerprintFile:
 
         parts = [np.zeros((0, 3), dtype=np.uint64)]
         with translate_errors(self._folder):
-            for at, count in self._places.get(bucket, ()):
-                self._file.seek(24 * at)
+            for offset, count in self._bucket_ranges.get(bucket, ()):
+                self._file.seek(24 * offset)
                 parts.append(np.frombuffer(self._file.read(24 * count), dtype=np.uint64).reshape(-1, 3))
         return np.concatenate(parts)
 
 
-def _compared(old: Any, new: Any) -> tuple[int, int]:
-    """Return how many rows are the same in both, and how many keys of both can be matched."""
+def _count_matches(old: Any, new: Any) -> tuple[int, int]:
+    """Return the number of rows that are identical in both states, and of rows that pair by key."""
     import numpy as np
 
     if not len(old) or not len(new):
@@ -160,25 +161,25 @@ def _compared(old: Any, new: Any) -> tuple[int, int]:
     words = np.concatenate([old, new])
     order = np.lexsort((words[:, 2], words[:, 1], words[:, 0]))
     words, is_new = words[order], order >= len(old)
-    is_other = words[1:] != words[:-1]
-    return _pairs(is_other.any(axis=1), is_new), _pairs(is_other[:, :2].any(axis=1), is_new)
+    differs = words[1:] != words[:-1]
+    return _count_pairs(differs.any(axis=1), is_new), _count_pairs(differs[:, :2].any(axis=1), is_new)
 
 
-def _pairs(begins: Any, is_new: Any) -> int:
-    """Return how many rows of one state meet one of the other, where rows that meet stand together.
+def _count_pairs(begins: Any, is_new: Any) -> int:
+    """Return how many rows of one state pair with a row of the other. Equal rows stand next to each other.
 
-    :param begins: for each row but the first, whether it meets none of those before it.
+    :param begins: for each row except the first, whether it differs from its predecessor.
     """
     import numpy as np
 
     starts = np.concatenate([[0], np.flatnonzero(begins) + 1])
-    all_ = np.diff(np.append(starts, len(is_new)))
-    later = np.add.reduceat(is_new.astype(np.int64), starts)
-    return int(np.minimum(later, all_ - later).sum())
+    group_sizes = np.diff(np.append(starts, len(is_new)))
+    later_rows = np.add.reduceat(is_new.astype(np.int64), starts)
+    return int(np.minimum(later_rows, group_sizes - later_rows).sum())
 
 
 def _fingerprints(batch: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -> Any:
-    """Return for each row its key, in two words, and a digest of its other values."""
+    """Return three words for each row: two of its key, and a digest of its other values."""
     import numpy as np
     import pyarrow as pa
 
@@ -191,7 +192,7 @@ def _fingerprints(batch: pa.RecordBatch, columns: Sequence[str], schema: pa.Sche
 
 
 def _hashes(column: pa.Array) -> Any:
-    """Return a number for each value of a column: equal ones have equal numbers."""
+    """Return a number for each value of a column. Equal values have equal numbers."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -200,13 +201,13 @@ def _hashes(column: pa.Array) -> Any:
     type_ = column.type
     if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_binary(type_):
         texts = column.cast(pa.large_binary()).fill_null(b"").to_pylist()
-        found = np.fromiter(map(xxh3_64_intdigest, texts), np.uint64, len(texts))
+        hashes = np.fromiter(map(xxh3_64_intdigest, texts), np.uint64, len(texts))
     elif pa.types.is_timestamp(type_) or pa.types.is_integer(type_) or pa.types.is_float64(type_):
         bits = column if pa.types.is_float64(type_) else column.cast(pa.int64(), safe=False)
-        found = pc.fill_null(bits, 0).to_numpy(zero_copy_only=False).view(np.uint64) * np.uint64(_MIX)
-    else:  # rare: types whose values Python tells apart
+        hashes = pc.fill_null(bits, 0).to_numpy(zero_copy_only=False).view(np.uint64) * np.uint64(_MIX)
+    else:  # rare types, compared by Python
         texts = [repr(value).encode() for value in column.to_pylist()]
-        found = np.fromiter(map(xxh3_64_intdigest, texts), np.uint64, len(texts))
+        hashes = np.fromiter(map(xxh3_64_intdigest, texts), np.uint64, len(texts))
     if column.null_count:
-        found = np.where(column.is_null().to_numpy(zero_copy_only=False), np.uint64(_NULL), found)
-    return found
+        hashes = np.where(column.is_null().to_numpy(zero_copy_only=False), np.uint64(_NULL), hashes)
+    return hashes

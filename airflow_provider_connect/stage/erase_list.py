@@ -1,16 +1,16 @@
-"""Erase lists: the people whose rows a target must not hold, kept in the sink's ledger.
+"""Erase lists: people whose rows a target must not hold, kept in the sink's ledger.
 
 A list holds keyed digests, not ids. A reader of the ledger can test an id against the list, but cannot read ids from
-it. The list belongs to the target, and applies to every stream that writes there.
+it. The list belongs to the target and applies to every stream that writes there.
 
-An erase writes the list first, and then takes the rows out of every day that has some: a new generation of that day. A
-publish is committed only under the list that its attempt saw before the poll, and a poll leaves out the people on the
-list. So if an erase comes between another attempt's poll and its commit, that attempt polls again. Erased rows do not
-come back with a retry from the stage, a reload or a lookback.
+An erase first writes the list, then publishes every affected day without these people's rows, as a new generation. A
+poll leaves out the people on the list. A publish is committed only under the list that its attempt saw before the poll.
+So if an erase comes between another attempt's poll and its commit, that attempt polls again. Erased rows do not come
+back with a retry from the stage, a reload or a lookback.
 
-Where a shape makes the column, the list holds digests of the texts that the shape makes, such as the hashes of a mask.
-Under another key the same person has another hash. So the list keeps the digest of the shapes and of the mask's key,
-and a load whose shapes have another digest is refused.
+If a shape makes the column, the list holds digests of the shaped texts, such as the hashes of a mask. Under another key
+the same person has another hash. So the list keeps the digest of the shapes and of the mask's key, and a load with
+other shapes is refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ERASED = 50_000
-"""Every task that polls gets the list: so many digests take 2 MB."""
+"""Every polling task gets the list. This number of digests takes 2 MB."""
 
 _DIGEST_BYTES = 16
 _INTEGER = re.compile(r"-?[1-9][0-9]*|0")
@@ -41,7 +41,7 @@ _INTEGER = re.compile(r"-?[1-9][0-9]*|0")
 PersonId = str | int | Decimal | UUID
 """Id of a person: a value of the column, or its text."""
 ShapingDigest = Callable[[str, str], str]
-"""Function of a column and a context. Returns the digest of the shapes that make the column; "" without such shapes."""
+"""Function of a column and a salt. Returns the digest of the shapes that make the column, or "" without such shapes."""
 
 
 def no_shaping(column: str, context: str) -> str:
@@ -50,17 +50,17 @@ def no_shaping(column: str, context: str) -> str:
 
 
 def erase_run(version: int) -> str:
-    """Return what the ledger names as the run of an erase's publishes."""
+    """Return the name of an erase in the ledger's column ``run``."""
     return f"erase/{version}"
 
 
 def is_erase_run(run: str | None) -> bool:
-    """Tell whether the ledger names an erase: a task's run has three parts."""
+    """Return whether a ledger's run is an erase. A task's run has three parts."""
     return re.fullmatch(r"erase/[0-9]+", run or "") is not None
 
 
 def id_texts(values: Iterable[PersonId]) -> tuple[str, ...]:
-    """Return the texts of values without duplicates: 17, ``Decimal("17")`` and "17" have the same text.
+    """Return the texts of ids without duplicates. 17, ``Decimal("17")`` and "17" have the same text.
 
     :raises ConfigError: the values are one text, or a value is empty or of another type. The message has no value.
     """
@@ -88,8 +88,8 @@ def _text_of(value: object) -> str | None:
 
 
 def id_type_problem(kind: pa.DataType) -> str | None:
-    """Return why a column's type cannot hold ids; None for texts, UUIDs, integers and decimals of scale 0."""
-    from airflow_provider_connect.values.arrow import plain_type, type_group  # noqa: PLC0415  # the contracts know no values
+    """Return why a column's type cannot hold ids. None for texts, UUIDs, integers and decimals of scale 0."""
+    from airflow_provider_connect.values.arrow import plain_type, type_group  # noqa: PLC0415  # not for the contracts
 
     shape, plain = type_group(kind), plain_type(kind)
     if shape in ("text", "integer") or (shape == "decimal" and plain.scale == 0):
@@ -98,28 +98,27 @@ def id_type_problem(kind: pa.DataType) -> str | None:
 
 
 def require_integers(values: Iterable[str], column: str, kind: str) -> None:
-    """Check that an integer column can hold the values of some texts.
+    """Check that an integer column can hold the ids.
 
     :param kind: the column's type, for the message.
     :raises ConfigError: a text is not an integer, so no row would match.
     """
-    wrong = sum(_INTEGER.fullmatch(value) is None for value in values)
-    if wrong:
+    bad_values = sum(_INTEGER.fullmatch(value) is None for value in values)
+    if bad_values:
         raise ConfigError(
-            f"column {column!r} is {kind}, and {wrong:,} of the values are not integers in its form, such as 17"
+            f"column {column!r} is {kind}, and {bad_values:,} of the values are not integers in its form, such as 17"
         )
 
 
 class EraseList(Wire):
     """The people who are erased from a target.
 
-    :param version: 0 without an erase, one more with every erase.
+    :param version: 0 without an erase, plus one with every erase.
     :param column: the column with the ids.
-    :param salt: the key of the digests, in hex.
-    :param digests: in hex, sorted: BLAKE2b of the column's values as text.
-    :param shaping: digest of the shapes that made these values, and of their masks' keys, under the salt. "" if the
-        values are the source's, since no shape makes the column. None if an earlier version of this package, which kept
-        no such digest, wrote the list.
+    :param salt: key of the digests, in hex.
+    :param digests: BLAKE2b of the ids as text, in hex, sorted.
+    :param shaping: digest of the shapes that made the ids, and of their masks' keys, under the salt. "" if no shape
+        makes the column. None if an earlier version of this package, which kept no such digest, wrote the list.
     :param others: lists of the same target with another salt or other shapes. Their versions are not used.
     """
 
@@ -132,7 +131,7 @@ class EraseList(Wire):
 
     @property
     def parts(self) -> tuple[EraseList, ...]:
-        """The list and its ``others``; () without an erase."""
+        """The list and its ``others``, or () without an erase."""
         return (self, *self.others) if self.version else ()
 
     @property
@@ -141,86 +140,86 @@ class EraseList(Wire):
         return self.model_copy(update={"others": ()})
 
     def with_values(self, column: str, values: Iterable[str], shaping: ShapingDigest = no_shaping) -> EraseList:
-        """Return the list with more values; the list itself if it has them all.
+        """Return the list with more ids, or the list itself if it has them all.
 
         :param shaping: digests of the shapes that make the column now.
         :raises ConfigError: the list has another column or other shapes, or becomes too long.
         """
         if self.version and self.column != column:
             raise ConfigError(
-                f"rows of this target are erased by column {self.column!r}, and a target has one erase list: erase by "
+                f"rows of this target are erased by column {self.column!r}, and a target has one erase list. Erase by "
                 f"that column, not by {column!r}"
             )
         if (problem := self.shape_problem(shaping)) is not None:
             raise ConfigError(problem)
         refuse_text("values", values)
         texts = set(values)
-        salt, earlier = self.salt or secrets.token_hex(_DIGEST_BYTES), self.digests
-        made, others = shaping(column, salt), self.others
-        if self.version and made != (self.shaping or ""):
-            # The people on the list are named as the source names them, and now those of the target have other names.
-            others, earlier = (self.without_others, *self.others), ()
+        salt, old_digests = self.salt or secrets.token_hex(_DIGEST_BYTES), self.digests
+        new_shaping, others = shaping(column, salt), self.others
+        if self.version and new_shaping != (self.shaping or ""):
+            # The list has the people's ids from the source. The target's rows now have other ids for them.
+            others, old_digests = (self.without_others, *self.others), ()
             salt = secrets.token_hex(_DIGEST_BYTES)
-            made = shaping(column, salt)
-        digests = {*earlier, *(_digest(salt, value) for value in texts)}
-        if (total := len(digests) + sum(len(other.digests) for other in others)) > MAX_ERASED:
+            new_shaping = shaping(column, salt)
+        digests = {*old_digests, *(_digest(salt, value) for value in texts)}
+        if (total := len(digests) + sum(len(part.digests) for part in others)) > MAX_ERASED:
             raise ConfigError(
-                f"the erase list would have {total:,} entries, and {MAX_ERASED:,} is the most: have the source "
+                f"the erase list would have {total:,} entries, and {MAX_ERASED:,} is the most. Let the source "
                 "delete these people, and load the days again into a new target"
             )
-        if len(digests) == len(earlier):
+        if len(digests) == len(old_digests):
             return self
-        is_of_before = self.version > 0 and salt == self.salt and self.shaping is None
+        keeps_unknown_shaping = self.version > 0 and salt == self.salt and self.shaping is None
         return EraseList(
             version=self.version + 1,
             column=column,
             salt=salt,
             digests=tuple(sorted(digests)),
-            shaping=None if is_of_before else made,
+            shaping=None if keeps_unknown_shaping else new_shaping,
             others=others,
         )
 
     @classmethod
     def join(cls, lists: Sequence[EraseList], version: int) -> EraseList:
-        """Join lists of one target into one. Later values are added to the last list."""
-        parts = [part.without_others for listed in lists for part in reversed(listed.parts)]
+        """Join lists of one target into one. Later ids are added to the last list."""
+        parts = [part.without_others for erase_list in lists for part in reversed(erase_list.parts)]
         if not parts:
             return cls()
         *others, newest = parts
         return newest.model_copy(update={"version": version, "others": tuple(reversed(others))})
 
     def for_columns(self, columns: Collection[str]) -> EraseList:
-        """Return the list with only the parts of some columns."""
+        """Return the list with only the parts of these columns."""
         parts = [part for part in self.parts if part.column in columns]
         return EraseList.join([part.without_others for part in reversed(parts)], self.version)
 
     def column_problem(self, columns: Collection[str]) -> str | None:
-        """Return why rows with these columns cannot be loaded; None if they can be."""
+        """Return why rows with these columns cannot be loaded, or None."""
         missing = next((part.column for part in self.parts if part.column not in columns), None)
         if missing is None:
             return None
         return (
             f"rows are erased by column {missing!r}, which the source's rows do not have "
-            f"({suggest_nearest(missing, columns)}): without it erased rows would come back. Let the source return "
-            "that column again. If nobody needs to be kept out any more, empty the erase list"
+            f"({suggest_nearest(missing, columns)}). Without it, erased rows would come back. Let the source return "
+            "that column again. If no person must stay erased, empty the erase list"
         )
 
     def shape_problem(self, shaping: ShapingDigest) -> str | None:
-        """Return why rows of these shapes and mask keys cannot be loaded; None if they can be."""
+        """Return why rows of these shapes and mask keys cannot be loaded, or None."""
         for part in self.parts:
             if part.shaping and shaping(part.column, part.salt) != part.shaping:
                 return (
                     f"the erase list holds column {part.column!r} as the task's earlier shapes made it. The task "
                     "now has other shapes, or another mask key, so erased rows would come back. Give the task its "
-                    "earlier shapes and key, or load into a new target. If nobody needs to be kept out any more, empty "
-                    "the erase list"
+                    "earlier shapes and key, or load into a new target. If no person must stay erased, empty the "
+                    "erase list"
                 )
         return None
 
     def require_same_shapes(self, shaping: ShapingDigest, target: str) -> EraseList:
-        """Return the list if rows of these shapes can be loaded under it.
+        """Check that the list's shapes and mask keys are the task's. Returns the list.
 
-        :raises ConfigError: other shapes, or a mask with another key, made the values on the list.
+        :raises ConfigError: other shapes, or a mask with another key, made the ids on the list.
         """
         if (problem := self.shape_problem(shaping)) is not None:
             raise ConfigError(f"{target}: {problem}, as docs/usage.md says under 'Deleting people'")
@@ -228,16 +227,17 @@ class EraseList(Wire):
 
     def matches(self, values: Iterable[str | None]) -> list[bool]:
         """Return for each value of the column whether it is on the list."""
-        known = [(part.salt, set(part.digests)) for part in self.parts if part.column == self.column]
+        digest_sets = [(part.salt, set(part.digests)) for part in self.parts if part.column == self.column]
         return [
-            value is not None and any(_digest(salt, value) in digests for salt, digests in known) for value in values
+            value is not None and any(_digest(salt, value) in digests for salt, digests in digest_sets)
+            for value in values
         ]
 
 
 class Eraser:
-    """Takes rows out of batches.
+    """Removes erased people's rows from batches.
 
-    :raises ConfigError: the rows do not say whose they are.
+    :raises ConfigError: the rows lack the list's column, or its type cannot hold ids.
     """
 
     def __init__(self, erase_list: EraseList, schema: pa.Schema) -> None:
@@ -246,62 +246,62 @@ class Eraser:
         for name in columns:
             if (problem := id_type_problem(schema.field(name).type)) is not None:
                 raise ConfigError(
-                    f"rows are erased by column {name!r}, which {problem}: its values cannot be compared with the "
+                    f"rows are erased by column {name!r}, which {problem}, so its values cannot be compared with the "
                     "erase list. Give it its earlier type"
                 )
         self._lists = [(schema.get_field_index(name), erase_list.for_columns([name])) for name in sorted(columns)]
 
     def remove_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch without the rows of the erased; itself if it has none."""
+        """Return the batch without the rows of erased people. Returns the batch itself if it has none."""
         if not self._lists or not batch.num_rows:
             return batch
         import pyarrow.compute as pc
 
-        gone = self.erased_mask(batch)
-        return batch.filter(pc.invert(gone)) if gone.true_count else batch
+        mask = self.erased_mask(batch)
+        return batch.filter(pc.invert(mask)) if mask.true_count else batch
 
     def erased_mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Return for each row of a batch whether it belongs to an erased person."""
+        """Return for each row whether it belongs to an erased person."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        gone = pa.repeat(pa.scalar(False), batch.num_rows)  # noqa: FBT003  # pyarrow's own positional
-        for at, listed in self._lists:
-            gone = pc.or_(gone, _named(listed, batch.column(at)))
-        return gone
+        mask = pa.repeat(pa.scalar(False), batch.num_rows)  # noqa: FBT003  # pyarrow's own positional
+        for index, erase_list in self._lists:
+            mask = pc.or_(mask, _matching_rows(erase_list, batch.column(index)))
+        return mask
 
 
-def _named(listed: EraseList, values: pa.Array) -> pa.BooleanArray:
+def _matching_rows(erase_list: EraseList, values: pa.Array) -> pa.BooleanArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     coded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
-    named = pa.array(listed.matches(coded.dictionary.cast(pa.string()).to_pylist()), pa.bool_())
-    return pc.fill_null(named.take(coded.indices), False)  # noqa: FBT003  # pyarrow's own positional
+    matches = pa.array(erase_list.matches(coded.dictionary.cast(pa.string()).to_pylist()), pa.bool_())
+    return pc.fill_null(matches.take(coded.indices), False)  # noqa: FBT003  # pyarrow's own positional
 
 
 def make_erasers(erase_list: EraseList, polled_schema: pa.Schema, shaped_schema: pa.Schema) -> tuple[Eraser, Eraser]:
-    """Return what takes rows out before their shapes, and what does so behind them.
+    """Return the eraser for polled rows, before their shapes, and the eraser for shaped rows.
 
-    A list of values that shapes made is looked at behind them. Any other is looked at on both sides, wherever the
-    column is: it may name people as the source does, from before a shape masked or dropped the column.
+    Ids that shapes made are compared after the shapes. Other ids are compared on both sides, wherever the column
+    exists: they may be the source's own, from before a shape masked or dropped the column.
 
-    :raises ConfigError: the rows say nowhere whose they are.
+    :raises ConfigError: neither side has the column.
     """
     if polled_schema is shaped_schema:
         return Eraser(EraseList(), polled_schema), Eraser(erase_list, polled_schema)
     for part in erase_list.parts:
         names = shaped_schema.names if part.shaping else [*polled_schema.names, *shaped_schema.names]
         _require_column(part.without_others, names)
-    raw = [part.without_others for part in erase_list.parts if not part.shaping]
-    before = EraseList.join(raw, erase_list.version)
-    return Eraser(before.for_columns(polled_schema.names), polled_schema), Eraser(
+    unshaped_parts = [part.without_others for part in erase_list.parts if not part.shaping]
+    raw_list = EraseList.join(unshaped_parts, erase_list.version)
+    return Eraser(raw_list.for_columns(polled_schema.names), polled_schema), Eraser(
         erase_list.for_columns(shaped_schema.names), shaped_schema
     )
 
 
-def _require_column(erased: EraseList, columns: Sequence[str]) -> None:
-    if (problem := erased.column_problem(columns)) is not None:
+def _require_column(erase_list: EraseList, columns: Sequence[str]) -> None:
+    if (problem := erase_list.column_problem(columns)) is not None:
         raise ConfigError(f"{problem}, as docs/usage.md says under 'Deleting people'")
 
 
@@ -309,9 +309,9 @@ def _require_column(erased: EraseList, columns: Sequence[str]) -> None:
 class Erasure:
     """Result of a count or an erase.
 
-    :param rows: number of counted or deleted rows by day. Days without such rows are left out.
-    :param version: version of the erase list; None after a count.
-    :param copies: the places that may still hold such rows, each with the way to clear it.
+    :param rows: counted or deleted rows by day. Days without such rows are left out.
+    :param version: version of the erase list. None after a count.
+    :param copies: places that may still hold such rows, each with the way to clear it.
     """
 
     target: str
@@ -324,18 +324,18 @@ class Erasure:
     def __str__(self) -> str:
         """Return the result as text, without ids."""
         if not self.copies:
-            return self._done
-        return "\n- ".join([f"{self._done} Not searched, and may still hold such rows:", *self.copies])
+            return self._summary
+        return "\n- ".join([f"{self._summary} Not searched, and may still hold such rows:", *self.copies])
 
     @property
-    def _done(self) -> str:
+    def _summary(self) -> str:
         total = f"{sum(self.rows.values()):,} rows of {len(self.rows):,} days"
-        of_whom = f"with {self.values:,} values of {self.column!r}"
+        condition = f"with {self.values:,} values of {self.column!r}"
         if self.version is None:
-            return f"{self.target} has {total} {of_whom}. Nothing was changed."
+            return f"{self.target} has {total} {condition}. Nothing was changed."
         return (
-            f"{total} {of_whom} are erased from {self.target}, and later loads leave them out (version {self.version} "
-            "of its erase list)."
+            f"{total} {condition} are erased from {self.target}, and later loads leave them out (version "
+            f"{self.version} of its erase list)."
         )
 
 

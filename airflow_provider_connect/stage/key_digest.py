@@ -1,4 +1,4 @@
-"""The digest of a day: the sum of its rows' keys, whatever their order."""
+"""The key digest of a day: the sum of its rows' keys. The order of rows does not count."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MODULUS = 1 << 128
 
 
 def combine_digests(digests: Iterable[str | None]) -> str | None:
-    """Return the digest of all parts together; None if a part has none."""
-    found = list(digests)
-    known = [int(digest, 16) for digest in found if digest is not None]
-    return _text(sum(known)) if len(known) == len(found) else None
+    """Return the digest of several parts, or None if a part has no digest."""
+    all_digests = list(digests)
+    known_digests = [int(digest, 16) for digest in all_digests if digest is not None]
+    return _text(sum(known_digests)) if len(known_digests) == len(all_digests) else None
 
 
 def _text(key_sum: int) -> str:
@@ -29,7 +29,7 @@ def _text(key_sum: int) -> str:
 
 
 class KeyDigest:
-    """Adds up the keys of batches; rows without a column ``record_key`` have no digest."""
+    """Adds up the keys of batches. Rows without a column ``record_key`` have no digest."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._column = schema.get_field_index(RECORD_KEY)
@@ -38,27 +38,27 @@ class KeyDigest:
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a batch's keys.
 
-        :raises ConnectError: if a key is not 32 hex digits.
+        :raises ConnectError: a key is not 32 hex digits.
         """
         if self._column >= 0:
             self._sum += sum_keys(batch.column(self._column))
 
     @property
     def text(self) -> str | None:
-        """The digest as 32 hex digits; None where rows have no key."""
+        """The digest as 32 hex digits, or None if rows have no key."""
         return _text(self._sum) if self._column >= 0 else None
 
 
 def sum_keys(keys: pa.StringArray) -> int:
-    """Return the sum of the keys in a column, each 32 hex digits; exact for fewer than 2**32 of them.
+    """Return the sum of a column's keys. Exact for fewer than 2**32 keys.
 
-    :raises ConnectError: if a key is anything else.
+    :raises ConnectError: a key is not 32 hex digits.
     """
     return sum_digests(key_bytes(keys))
 
 
 def sum_digests(digests: bytes) -> int:
-    """Return the sum of digests of 16 bytes; exact for fewer than 2**32 of them."""
+    """Return the sum of digests of 16 bytes. Exact for fewer than 2**32 digests."""
     import numpy as np
 
     words = np.frombuffer(digests, ">u4").astype(np.uint32)
@@ -66,22 +66,23 @@ def sum_digests(digests: bytes) -> int:
 
 
 def key_bytes(keys: pa.StringArray) -> bytes:
-    """Return the keys of a column in a row, 16 bytes each.
+    """Return a column's keys as bytes, 16 for each key.
 
-    :raises ConnectError: if a key is not 32 hex digits.
+    :raises ConnectError: a key is not 32 hex digits.
     """
     try:
         return binascii.unhexlify(_digits(keys))
     except ValueError:
         raise ConnectError(
-            f"the source's column {RECORD_KEY} holds a value that is not a key: make each a string of 32 hex digits"
+            f"the source's column {RECORD_KEY} holds a value that is not a key. "
+            "Make each value a string of 32 hex digits"
         ) from None
 
 
 def _digits(keys: pa.StringArray) -> memoryview:
-    """Return the digits of all keys in a row, without a copy.
+    """Return the digits of all keys, without a copy.
 
-    :raises ValueError: if a key is null or has the wrong length.
+    :raises ValueError: a key is null or has the wrong length.
     """
     import numpy as np
     import pyarrow as pa

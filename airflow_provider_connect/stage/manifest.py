@@ -1,18 +1,18 @@
-"""The frozen stage: immutable files of one attempt, and the manifest that says a day is whole.
+"""The stage: immutable files of one attempt, and the manifest that marks the day as complete.
 
 Under a stage root, one attempt of one day leaves ::
 
-    day=<date>/<attempt>-<part>-<copy>.parquet           rows; in place where the sink wants them
-    <table>/day=<date>/…                                 the same, where rows are dealt out to tables
-    _connect/attempts/<attempt>/progress-<part>.json     alive while its age is small
+    day=<date>/<attempt>-<part>-<copy>.parquet           rows, at their final place if the sink wants it
+    <table>/day=<date>/…                                 the same, if rows are split by table
+    _connect/attempts/<attempt>/progress-<part>.json     the attempt is alive while this file is young
     _connect/attempts/<attempt>/waiting.json             the same, while other days are published first
-    _connect/attempts/<attempt>/deadline.json            its requests took too long: the next try asks for less in each
-    _connect/attempts/<attempt>/plan.json, part-….json   what the next try may go on with (:mod:`.plans`)
-    _connect/attempts/<attempt>/rejects-<part>.parquet   lines that are not records, if tolerated
-    _connect/attempts/<attempt>/manifest.json            written last: everything above is complete
+    _connect/attempts/<attempt>/deadline.json            a request took too long: the next try makes smaller requests
+    _connect/attempts/<attempt>/plan.json, part-….json   lets the next try continue (:mod:`.poll_plans`)
+    _connect/attempts/<attempt>/rejects-<part>.parquet   bad records, if tolerated
+    _connect/attempts/<attempt>/manifest.json            written last: all files above are complete
 
-An attempt's name begins with its run token: a retry finds what an earlier attempt of the same intent finished, and
-publishes that instead of polling again.
+An attempt's name begins with its run token. So a retry finds the manifest of an earlier attempt of the same intent and
+publishes that day without another poll.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class StagedFile(Wire):
     """One immutable file of the stage.
 
     :param path: relative to the stage root, with ``/``.
-    :param size_bytes: its size when it was closed.
-    :param stats: column statistics as Delta's JSON has them (``numRecords``, ``minValues``, …).
+    :param size_bytes: size when it was closed.
+    :param stats: column statistics in Delta's JSON form (``numRecords``, ``minValues``, …).
     """
 
     path: str
@@ -50,14 +50,14 @@ class StagedFile(Wire):
 
 
 class PollResult(Wire):
-    """What a poll returned for one partition, or for all partitions of a day.
+    """Result of a poll, for one partition or for all partitions of a day.
 
-    :param rows_read: records in the answer, before duplicates were dropped.
+    :param rows_read: records in the answer, including duplicates.
     :param counts: ``duplicates``, ``rejected`` and the source's own counts.
-    :param digest: 32 hex digits; equal multisets of rows have equal digests. None if rows have no key.
-    :param contents: 48 hex digits, of all columns and of the rejects: answers with equal ones say the same. None if
-        rows have a type that cannot be read.
-    :param parts: in how many partitions the day was polled.
+    :param digest: 32 hex digits. Equal multisets of rows have equal digests. None if rows have no key.
+    :param contents: 48 hex digits over all columns and the rejects. Equal answers have equal digests. None if rows have
+        a type that cannot be read.
+    :param parts: number of partitions.
     """
 
     files: tuple[StagedFile, ...] = ()
@@ -77,12 +77,12 @@ class PollResult(Wire):
 
     @property
     def all_counts(self) -> dict[str, int]:
-        """Every count by name, as the ledger keeps them."""
+        """All counts by name, as the ledger keeps them."""
         return {"rows_read": self.rows_read, "wire_bytes": self.wire_bytes, "raw_bytes": self.raw_bytes, **self.counts}
 
     @classmethod
     def total(cls, parts: list[PollResult]) -> PollResult:
-        """Sum partitions into their day."""
+        """Add up the partitions of a day."""
         counts: Counter[str] = Counter()
         for part in parts:
             counts.update(part.counts)
@@ -105,12 +105,12 @@ class PollResult(Wire):
 
 
 class SeenPublish(Wire):
-    """The newest publish that an attempt found before it polled; its own publish must follow that one.
+    """The newest publish before the poll. The attempt's own publish must follow it.
 
-    :param day: the day of that publish; None if there was none.
-    :param generation: the generation of that publish; 0 if there was none.
-    :param checks: how often it had been confirmed.
-    :param erased: the version of the stream's erase list.
+    :param day: day of that publish. None if there was none.
+    :param generation: its generation. 0 if there was none.
+    :param checks: number of its confirmations.
+    :param erased: version of the stream's erase list.
     """
 
     day: dt.date | None = None
@@ -120,11 +120,11 @@ class SeenPublish(Wire):
 
 
 class TransformResult(Wire):
-    """What a transform made its result of.
+    """Input of the transform that made the day's rows.
 
-    :param rows: how many rows were polled.
-    :param contents: their digest, like :class:`PollResult`'s.
-    :param seconds: how long the transform took.
+    :param rows: number of polled rows.
+    :param contents: their digest, as in :class:`PollResult`.
+    :param seconds: duration of the transform.
     """
 
     rows: int
@@ -133,14 +133,14 @@ class TransformResult(Wire):
 
 
 class Manifest(Wire):
-    """A whole day, frozen: the only thing that is ever published.
+    """A complete day of the stage. Nothing is published without one.
 
-    :param fingerprint: digest of the source's options and columns, the target and this package's version; a manifest
-        with another fingerprint is not reused.
-    :param seen: read before the poll. Once the ledger has moved on, the manifest is stale and not published.
-    :param polled_at: when the poll began, UTC; for people only, it decides nothing.
-    :param span: what an increment has read; None of other rows.
-    :param transformed: what the rows were made of by a transform; None if they are as they were polled.
+    :param fingerprint: digest of the source's options and columns, the target and this package's version. A retry does
+        not reuse a manifest with another fingerprint.
+    :param seen: the ledger before the poll. If the ledger has changed since, the manifest is stale and not published.
+    :param polled_at: start of the poll, UTC. For people, no decision depends on it.
+    :param span: the span that an increment read. None for other sources.
+    :param transformed: input of the transform. None without a transform.
     """
 
     day: Day
@@ -154,44 +154,44 @@ class Manifest(Wire):
 
     @property
     def source_answer(self) -> PollResult:
-        """What the source answered, as far as rows are counted: a transform makes more or fewer of them."""
+        """The source's answer, with the number of rows before a transform."""
         if self.transformed is None:
             return self.polled
         return self.polled.model_copy(update={"rows_written": self.transformed.rows})
 
     @classmethod
     def read(cls, text: bytes, day: Day, attempt: str) -> Manifest:
-        """Read the manifest that an attempt left.
+        """Read the manifest of an attempt.
 
-        Others may write into a shared stage, and the files that a manifest names are deleted later. So it may name
-        its own attempt's files only.
+        Others may write into a shared stage, and files that a manifest names are deleted later. So it may name its own
+        attempt's files only.
 
-        :raises ValueError: this version does not write such a manifest, or it belongs to another attempt.
+        :raises ValueError: this version does not write such a manifest, or the manifest belongs to another attempt.
         """
-        found = cls.model_validate_json(text)
-        if (found.day, found.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):
-            raise ValueError("it is the manifest of another day or attempt")
-        require_own_files(found.polled, day, attempt)
-        return found
+        manifest = cls.model_validate_json(text)
+        if (manifest.day, manifest.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):
+            raise ValueError("the manifest belongs to another day or attempt")
+        require_own_files(manifest.polled, day, attempt)
+        return manifest
 
 
 def require_own_files(polled: PollResult, day: Day, attempt: str) -> None:
-    """Refuse what names files that an attempt did not write.
+    """Check that a result names files of this attempt only.
 
-    :raises ValueError: it does.
+    :raises ValueError: a file belongs to another attempt.
     """
     for file in polled.files:
         match = DATA_FILE_PATTERN.fullmatch(file.path) or TABLE_FILE_PATTERN.fullmatch(file.path)
         if match is None or (match["day"], match["attempt"]) != (str(day), attempt):
-            raise ValueError("it names a file that is not this attempt's")
+            raise ValueError("a file is not this attempt's")
     for file in polled.rejects:
         folder, _, name = file.path.rpartition("/")
         if folder != attempt_folder(attempt) or not name.startswith("rejects-"):
-            raise ValueError("it names a file of rejects that is not this attempt's")
+            raise ValueError("a file of rejects is not this attempt's")
 
 
 def day_of_attempt(attempt: str) -> dt.date | None:
-    """Return the day in an attempt's name, which ends with it; None if it has none."""
+    """Return the day at the end of an attempt's name, or None."""
     try:
         return dt.datetime.strptime(attempt.rpartition("-")[2], "%Y%m%d").date()  # noqa: DTZ007  # a date alone
     except ValueError:
@@ -199,46 +199,46 @@ def day_of_attempt(attempt: str) -> dt.date | None:
 
 
 def attempt_folder(attempt: str) -> str:
-    """Return the folder of an attempt's own files, relative to the stage root."""
+    """Return the folder of an attempt's control files, relative to the stage root, as all paths here."""
     return f"{CONTROL_FOLDER}/attempts/{attempt}"
 
 
 def manifest_file(attempt: str) -> str:
-    """Return the path of an attempt's manifest, relative to the stage root."""
+    """Return the path of an attempt's manifest."""
     return f"{attempt_folder(attempt)}/{MANIFEST_NAME}"
 
 
 def deadline_file(attempt: str) -> str:
-    """Return the path of the note that an attempt's requests ran into their deadline, relative to the stage root."""
+    """Return the path of the note of an exceeded request deadline."""
     return f"{attempt_folder(attempt)}/{DEADLINE_NAME}"
 
 
 def progress_file(attempt: str, part: int) -> str:
-    """Return the path of the sign of life of a partition's poll, relative to the stage root."""
+    """Return the path of a partition's progress file."""
     return f"{attempt_folder(attempt)}/progress-{part:05d}.json"
 
 
 def rejects_file(attempt: str, part: int, suffix: str) -> str:
-    """Return the path of a file of rejects, relative to the stage root; ``copy`` as in :func:`data_file`."""
+    """Return the path of a rejects file. ``suffix`` as in :func:`data_file`."""
     return f"{attempt_folder(attempt)}/rejects-{part:05d}-{suffix}.parquet"
 
 
 def data_file(day: Day, attempt: str, part: int, suffix: str) -> str:
-    """Return the path of a data file, relative to the stage root.
+    """Return the path of a data file.
 
-    :param copy: a new random word for every file. Spark may run one task twice while the first run is still alive, and
-        neither may touch what the other wrote.
+    :param suffix: a new random word for every file. Spark may run a task twice at the same time, and neither run may
+        write the other's files.
     """
     return f"day={day}/{attempt}-{part:05d}-{suffix}.parquet"
 
 
 ATTEMPT_PATTERN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
-"""An attempt's name; it is part of file names, so it must not lead out of the stage."""
+"""An attempt's name. It is part of file names, so it must not lead out of the stage."""
 
 DATA_FILE_PATTERN = re.compile(
     rf"day=(?P<day>\d{{4}}-\d\d-\d\d)/(?P<attempt>{ATTEMPT_PATTERN.pattern})-(?P<part>\d{{5}})-[0-9a-z]+\.parquet"
 )
-"""The paths that :func:`data_file` returns."""
+"""Paths from :func:`data_file`."""
 
 TABLE_FILE_PATTERN = re.compile(rf"(?P<table>[A-Za-z0-9][A-Za-z0-9._-]*)/{DATA_FILE_PATTERN.pattern}")
-"""The same under the folder of a table, where a day's rows are dealt out to several (:mod:`.tables`)."""
+"""The same paths under the folder of a table (:mod:`.tables`)."""

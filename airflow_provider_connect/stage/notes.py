@@ -1,11 +1,11 @@
-"""Notes: facts that a ledger keeps beside its days. A note has no day and no generation, and is never changed.
+"""Notes: facts about a stream in its ledger. A note has no day and no generation, and never changes.
 
 ``definition``  the parts of a :class:`.StreamDefinition`, under its digest
-``acceptance``  a person has accepted that days published from now on have another definition
-``alarm``       rows of a followed table may be lost: the stream stands still until the alarm is answered
-``resumption``  the answer to an alarm: where the stream goes on
+``acceptance``  a person has accepted that later days have another definition
+``alarm``       rows of a followed table may be lost. The stream stands still until the alarm is answered
+``resumption``  the answer to an alarm: the position from which the stream continues
 
-Writing a note twice, also by two processes at once, leaves one note: the same fact always has the same id.
+The same fact always has the same id. So a note that is written twice, even by two processes at once, exists once.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ NOTE_ID = r"^[0-9a-f]{15}$"
 class LedgerNote(Wire):
     """One note of one stream.
 
-    :param id: 15 hex digits, unique among the notes of its kind and stream.
-    :param run: the writer: a run, as :class:`.Intent` names it, or a person's command.
+    :param id: 15 hex digits, unique within kind and stream.
+    :param run: the writer: a run, named like :class:`.Intent`, or a person's command.
     :param content: plain JSON without secrets and without values of records.
     """
 
@@ -53,7 +53,7 @@ class Alarm(Wire):
 
     @property
     def id(self) -> str:
-        """The note's id, the same for every alarm about one position of the stream."""
+        """The note's id, the same for all alarms about one position of the stream."""
         return digest_of(["alarm", self.number, self.position])
 
 
@@ -113,7 +113,7 @@ def notes_of_kind(notes: Iterable[LedgerNote], kind: NoteKind) -> list[LedgerNot
 
 
 def definitions_by_digest(notes: Iterable[LedgerNote]) -> dict[str, StreamDefinition]:
-    """Return the definitions that notes keep, by digest."""
+    """Return the definitions among notes, by digest."""
     return {note.id: StreamDefinition.model_validate(note.content) for note in notes_of_kind(notes, "definition")}
 
 
@@ -125,12 +125,12 @@ def newest_alarm(notes: Iterable[LedgerNote]) -> Alarm | None:
 
 
 def count_answers(notes: Iterable[LedgerNote], alarm: Alarm) -> int:
-    """Return how many answers an alarm has."""
+    """Return the number of answers to an alarm."""
     return len(_answers(notes, alarm))
 
 
 def last_answer(notes: Iterable[LedgerNote], alarm: Alarm) -> Resumption | None:
-    """Return the answer to an alarm that counts; None if nobody has answered it."""
+    """Return the answer to an alarm that counts, or None without an answer."""
     last = max(_answers(notes, alarm), key=lambda note: (note.content["answers_before"], note.noted_at), default=None)
     return None if last is None else Resumption.model_validate(last.content)
 

@@ -1,4 +1,4 @@
-"""Frozen Parquet files, written once, with statistics that let readers skip them."""
+"""Staged Parquet files: written once, with statistics that let readers skip them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ GROUP_BYTES = 24 * 1024 * 1024
 
 
 class RowWriter:
-    """Writes batches into one Parquet file, and deletes it after an error or if it has no row.
+    """Writes batches into one Parquet file. Deletes the file after an error or if it has no row.
 
-    When the block ends, a file that stays is on the disk, not only in memory.
+    When the block ends, the file has been flushed to the disk.
 
-    Only columns with ``few_values`` in their field metadata get a dictionary: for others it costs more time than it
+    Only columns with ``few_values`` in their field metadata get a dictionary. For others it takes more time than it
     saves.
     """
 
@@ -64,7 +64,7 @@ class RowWriter:
         return self
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add a batch; it reaches the file with its row group."""
+        """Add a batch. It reaches the file with its row group."""
         self._pending.append(batch)
         self._pending_rows += batch.num_rows
         self._pending_bytes += batch.nbytes
@@ -73,12 +73,12 @@ class RowWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """How much waits in memory for its row group to be full."""
+        """Bytes in memory that wait for a full row group."""
         return self._pending_bytes
 
     @property
     def files(self) -> tuple[StagedFile, ...]:
-        """The file, once it is finished; none without rows."""
+        """The finished file, or () without rows."""
         return (self.file,) if self.file else ()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -112,7 +112,7 @@ class RowWriter:
         self._folder.delete(self._path)
 
     def flush(self) -> None:
-        """Write what waits as a row group, which may be smaller than others."""
+        """Write the waiting rows as a row group, which may be small."""
         import pyarrow as pa
 
         if self._pending_rows:
@@ -124,9 +124,9 @@ class RowWriter:
 
 
 def delta_statistics(footer: pq.FileMetaData) -> dict[str, Any]:
-    """Return a file's column statistics as Delta's protocol has them ("Per-file Statistics").
+    """Return a file's column statistics in the form of Delta's protocol ("Per-file Statistics").
 
-    Columns of short, ordered values only; a column is left out if one of its row groups has no statistics.
+    Covers columns of short, ordered values. Leaves out a column if one of its row groups has no statistics.
     """
     result: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for index, column in enumerate(footer.schema.names):
@@ -153,7 +153,7 @@ def _has_short_order(kind: pa.DataType) -> bool:
 
 
 def _bound(value: Any, *, upper: bool) -> Any:
-    """Return a bound as Delta writes it; timestamps as ISO text, in milliseconds rounded outwards."""
+    """Return a bound as Delta writes it. Timestamps become ISO text, in milliseconds rounded outwards."""
     if isinstance(value, dt.datetime):
         part = value.microsecond % 1000
         if upper and part:

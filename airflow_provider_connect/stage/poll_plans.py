@@ -1,12 +1,11 @@
-"""What a try leaves of a day that it reads in many partitions: its plan, and a record of each that is whole.
+"""The plan of a day that is polled in many partitions, and a record of each complete partition.
 
-The next try of the same intent may go on from there. It plans the same partitions, gives the files of those that are
-whole a second name, under its own attempt, and reads the rest. So every attempt owns its files alone: an earlier driver
-that still lives, and an executor of it, write under their own names and are in nobody's way, and whoever publishes
-first, the other's files are none of its. Beside the files of :mod:`.manifest` lie then ::
+The next try of the same intent may continue from them. It plans the same partitions, gives the files of the complete
+ones a second name under its own attempt, and reads the others. So each attempt owns its files alone, and an earlier
+driver or executor that still lives disturbs no other. Beside the files of :mod:`.manifest` lie ::
 
     _connect/attempts/<attempt>/plan.json           written before the first partition is read
-    _connect/attempts/<attempt>/part-<part>.json    written by the driver once the partition's files are whole
+    _connect/attempts/<attempt>/part-<part>.json    written by the driver once the partition's files are complete
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ from airflow_provider_connect.wire import Wire
 
 PLAN_NAME = "plan.json"
 _AT_ONCE = 8
-"""How many files are read or copied at a time: in a store each takes a round trip."""
+"""Files that are read or copied concurrently: in a store each takes a round trip."""
 
 
 class PollPlan(Wire):
-    """The partitions of a day, in which an attempt reads it.
+    """The partitions in which an attempt polls a day.
 
-    :param identity: digest of all that decides which rows a partition has, and what they look like.
-    :param seen: read before the poll, as the manifest has it.
-    :param begun: when the first try of those that share the plan began to poll, UTC.
-    :param resumes: whether a later try may go on with it. If not, the plan only says that there was one.
-    :param parts: the partitions as plain JSON, each by its index.
-    :param taken: what was taken over from an earlier try, by the partition's index. The files are this attempt's own.
-    :param follows: the attempts from which it was taken over, the last one first.
+    :param identity: digest of everything that decides the rows of a partition and their form.
+    :param seen: the ledger before the poll, as in the manifest.
+    :param begun: start of the first poll among the tries that share the plan, UTC.
+    :param resumes: whether a later try may continue. If not, the plan only shows that it existed.
+    :param parts: the partitions as plain JSON, by index.
+    :param taken: results taken over from an earlier try, by index. The files belong to this attempt.
+    :param follows: attempts whose results were taken over, the latest first.
     """
 
     day: Day
@@ -66,27 +65,27 @@ class PollPlan(Wire):
 
     @classmethod
     def read(cls, text: bytes, day: Day, attempt: str) -> Self:
-        """Read the plan that an attempt left.
+        """Read the plan of an attempt.
 
-        Others may write into a shared stage. So it names its own attempt's files only, and what its partitions say is
-        for the source to judge.
+        Others may write into a shared stage. So a plan may name its own attempt's files only, and the source must
+        validate its partitions.
 
-        :raises ValueError: this version does not write such a plan, or it belongs to another attempt.
+        :raises ValueError: this version does not write such a plan, or the plan belongs to another attempt.
         """
-        found = cls.model_validate_json(text)
-        if (found.day, found.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):
-            raise ValueError("it is the plan of another day or attempt")
-        for index, polled in found.taken.items():
-            _require_part(found, index, polled)
-        return found
+        plan = cls.model_validate_json(text)
+        if (plan.day, plan.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):
+            raise ValueError("the plan belongs to another day or attempt")
+        for index, polled in plan.taken.items():
+            _require_part(plan, index, polled)
+        return plan
 
     def write(self, root: Folder) -> None:
-        """Write the plan; it survives a power cut."""
+        """Write the plan so that it survives a power cut."""
         root.write(plan_file(self.attempt), self.model_dump_json().encode(), durable=True)
 
 
 class PartRecord(Wire):
-    """One partition that is whole: what was asked for, and what came."""
+    """Record of one complete partition: the partition and its result."""
 
     part: dict[str, Any]
     polled: PollResult
@@ -98,54 +97,58 @@ def plan_file(attempt: str) -> str:
 
 
 def part_record_file(attempt: str, part: int) -> str:
-    """Return the path of the record of a partition, relative to the stage root."""
+    """Return the path of a partition's record, relative to the stage root."""
     return f"{attempt_folder(attempt)}/part-{part:05d}.json"
 
 
 def plan_file_prefixes(attempt: str) -> tuple[str, ...]:
-    """Return what the names of an attempt's plan and records begin with: nobody needs them once it is published."""
+    """Return the prefixes of an attempt's plan and records, which are not needed once the attempt is published."""
     return plan_file(attempt), f"{attempt_folder(attempt)}/part-"
 
 
 def write_part_record(root: Folder, plan: PollPlan, part_index: int, polled: PollResult) -> None:
-    """Write the record of a partition whose files are whole."""
+    """Write the record of a partition whose files are complete."""
     record = PartRecord(part=plan.parts[part_index], polled=polled)
     root.write(part_record_file(plan.attempt, part_index), record.model_dump_json().encode(), durable=True)
 
 
 def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) -> dict[int, PollResult]:
-    """Return what an attempt read to the end, by the partition's index: its own, and what it had taken over.
+    """Return an attempt's complete partitions by index: its own, and those taken over.
 
-    A record that is none of this plan's is left out: its partition is read again.
+    A record that does not fit the plan is skipped, so its partition is read again.
 
-    :param names: those of the files in the attempt's folder.
+    :param file_names: files in the attempt's folder.
     """
-    there = [part for part in plan.parts if part_record_file(plan.attempt, part) in file_names]
+    recorded_parts = [part for part in plan.parts if part_record_file(plan.attempt, part) in file_names]
 
-    def polled(part: int) -> PollResult | None:
+    def read_record(part: int) -> PollResult | None:
         try:
-            found = PartRecord.model_validate_json(root.read(part_record_file(plan.attempt, part)))
-            _require_part(plan, part, found.polled)
+            record = PartRecord.model_validate_json(root.read(part_record_file(plan.attempt, part)))
+            _require_part(plan, part, record.polled)
         except (FileNotFoundError, ValueError):
             return None
-        return found.polled if found.part == plan.parts[part] else None
+        return record.polled if record.part == plan.parts[part] else None
 
     with ThreadPoolExecutor(_AT_ONCE, "records") as pool:
-        read = {part: found for part, found in zip(there, pool.map(polled, there), strict=True) if found}
-    return plan.taken | read
+        records = {
+            part: found
+            for part, found in zip(recorded_parts, pool.map(read_record, recorded_parts), strict=True)
+            if found
+        }
+    return plan.taken | records
 
 
 def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollResult]) -> dict[int, PollResult]:
-    """Give the files of partitions a second name, as those of an attempt; return the partitions with these.
+    """Give the files of partitions a second name under an attempt. Returns the partitions with the new names.
 
-    Left out are those whose files are gone or have another size.
+    Leaves out partitions whose files are missing or have another size.
     """
     copy = secrets.token_hex(4)
-    named = {index: _renamed(polled, day, attempt, index, copy) for index, polled in parts.items()}
+    renamed_parts = {index: _rename_files(polled, day, attempt, index, copy) for index, polled in parts.items()}
     pairs = [
         (old.path, new)
         for index, polled in parts.items()
-        for old, new in zip(_files(polled), _files(named[index]), strict=True)
+        for old, new in zip(_files_of(polled), _files_of(renamed_parts[index]), strict=True)
     ]
 
     def copied(pair: tuple[str, StagedFile]) -> bool:
@@ -156,15 +159,21 @@ def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollR
         return True
 
     with ThreadPoolExecutor(_AT_ONCE, "take-over") as pool:
-        there = [new for (_, new), is_there in zip(pairs, pool.map(copied, pairs), strict=True) if is_there]
-    entries = root.entries([file.path for file in there])
+        copied_files = [new for (_, new), is_there in zip(pairs, pool.map(copied, pairs), strict=True) if is_there]
+    entries = root.entries([file.path for file in copied_files])
     root.sync(entries)
-    right = {file.path for file in there if file.path in entries and entries[file.path].size_bytes == file.size_bytes}
-    return {index: polled for index, polled in named.items() if right.issuperset(f.path for f in _files(polled))}
+    intact_paths = {
+        file.path for file in copied_files if file.path in entries and entries[file.path].size_bytes == file.size_bytes
+    }
+    return {
+        index: polled
+        for index, polled in renamed_parts.items()
+        if intact_paths.issuperset(f.path for f in _files_of(polled))
+    }
 
 
 def discard_staged_answer(root: Folder, manifest: Manifest) -> None:
-    """Have the next try poll a day again, all of it: the answer was read whole, and may have been a passing fault."""
+    """Make the next try poll the whole day again. The answer was complete, but may come from a passing fault."""
     root.delete(manifest_file(manifest.attempt))
     try:
         plan = PollPlan.read(root.read(plan_file(manifest.attempt)), manifest.day, manifest.attempt)
@@ -174,13 +183,12 @@ def discard_staged_answer(root: Folder, manifest: Manifest) -> None:
         root.delete(plan_file(attempt))
 
 
-def _files(polled: PollResult) -> Iterator[StagedFile]:
+def _files_of(polled: PollResult) -> Iterator[StagedFile]:
     yield from polled.files
     yield from polled.rejects
 
 
-def _renamed(polled: PollResult, day: Day, attempt: str, index: int, copy: str) -> PollResult:
-    """Return what a partition brought as an attempt's own: with new names, and without the time it took."""
+def _rename_files(polled: PollResult, day: Day, attempt: str, index: int, copy: str) -> PollResult:
     files = []
     for file in polled.files:
         match = TABLE_FILE_PATTERN.fullmatch(file.path)
@@ -195,11 +203,11 @@ def _renamed(polled: PollResult, day: Day, attempt: str, index: int, copy: str) 
 
 
 def _require_part(plan: PollPlan, index: int, polled: PollResult) -> None:
-    """Refuse what names files of another attempt or another partition.
+    """Check that a partition's result names the partition's own files only.
 
-    :raises ValueError: it does.
+    :raises ValueError: a file belongs to another attempt or partition.
     """
     require_own_files(polled, plan.day, plan.attempt)
-    own = rf"-{index:05d}-[0-9a-z]+\.parquet"
-    if index not in plan.parts or any(re.search(f"{own}$", file.path) is None for file in _files(polled)):
-        raise ValueError("it names a file that is not this partition's")
+    own_suffix = rf"-{index:05d}-[0-9a-z]+\.parquet"
+    if index not in plan.parts or any(re.search(f"{own_suffix}$", file.path) is None for file in _files_of(polled)):
+        raise ValueError("a file is not this partition's")

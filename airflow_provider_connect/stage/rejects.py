@@ -1,7 +1,7 @@
-"""Rejects: what could not become a row, or a record of the target, each with the reason, and how many there may be.
+"""Rejects: records that could not become a row, and rows that the target cannot hold, each with a reason.
 
-A source's are pieces of its answer, set aside beside the staged rows. A sink's are staged rows. A person sees both as
-:class:`RejectedRecord`, in the words of whatever keeps them.
+A source's rejects are parts of its answer, kept beside the staged rows. A sink's rejects are staged rows. Both are
+shown to people as :class:`RejectedRecord`.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ if TYPE_CHECKING:
 
 Origin = Literal["source", "sink"]
 _BATCH_BYTES = 1_000_000
-_OF_NOTHING = hashlib.blake2b(b"", digest_size=16).hexdigest()
-"""The digest of an empty record: one with another digest is empty because it is not kept."""
+_EMPTY_DIGEST = hashlib.blake2b(b"", digest_size=16).hexdigest()
+"""Digest of an empty record. A record with another digest is empty because it was not kept."""
 
 
 RejectsKeep = Literal["record", "digest"]
-"""What a source's reject keeps of its record: all of it, or no more than a digest."""
+"""Content that a source's reject keeps: the whole record, or only its digest."""
 
 
 @dataclass(frozen=True)
 class Reject:
     """A bad record.
 
-    :param position: a source's: where it starts, in bytes of the decoded answer; a sink's: its row in the staged day.
-    :param reason: what is wrong with it, without its values.
-    :param record: its bytes, or the row as JSON: for a file, table or topic of rejects alone, never logged. Empty where
-        rejects keep a digest alone.
-    :param column: the first column that is to blame, as the source calls it; empty where it is the whole record.
+    :param position: of a source's record: its start, in bytes of the decoded answer. Of a sink's: its row in the staged
+        day.
+    :param reason: the problem, without the record's values.
+    :param record: the bytes, or the row as JSON. Only for a file, table or topic of rejects, never for logs. Empty if
+        rejects keep a digest only.
+    :param column: the first bad column, as the source calls it. Empty if the whole record is bad.
     """
 
     position: int
@@ -66,7 +67,7 @@ def rejects_schema() -> pa.Schema:
 def write_rejects(
     folder: Folder, path: str, rejects: list[Reject], kept_content: RejectsKeep = "record"
 ) -> StagedFile | None:
-    """Write a partition's rejects beside the data; None when there are none. Executor."""
+    """Write a partition's rejects beside the data. Returns None without rejects. Executor."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -89,21 +90,19 @@ def write_rejects(
 
 
 def read_rejects(stage: str, file: StagedFile, batch_bytes: int) -> Iterator[list[Reject]]:
-    """Yield the rejects of a file, as many at a time as make about ``batch_bytes``. Driver and executor."""
+    """Yield the rejects of a file, in lists of about ``batch_bytes``. Driver and executor."""
     for _, batch in read_batches(stage, file.path, batch_bytes):
         yield [Reject(row["position"], row["reason"], row["record"] or b"") for row in batch.to_pylist()]
 
 
 @dataclass(frozen=True)
 class RejectedRecord:
-    """One record that was set aside.
+    """One rejected record, for people.
 
-    :param origin: who refused it: the source while it was read, or the sink because the target cannot hold it.
-    :param position: a source's: where it starts, in bytes of the decoded answer; a sink's: its row in the staged day.
-    :param reason: what is wrong with it, without its values.
-    :param column: the column that is to blame; empty where it is the whole record.
-    :param digest: BLAKE2b-128 of the record's bytes, in hex; None where nobody noted it and the record was not read.
-    :param record: its bytes, or the row as JSON; None where it is not kept, or was not asked for.
+    :param origin: ``source`` if the poll rejected it, ``sink`` if the target cannot hold it.
+    :param position: as in :class:`Reject`, like ``reason`` and ``column``.
+    :param digest: BLAKE2b-128 of the record's bytes, in hex. None if it is not stored and the record was not read.
+    :param record: the bytes, or the row as JSON. None if not kept or not requested.
     """
 
     origin: Origin
@@ -116,12 +115,12 @@ class RejectedRecord:
 
 @dataclass(frozen=True)
 class DayRejects:
-    """What was set aside of a published day.
+    """The rejects of a published day.
 
-    :param generation: the generation whose answer they are from. An erase makes a newer one without asking the source.
-    :param counted: how many the ledger counted; None if it does not tell any more.
-    :param where: where they lie, for people.
-    :param records: what is still there, in order; read while it is iterated, once.
+    :param generation: generation whose answer they belong to. An erase publishes a newer one without a poll.
+    :param ledger_count: number in the ledger. None if the ledger no longer has it.
+    :param location: their place, for people.
+    :param records: the records that still exist, in order. Read while iterated, once.
     """
 
     day: dt.date
@@ -132,47 +131,47 @@ class DayRejects:
 
 
 def stored_source_rejects(stage: str, files: Iterable[StagedFile]) -> Iterator[RejectedRecord]:
-    """Yield what a source set aside, from the files of a stage; a file that is gone yields nothing."""
+    """Yield the rejects of a source from the files of a stage. Skips missing files."""
     for file in files:
         try:
             for _, batch in read_batches(stage, file.path, _BATCH_BYTES):
-                yield from (_read(row) for row in batch.to_pylist())
+                yield from (_parse_reject(row) for row in batch.to_pylist())
         except FileNotFoundError:
             continue
 
 
-def _read(row: dict[str, Any]) -> RejectedRecord:
+def _parse_reject(row: dict[str, Any]) -> RejectedRecord:
     record, digest = row["record"], row["digest"]
-    if not record and digest != _OF_NOTHING:
+    if not record and digest != _EMPTY_DIGEST:
         record = None
     return RejectedRecord("source", row["position"], row["reason"], row.get("column") or "", digest, record)
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What is done about records that are bad.
+    """Limit of bad records.
 
-    :param errors_tolerance: ``none`` lets the first one fail the day; ``all`` sets them aside as rejects.
-    :param max_rejects: how many may be set aside.
+    :param errors_tolerance: ``none`` fails the day at the first bad record. ``all`` keeps bad records as rejects.
+    :param max_rejects: the largest number of rejects.
     """
 
     errors_tolerance: Literal["none", "all"]
     max_rejects: int
 
     def allows(self, rejects: int) -> bool:
-        """Tell whether there may be so many bad records."""
+        """Return whether this number of bad records is allowed."""
         return not rejects or (self.errors_tolerance == "all" and rejects <= self.max_rejects)
 
     def require(self, rejects: int, problem: str) -> None:
-        """Refuse more bad records than there may be.
+        """Check the number of bad records.
 
-        :param rejects: how many there are by now.
-        :param what: what is wrong with the last ones, and where.
-        :raises DataError: there are too many.
+        :param rejects: number of bad records so far.
+        :param problem: the problem of the last ones, and their place.
+        :raises DataError: too many bad records.
         """
         if self.allows(rejects):
             return
         if self.errors_tolerance == "none":
-            raise DataError(f"{problem}. Mend the source, or set bad records aside with errors_tolerance='all'")
+            raise DataError(f"{problem}. Correct the source, or accept rejects with errors_tolerance='all'")
         count = f"{rejects:,} rejects, more than max_rejects={self.max_rejects}"
-        raise DataError(f"{count}: {problem}. Mend the source, or raise max_rejects")
+        raise DataError(f"{count}: {problem}. Correct the source, or raise max_rejects")

@@ -1,4 +1,4 @@
-"""Reads staged files batch by batch, as Arrow or as JSON documents, for sinks that send rows themselves."""
+"""Reads staged files in batches, as Arrow or as JSON documents, for sinks that send rows themselves."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 _PAGE_BYTES = 64 * 1024
 _MAX_BATCH_ROWS = 65_536
 _CELL_BYTES = 8
-"""The least memory that a value takes, even NULL, which takes nothing in the file."""
+"""The least memory of a value. Even a NULL takes it, though it takes no space in the file."""
 
 POSITION_BITS = 40
-"""The low bits of a row's position in its day: they count the rows of one file."""
+"""Low bits of a row's position in its day. They count the rows of one file."""
 
 
 def read_batches(
@@ -33,10 +33,10 @@ def read_batches(
 ) -> Iterator[tuple[int, Any]]:
     """Yield the batches of a staged file, each with the position of its first row in the day. Executor.
 
-    Pages are read as needed: a whole row group at once would cost 100 MB more.
+    Reads page by page: a whole row group at once would take 100 MB more.
 
-    :param batch_bytes: the approximate size of a batch.
-    :param columns: those to read; all by default.
+    :param batch_bytes: approximate size of a batch.
+    :param columns: columns to read. Defaults to all.
     """
     start = _first_position(path)
     with open_parquet(Folder(stage_root), path, _PAGE_BYTES) as file:
@@ -49,11 +49,11 @@ def read_batches(
 def open_parquet(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file.
 
-    :param buffer_bytes: how much is read at once; 0 for a column of a row group, in one request to the store.
+    :param buffer_bytes: bytes of each read. 0 reads a column of a row group in one request to the store.
     """
     import pyarrow.parquet as pq  # too heavy for a DAG file
 
-    # Files that Spark compacted may have times of 12 bytes, which as nanoseconds would end in the year 2262.
+    # Files that Spark compacted may have times of 12 bytes, which nanoseconds can hold only up to the year 2262.
     options = {"buffer_size": buffer_bytes, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
     with ExitStack() as stack:
         with translate_errors(f"{folder.url}/{path}"):
@@ -65,13 +65,13 @@ def open_parquet(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[p
 def iterate_batches(
     file: pq.ParquetFile, batch_bytes: int, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of an open file, each of about so many bytes; of all row groups by default."""
+    """Yield the batches of an open file, each of about ``batch_bytes``. Defaults to all row groups."""
     names = None if columns is None else [*columns]
     yield from file.iter_batches(rows_per_batch(file.metadata, batch_bytes), groups, names, use_threads=False)
 
 
 def rows_per_batch(metadata: Any, batch_bytes: int) -> int:
-    """Return how many rows of a Parquet file take about so many bytes."""
+    """Return how many rows of a Parquet file take about ``batch_bytes``."""
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     stored_bytes = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
     row_bytes = max(stored_bytes, _CELL_BYTES * metadata.num_columns, 1.0)
@@ -79,27 +79,27 @@ def rows_per_batch(metadata: Any, batch_bytes: int) -> int:
 
 
 def _first_position(path: str) -> int:
-    """Return the position of a file's first row in its day, whose files are ordered by their partition.
+    """Return the position of a file's first row in its day, whose files are ordered by partition.
 
-    The rows of other files, such as those of rejects, count from 0.
+    Rows of other files, such as rejects, count from 0.
     """
     match = DATA_FILE_PATTERN.fullmatch(path)
     return int(match["part"]) << POSITION_BITS if match else 0
 
 
 def partition_and_row(position: int) -> tuple[int, int]:
-    """Return the partition and the row number in its file that a position stands for."""
+    """Split a row's position into its partition and its row number within the file."""
     return divmod(position, 1 << POSITION_BITS)
 
 
 def row_as_json(batch: Any, row: int) -> bytes:
-    """Return a row as JSON for a dead letter: bytes as base64, values that Python lacks as Arrow prints them."""
+    """Return a row as JSON for a dead letter: bytes as base64, and values that Python lacks as Arrow prints them."""
     values = {name: _value(batch.column(index), row) for index, name in enumerate(batch.schema.names)}
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def _value(array: Any, row: int) -> Any:
-    """Return a value for JSON; one that Python cannot hold, such as the year 10000, as Arrow prints it."""
+    """Return a value for JSON. A value that Python cannot hold, such as the year 10000, is printed by Arrow."""
     try:
         return _plain(array[row].as_py())
     except (ValueError, OverflowError):
@@ -121,17 +121,17 @@ def _plain(value: Any) -> Any:
 
 
 def json_column_problems(schema: pa.Schema) -> list[str]:
-    """Name every column that has no form in JSON, with what to do; [] when there are none. For ``preflight``."""
+    """Return a problem for each column without a JSON form, with its remedy, or []. For ``preflight``."""
     from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it
 
     return JsonConverter(schema, None, "").problems()
 
 
 def read_json_documents(stage_root: str, path: str, batch_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the rows of a staged file, each a JSON object, with the position of the first. Executor.
+    """Yield the rows of a staged file as JSON objects, with the position of the first. Executor.
 
-    :param batch_bytes: about how much of the file is read at a time.
-    :raises DataError: JSON has no form for a value, such as NaN.
+    :param batch_bytes: approximate bytes of each read.
+    :raises DataError: a value, such as NaN, has no JSON form.
     """
     from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it
 

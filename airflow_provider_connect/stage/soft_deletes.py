@@ -1,7 +1,7 @@
-"""Soft deletes: a row that a snapshot no longer has stays, with its last values and two columns that say so.
+"""Soft deletes: rows that vanish from a snapshot stay, with their last values and two mark columns.
 
-``__deleted`` is true in such a row and false in every other. ``__deleted_at`` says when the source was asked that no
-longer had it; it is NULL in a row that is there. A row that comes back is a row like any other.
+``__deleted`` is true in such a row and false in all others. ``__deleted_at`` is the time of the poll that first lacked
+the row, and NULL in live rows. A row that returns is a live row again.
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ DELETED, DELETED_AT = "__deleted", "__deleted_at"
 MARK_COLUMNS = (DELETED, DELETED_AT)
 
 DELETES_HELP = (
-    "What a snapshot does with rows that it no longer has: 'hard' deletes them, 'soft' keeps their last values with "
+    "Effect of a snapshot on rows that it lacks: 'hard' deletes them, 'soft' keeps their last values with "
     "__deleted = true and __deleted_at."
 )
 
 SOFT_DELETED, RESTORED, SOFT_DELETED_TOTAL = "soft_deleted", "restored", "soft_deleted_in_all"
-"""Names of counts: rows that vanished with this snapshot, deleted rows that came back, and all that are deleted."""
+"""Names of counts: rows that vanished with this snapshot, deleted rows that returned, and all deleted rows."""
 
 _COPY = "deleted"
-"""What the random word in the name of a file of deleted rows begins with; a number above 0 follows, in hex."""
+"""Prefix of the suffix in the name of a file of deleted rows. A number above 0 follows, in hex."""
 _DELETED_FILE = re.compile(rf"-{_COPY}([0-9a-f]{{8}})\.parquet$")
 
 
 def soft_delete_problems(columns: Sequence[str], kind: SourceKind, key: str = RECORD_KEY) -> list[str]:
-    """Say why rows with these columns cannot be soft-deleted; [] if they can.
+    """Return why rows with these columns cannot be soft-deleted, or [].
 
-    :param kind: what the source's rows are.
-    :param key: the column that snapshots are compared by.
+    :param key: the column by which snapshots are compared.
     """
     if problems := soft_kind_problems("soft", kind):
         return problems
-    taken = [name for name in columns if name.lower() in MARK_COLUMNS]
+    reserved_names = [name for name in columns if name.lower() in MARK_COLUMNS]
     problems = [
-        f"column {name!r} of the source is what deletes='soft' calls its own: rename it in the source" for name in taken
+        f"column {name!r} of the source has a name that deletes='soft' needs. Rename it in the source"
+        for name in reserved_names
     ]
     if key not in columns:
         problems.append(
-            f"deletes='soft' compares snapshots by {key}, which the source's rows do not have: give the source "
+            f"deletes='soft' compares snapshots by {key}, but the source's rows have none. Give the source "
             "a key, or leave deletes out"
         )
     return problems
 
 
 def soft_kind_problems(deletes: Deletes, kind: SourceKind) -> list[str]:
-    """Say why rows of another kind than snapshots cannot be soft-deleted; [] if nobody wants that."""
+    """Return why rows of this kind cannot be soft-deleted. [] for snapshots and for hard deletes."""
     if deletes == "hard" or kind == "snapshot":
         return []
     return [
-        f"deletes='soft' is for a source that polls all rows there are, and this one polls {_POLLED[kind]}, in which a "
-        "missing row says nothing: leave deletes out, or have the source poll snapshots"
+        f"deletes='soft' needs a source of snapshots. This one polls {_POLLED[kind]}, where a row may be missing "
+        "without a delete. Leave deletes out, or let the source poll snapshots"
     ]
 
 
@@ -71,14 +71,14 @@ _POLLED = {"day": "days", "increment": "increments"}
 
 
 def with_mark_columns(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with the two columns behind its own."""
+    """Return the schema followed by the two mark columns."""
     import pyarrow as pa
 
     return schema.append(pa.field(DELETED, pa.bool_())).append(pa.field(DELETED_AT, pa.timestamp("us", "UTC")))
 
 
 class LiveRowWriter(RowWriter):
-    """Writes rows that are there, each with the two columns that say so."""
+    """Writes live rows with their mark columns."""
 
     def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
         super().__init__(folder, path, with_mark_columns(schema))
@@ -94,18 +94,18 @@ class LiveRowWriter(RowWriter):
 
 
 def new_deleted_suffix() -> str:
-    """Return the random word in the name of a file of deleted rows."""
+    """Return a random suffix for the name of a file of deleted rows."""
     return f"{_COPY}{secrets.randbelow(0xFFFFFFFF) + 1:08x}"
 
 
 def deleted_file_number(path: str) -> int | None:
-    """Return the random number in the name of a file of deleted rows; None of other files."""
-    found = _DELETED_FILE.search(path)
-    return None if found is None else int(found[1], 16)
+    """Return the random number in the name of a file of deleted rows, or None for other files."""
+    match = _DELETED_FILE.search(path)
+    return None if match is None else int(match[1], 16)
 
 
 def deleted_mask(batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Tell for each row whether it is soft-deleted: none is where the column is missing."""
+    """Return for each row whether it is soft-deleted. All False if the batch has no mark columns."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

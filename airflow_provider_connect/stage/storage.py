@@ -1,8 +1,8 @@
-"""Files by path or URL: the one place that knows ``pyarrow.fs``.
+"""Files by path or URL. The only module that uses ``pyarrow.fs``.
 
-A :class:`Folder` is a local path or a URL (``s3://``, ``gs://``, ``abfss://``, ``hdfs://``) and everything below
-it. Names inside are relative, with ``/``. Credentials come from the environment; a URL with credentials is refused.
-Filesystem errors become this package's own and name the path.
+A :class:`Folder` is a local path or a URL (``s3://``, ``gs://``, ``abfss://``, ``hdfs://``) with all files below it.
+File names are relative, with ``/``. Credentials come from the environment, and a URL with credentials is refused.
+Filesystem errors become errors of this package that name the path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT)
 _OS_ERROR = re.compile(r"\bos error (\d+)\b|\[Errno (\d+)\]")
-# Refusals of object stores, as pyarrow, delta-rs and the stores word them (2026-11).
+# Refusals of object stores in the words of pyarrow, delta-rs and the stores (2026-11).
 _STORE_REFUSES = re.compile(
     r"(?P<right>ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch"
     r"|SIGNATURE_DOES_NOT_MATCH|40[13] (?:Forbidden|Unauthorized))|(?P<bucket>NO_SUCH_BUCKET|NoSuchBucket)"
@@ -36,19 +36,19 @@ _STORE_REFUSES = re.compile(
 
 
 def normalise_path(path: str) -> str:
-    """Return the one spelling of a path or URL: no trailing slash, ``file://`` as a plain path, ``s3a`` as ``s3``.
+    """Return the canonical form of a path or URL: no trailing slash, ``file://`` as a plain path, ``s3a`` as ``s3``.
 
-    :raises ConfigError: if it is relative, or a URL with credentials, a query or a fragment.
+    :raises ConfigError: the path is relative, or the URL has credentials, a query or a fragment.
     """
     if "://" not in path:
         if not path.startswith("/"):
-            raise ConfigError(f"path {path!r} is relative: give an absolute path or a URL such as 's3://bucket/table'")
+            raise ConfigError(f"path {path!r} is relative. Give an absolute path or a URL such as 's3://bucket/table'")
         return "/" + posixpath.normpath(path).lstrip("/")
     parts = urlsplit(path)
     if parts.password or (parts.username and parts.scheme not in ("abfs", "abfss")):
-        raise ConfigError(f"a {parts.scheme}:// path holds credentials: put them into the environment")
+        raise ConfigError(f"a {parts.scheme}:// path holds credentials. Put them into the environment")
     if parts.query or parts.fragment:
-        raise ConfigError(f"a {parts.scheme}:// path has a query or fragment: give the plain URL")
+        raise ConfigError(f"a {parts.scheme}:// path has a query or fragment. Give the plain URL")
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise ConfigError(f"file URL names the host {parts.netloc!r}: use file:///path")
@@ -60,13 +60,12 @@ def normalise_path(path: str) -> str:
 
 
 def _folders_of(name: str) -> Iterator[str]:
-    """Yield the folder of a name and each one above it, up to the root, ""."""
     while name:
         name = posixpath.dirname(name)
         yield name
 
 
-def _to_disk(path: str) -> None:
+def _flush(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -76,11 +75,11 @@ def _to_disk(path: str) -> None:
 
 @contextmanager
 def translate_errors(path: str) -> Iterator[None]:
-    """Turn an error of the filesystem into one that names ``path`` and says how to recover.
+    """Translate filesystem errors within the block into errors that name ``path`` and the remedy.
 
     :raises RetriableError: the disk is full, or the store does not answer.
-    :raises ConfigError: a right is missing, or there is a file where a folder should be, or a folder in a file's place.
-    :raises FileNotFoundError: unchanged; the caller knows what it means.
+    :raises ConfigError: a permission is missing, a file stands in a folder's place, or a folder in a file's place.
+    :raises FileNotFoundError: unchanged, for the caller to interpret.
     """
     try:
         yield
@@ -94,16 +93,18 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
     """Return the error to raise for a filesystem error of pyarrow or delta-rs on ``path``."""
     number = _errno(error)
     if number in _NO_SPACE:
-        return RetriableError(f"no space left for {path}: make room; what was there before is unchanged")
+        return RetriableError(f"no space left for {path}. Free some space. Earlier files are unchanged")
     if number in _NO_RIGHT:
         return ConfigError(
-            f"{path} cannot be written or read ({errno.errorcode[number]}): give this user the right, or choose "
-            "another path; what was there before is unchanged"
+            f"{path} cannot be written or read ({errno.errorcode[number]}). Give this user the permission, or "
+            "choose another path. Earlier files are unchanged"
         )
-    refused = _STORE_REFUSES.search(str(error))
-    if refused:
-        what = "there is no such bucket" if refused["bucket"] else f"the store answers {refused['right']}"
-        return ConfigError(f"{path} cannot be written or read: {what}; correct the path, the rights or the environment")
+    match = _STORE_REFUSES.search(str(error))
+    if match:
+        reason = "there is no such bucket" if match["bucket"] else f"the store answers {match['right']}"
+        return ConfigError(
+            f"{path} cannot be written or read: {reason}. Correct the path, the permissions or the environment"
+        )
     return RetriableError(f"{path}: {type(error).__name__}: {_first_line(error)}")
 
 
@@ -111,16 +112,16 @@ def _errno(error: Exception) -> int | None:
     number = getattr(error, "errno", None)
     if isinstance(number, int):
         return number
-    found = _OS_ERROR.search(str(error))
-    return int(found[1] or found[2]) if found else None
+    match = _OS_ERROR.search(str(error))
+    return int(match[1] or match[2]) if match else None
 
 
 def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")[:500]
 
 
-_LOOKS = 10
-"""How often a folder is listed that comes and goes meanwhile."""
+_LIST_TRIES = 10
+"""Number of listings of a folder that other processes create and delete meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -137,9 +138,9 @@ class StoredFile:
 
 
 class Folder:
-    """A path or URL, and all files below it.
+    """A path or URL, with all files below it.
 
-    :raises ConfigError: if no filesystem of pyarrow can serve the URL.
+    :raises ConfigError: pyarrow has no filesystem for the URL.
     """
 
     def __init__(self, path: str) -> None:
@@ -154,24 +155,25 @@ class Folder:
 
     @property
     def is_local(self) -> bool:
-        """Whether the folder is on this machine's own filesystem."""
+        """Whether the folder is on this machine's filesystem."""
         return str(self.filesystem.type_name) == "local"
 
     def path_in_filesystem(self, name: str) -> str:
-        """Return what :attr:`filesystem` calls the file ``name``.
+        """Return the path of a file within :attr:`filesystem`.
 
         :raises ConfigError: the name leads out of the folder.
         """
         if name.startswith("/") or ".." in name.split("/"):
             raise ConfigError(
-                f"{name!r} leads out of {self.url}: this package wrote no such name; check who else can write there"
+                f"{name!r} leads out of {self.url}. This package wrote no such name. "
+                "Check which programs can write there"
             )
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
     def read(self, name: str) -> bytes:
         """Return a file's bytes.
 
-        :raises FileNotFoundError: if there is no such file.
+        :raises FileNotFoundError: the file does not exist.
         """
         with (
             translate_errors(self._full_name(name)),
@@ -180,47 +182,47 @@ class Folder:
             return bytes(stream.read())
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
-        """Write a file whole or not at all, replacing one of the same name.
+        """Write a whole file or nothing. Replaces a file of the same name.
 
-        A local file is written under another name and then moved; object stores never show part of an object.
+        A local file is written under another name and then moved. Object stores never show part of an object.
 
-        :param durable: return only once the file survives a power cut.
+        :param durable: return only when the file survives a power cut.
         """
         target = self.path_in_filesystem(name)
-        written = f"{target}.{uuid.uuid4().hex}.tmp" if self.is_local else target
+        temporary = f"{target}.{uuid.uuid4().hex}.tmp" if self.is_local else target
         try:
             if self.is_local:
                 self.filesystem.create_dir(posixpath.dirname(target), recursive=True)
-            with self.filesystem.open_output_stream(written) as stream:
+            with self.filesystem.open_output_stream(temporary) as stream:
                 stream.write(data)
             if durable and self.is_local:
-                _to_disk(written)
-            if written != target:
-                self.filesystem.move(written, target)
+                _flush(temporary)
+            if temporary != target:
+                self.filesystem.move(temporary, target)
             if durable:
                 self.sync([name])
         except OSError as error:
-            if written != target:
+            if temporary != target:
                 with suppress(OSError):  # the first error is the one to report
-                    self.filesystem.delete_file(written)
+                    self.filesystem.delete_file(temporary)
             raise storage_error(self._full_name(name), error) from error
 
     def copy(self, name: str, new_name: str) -> None:
-        """Give a file that never changes a second name: a link on a local disk, elsewhere a copy of its own.
+        """Give an immutable file a second name: by a hard link on a local disk, otherwise by a copy.
 
-        :raises FileNotFoundError: if there is no such file.
+        :raises FileNotFoundError: the file does not exist.
         """
         source, target = self.path_in_filesystem(name), self.path_in_filesystem(new_name)
         with translate_errors(self._full_name(name)):
             if self.is_local:
                 self.filesystem.create_dir(posixpath.dirname(target), recursive=True)
-                with suppress(OSError):  # some disks know no links
+                with suppress(OSError):  # some disks have no hard links
                     os.link(source, target)
                     return
             try:
                 self._copy(source, target)
             except OSError:
-                # Stores have words of their own for a missing object.
+                # Each store has its own error for a missing object.
                 if not self.exists(name):
                     raise FileNotFoundError(self._full_name(name)) from None
                 raise
@@ -228,7 +230,7 @@ class Folder:
     def _copy(self, source: str, target: str) -> None:
         try:
             self.filesystem.copy_file(source, target)
-        except NotImplementedError:  # HDFS cannot do it by itself
+        except NotImplementedError:  # HDFS has no copy
             with (
                 self.filesystem.open_input_stream(source) as stream,
                 self.filesystem.open_output_stream(target) as copy,
@@ -236,23 +238,22 @@ class Folder:
                 shutil.copyfileobj(stream, copy, 1 << 20)
 
     def sync(self, names: Iterable[str]) -> None:
-        """Flush files and their folders to the disk; missing ones are skipped.
+        """Flush files and their folders to the disk, so that they survive a power cut. Skips missing files.
 
-        Before that, a power cut may empty or remove them. Object stores need none of this: they keep what they have
-        accepted.
+        Object stores need no flush: they keep accepted writes.
         """
         if not self.is_local:
             return
-        # A folder only after what it lists, so the root comes last.
-        wanted = dict.fromkeys(names)
-        for folder in sorted({folder for name in wanted for folder in _folders_of(name)}, reverse=True):
-            wanted[folder] = None
-        for name in wanted:
+        # A folder only after its files and folders, so the root comes last.
+        names_to_flush = dict.fromkeys(names)
+        for folder in sorted({folder for name in names_to_flush for folder in _folders_of(name)}, reverse=True):
+            names_to_flush[folder] = None
+        for name in names_to_flush:
             with translate_errors(self._full_name(name)), suppress(FileNotFoundError):
-                _to_disk(self.path_in_filesystem(name))
+                _flush(self.path_in_filesystem(name))
 
     def storage_time(self) -> dt.datetime:
-        """Return the time by the clock that dates this folder's files, which may not be this machine's."""
+        """Return the time by the clock that dates this folder's files. It may not be this machine's clock."""
         probe = f"_connect/probe-{uuid.uuid4().hex}"
         self.write(probe, b"{}")
         written = self.entries([probe])
@@ -262,23 +263,23 @@ class Folder:
         return written[probe].modified
 
     def files(self, name: str = "") -> list[StoredFile]:
-        """Return every file below the folder ``name``, at any depth; [] when there is no such folder."""
+        """Return all files below the folder ``name``, at any depth. [] if the folder does not exist."""
         from pyarrow import fs
 
         selector = fs.FileSelector(self.path_in_filesystem(name), recursive=True, allow_not_found=True)
         with translate_errors(self._full_name(name)):
-            for looks_left in reversed(range(_LOOKS)):
+            for tries_left in reversed(range(_LIST_TRIES)):
                 try:
                     infos = self.filesystem.get_file_info(selector)
                     break
                 except FileNotFoundError:
-                    # pyarrow looks for a missing folder twice, and this one came between: now it should be there.
-                    if not looks_left:
+                    # pyarrow looks for a missing folder twice. This one was made in between, so it exists now.
+                    if not tries_left:
                         raise
         return [self._entry(info) for info in infos if info.type == fs.FileType.File]
 
     def entries(self, names: list[str]) -> dict[str, StoredFile]:
-        """Return those of the files ``names`` that exist, by name."""
+        """Return the existing ones of the files ``names``, by name."""
         from pyarrow import fs
 
         with translate_errors(self.url):
@@ -288,13 +289,13 @@ class Folder:
         }
 
     def exists(self, name: str = "") -> bool:
-        """Tell whether a file or folder ``name`` exists."""
+        """Return whether a file or folder ``name`` exists."""
         from pyarrow import fs
 
         return bool(self._type(name) != fs.FileType.NotFound)
 
     def is_file(self, name: str = "") -> bool:
-        """Tell whether ``name`` is a file, not a folder."""
+        """Return whether ``name`` is a file, not a folder."""
         from pyarrow import fs
 
         return bool(self._type(name) == fs.FileType.File)
@@ -304,7 +305,7 @@ class Folder:
             return self.filesystem.get_file_info(self.path_in_filesystem(name)).type
 
     def is_linked_outside(self, name: str) -> bool:
-        """Tell whether a link in the path of ``name`` leads out of a local folder."""
+        """Return whether a link in the path of ``name`` leads out of a local folder."""
         if not self.is_local:
             return False
         inside = os.path.realpath(self.root)
@@ -318,7 +319,7 @@ class Folder:
             self.filesystem.delete_file(self.path_in_filesystem(name))
 
     def delete_folder(self, name: str) -> None:
-        """Delete a folder and all below it, if it exists."""
+        """Delete a folder and everything below it, if it exists."""
         with translate_errors(self._full_name(name)):
             try:
                 self.filesystem.delete_dir(self.path_in_filesystem(name))

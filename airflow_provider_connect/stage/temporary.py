@@ -1,4 +1,4 @@
-"""A stage that the sink does not keep: deleted once its day is published, swept if its attempt died."""
+"""A temporary stage: deleted once its day is published, swept if its attempt died."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from airflow_provider_connect.stage.storage import Folder, storage_error
 from airflow_provider_connect.window import ONE_DAY
 
 POLLED_PATH = f"{CONTROL_FOLDER}/polled"
-"""Where days lie as they were polled, under any stage's root, until their transform has made a result of them."""
+"""Folder for polled days that wait for their transform, under any stage's root."""
 DEAD_AFTER = ONE_DAY
-"""An attempt silent for this long counts as dead; a live one keeps writing its progress."""
+"""An attempt without a write for this long counts as dead. A live one keeps writing its progress."""
 
 
-_PRIVATE, _WAYS_OUT = "that only this user can enter", "remove it, or set staging="
+_PRIVATE_FOLDER, _REMEDY = "that only this user can enter", "remove it, or set staging="
 
 
 def stage_name(key: object, target: str) -> str:
-    """Return what :func:`local_stage` calls the days of a stream on their way to a target.
+    """Return the name of :func:`local_stage` for a stream and a target.
 
-    :param key: of the stream; its text counts.
+    :param key: the stream's key, of which the text counts.
     """
     return f"{key} {target}"
 
 
 def local_stage(name: str) -> str:
-    """Return a private folder under the system's temporary folder; every try gets the same one.
+    """Make a private folder under the system's temporary folder. Each try gets the same folder.
 
-    :param name: what is staged there; any text.
-    :raises ConfigError: others can enter the folder, or own it, or there is a file of its name.
+    :param name: any text that identifies the staged days.
+    :raises ConfigError: others own the folder or can enter it, or a file has its name.
     :raises RetriableError: the disk is full.
     """
     folder = local_stage_path(name)
@@ -51,49 +51,49 @@ def local_stage(name: str) -> str:
         try:
             path.mkdir(mode=0o700, exist_ok=True)
         except FileExistsError:
-            raise ConfigError(f"{path} must be a folder {_PRIVATE}, and is something else: {_WAYS_OUT}") from None
+            raise ConfigError(f"{path} must be a folder {_PRIVATE_FOLDER}, but is no folder: {_REMEDY}") from None
         except OSError as error:
             raise storage_error(str(path), error) from error
         status = path.lstat()
         if path.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise ConfigError(f"{path} must be a folder {_PRIVATE}: {_WAYS_OUT}")
+            raise ConfigError(f"{path} must be a folder {_PRIVATE_FOLDER}: {_REMEDY}")
     return str(folder)
 
 
 def local_stage_path(name: str) -> Path:
-    """Return what :func:`local_stage` makes, whether it is there or not."""
+    """Return the path of :func:`local_stage`. Makes nothing."""
     parent = Path(tempfile.gettempdir()) / f"connect-stage-{os.getuid()}"
     return parent / hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def polled_root(root: Folder) -> Folder:
-    """Return where days lie as they were polled, for a transform."""
+    """Return the folder of polled days that wait for their transform."""
     return Folder(f"{root.url}/{POLLED_PATH}")
 
 
 def describe_polled_copies(root: Folder) -> list[str]:
-    """Name the days that a transform was given and has not deleted, and what clears them; [] if there are none."""
+    """Describe the polled days that their transform left behind, with the way to clear them. [] without such days."""
     files = polled_root(root).files()
     if not files:
         return []
     return [
-        f"days as they were polled, for a transform ({len(files):,} files under {root.url}/{POLLED_PATH}): the day's next "
-        f"load deletes them, or 'airflow connect sweep' a day after their attempt's last sign of life"
+        f"days polled for a transform ({len(files):,} files under {root.url}/{POLLED_PATH}). The day's next "
+        f"load deletes them, or 'airflow connect sweep' a day after their attempt's last write"
     ]
 
 
 def describe_staged_copies(root: Folder) -> list[str]:
-    """Name the staged days of a stage that its sink does not keep, and what clears them; [] if there are none."""
-    files = sum(_attempt_of(file.name) is not None for file in root.files())
+    """Describe the unpublished days of a temporary stage, with the way to clear them. [] without such days."""
+    files = sum(_attempt_of_file(file.name) is not None for file in root.files())
     staged = [
-        f"days that are staged and not published ({files:,} files under {root.url}): the day's next load deletes them, "
-        f"or 'airflow connect sweep' a day after their attempt's last sign of life"
+        f"unpublished staged days ({files:,} files under {root.url}). The day's next load deletes them, "
+        f"or 'airflow connect sweep' a day after their attempt's last write"
     ]
     return (staged if files else []) + describe_polled_copies(root)
 
 
 def delete_staged_day(folder: Folder, manifest: Manifest) -> None:
-    """Delete a published day; its manifest first, so that nobody publishes the rest."""
+    """Delete the staged files of a published day. The manifest goes first, so that no retry publishes a part."""
     control = attempt_folder(manifest.attempt)
     folder.delete(manifest_file(manifest.attempt))
     for file in manifest.polled.files:
@@ -102,10 +102,10 @@ def delete_staged_day(folder: Folder, manifest: Manifest) -> None:
 
 
 def sweep_stage(folder: Folder, silent_since: dt.datetime) -> int:
-    """Delete the files of attempts that have been silent since then; return how many."""
+    """Delete the files of attempts without a write since ``silent_since``. Returns the number of files."""
     files = files_of_dead_attempts(folder, silent_since)
     for attempt, names in files.items():
-        # The manifest first, for the same reason as above.
+        # The manifest first, so that no retry publishes a part.
         for name in sorted(names, key=lambda name: not name.endswith(f"/{MANIFEST_NAME}")):
             folder.delete(name)
         folder.delete_folder(attempt_folder(attempt))
@@ -113,18 +113,18 @@ def sweep_stage(folder: Folder, silent_since: dt.datetime) -> int:
 
 
 def files_of_dead_attempts(folder: Folder, silent_since: dt.datetime) -> dict[str, list[str]]:
-    """Return the files of each attempt that has been silent since then. Changes nothing."""
+    """Return the files of each attempt without a write since ``silent_since``. Changes nothing."""
     newest: dict[str, dt.datetime] = {}
     files: dict[str, list[str]] = {}
     for file in folder.files():
-        attempt = _attempt_of(file.name)
+        attempt = _attempt_of_file(file.name)
         if attempt is not None and not folder.is_linked_outside(file.name):
             newest[attempt] = max(newest.get(attempt, file.modified), file.modified)
             files.setdefault(attempt, []).append(file.name)
     return {attempt: names for attempt, names in files.items() if newest[attempt] < silent_since}
 
 
-def _attempt_of(name: str) -> str | None:
+def _attempt_of_file(name: str) -> str | None:
     if match := DATA_FILE_PATTERN.fullmatch(name) or TABLE_FILE_PATTERN.fullmatch(name):
         return match["attempt"]
     prefix = f"{CONTROL_FOLDER}/attempts/"

@@ -1,6 +1,6 @@
-"""What ``transform=`` is: Spark SQL, or a function from a DataFrame to a DataFrame, over the frozen day.
+"""The value of ``transform=``: Spark SQL, or a function from DataFrame to DataFrame, over the staged day.
 
-It comes as SQL text, or as the name of a function that the driver can import (``package.module:function``).
+Given as SQL text, or as the name of a function that the driver can import (``package.module:function``).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from airflow_provider_connect.config import has_template
 from airflow_provider_connect.wire import Wire
 
 POLLED_VIEW = "polled"
-"""What SQL calls the rows of the day."""
+"""Name of the day's rows in SQL."""
 ROWS_POLLED = "rows_polled"
 """Name of the count of rows before a transform, in report and ledger."""
 ERASED_FROM_RESULT = "erased_from_result"
-"""Name of the count of rows that an erase list took out of a transform's result."""
+"""Name of the count of rows that an erase list removed from a transform's result."""
 
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _EXAMPLE = "SELECT * FROM polled"
@@ -25,7 +25,7 @@ _BEGINNINGS = ("select", "with", "from", "values", "table")
 
 
 class Transform(Wire):
-    """What happens to a frozen day before it is published; one of two.
+    """A transform of a staged day before its publish. Exactly one field is set.
 
     :param sql: one query.
     :param reference: ``package.module:function``.
@@ -36,21 +36,21 @@ class Transform(Wire):
 
     @property
     def digest(self) -> str:
-        """Digest of what it does; of a function that is imported, of its name alone."""
+        """Digest of the SQL, or of the function's name."""
         return hashlib.sha256(f"{self.reference or ''} {self.sql or ''}".encode()).hexdigest()
 
     def __str__(self) -> str:
-        """Return what people call it."""
+        """Return the name for people."""
         return "SQL" if self.reference is None else f"{self.reference}()"
 
 
 def parse_transform(text: str) -> Transform:
-    """Return the transform that a text stands for."""
+    """Parse the text of ``transform=``."""
     return Transform(reference=text) if _REFERENCE.fullmatch(text.strip()) else Transform(sql=text)
 
 
 def transform_problem(value: object) -> str | None:
-    """Say what is wrong with ``transform=``; None if nothing can be told before Spark sees it."""
+    """Return why a value of ``transform=`` is invalid, or None as far as Spark need not parse it."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -66,8 +66,8 @@ def transform_problem(value: object) -> str | None:
     if words and words[0].lower() in _BEGINNINGS:
         return None
     return (
-        f"is to be one query, such as {_EXAMPLE!r}, or the name of a function, 'package.module:function'; it begins "
+        f"must be one query, such as {_EXAMPLE!r}, or the name of a function, 'package.module:function', but begins "
         f"with {words[0][:20]!r}"
         if words
-        else f"is empty: leave it out, or give a query, such as {_EXAMPLE!r}"
+        else f"is empty. Leave it out, or give a query, such as {_EXAMPLE!r}"
     )

@@ -1,9 +1,10 @@
-"""The application transactions that record a publish in a Delta table's log, and the metadata beside them.
+"""Application transactions that record a publish in a Delta table's log, and the metadata of its commit.
 
-They outlive the clean-up of the log, and are read without its history. A transaction has an id, which is a text, and a
-version, which is a number. None can be deleted: what an earlier publish of a day has written is set to 0.
+Transactions outlive the clean-up of the log, and reading them does not need its history. A transaction has an id, which
+is a text, and a version, which is a number. Transactions cannot be deleted: a value of an earlier publish of the day is
+set to 0.
 
-``…/<day>/late`` is 1 where the source of the newest publish could tell how late its rows came. Counts are
+``…/<day>/late`` is 1 if the source of the newest publish knew the delays of its rows. Counts are
 ``…/<day>/late_3_days``, ``…/<day>/erased``, ``…/<day>/shape_filtered`` and ``…/<day>/deleted``.
 """
 
@@ -24,20 +25,20 @@ from airflow_provider_connect.stage.transform import ROWS_POLLED
 
 UNIX_EPOCH, MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
 CONFIRMED_FIELDS = ("checks", "token", "run", "clear_number", "polled_at")
-"""What a confirmation changes in a row."""
+"""Fields of a row that a confirmation changes."""
 HALF_BITS = 64
-"""Versions of transactions are signed numbers of so many bits."""
+"""Bits of a transaction's version, a signed number."""
 _CHECKS_BITS = 32
-"""The low bits of :func:`check_version`."""
+"""Low bits of :func:`check_version`."""
 SWEPT = 0
-"""Recorded as an attempt's generation before a sweep deletes its files: real generations start at 1."""
+"""Recorded as an attempt's generation before a sweep deletes its files. Real generations start at 1."""
 DELETED_SUFFIX = "/deleted"
 _LATE, _POLLED = "/late", f"/{ROWS_POLLED}"
 _KEPT_OUT = ("erased", FILTERED)
 _SPAN = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)/span/(?P<number>\d+)/(?P<ends>.*)", re.DOTALL)
 
 FindTransaction = Callable[[dt.date, str], int | None]
-"""Returns the version of a day's application transaction, None if there is none."""
+"""Function of a day and an id's suffix. Returns the version of the application transaction, or None."""
 
 
 def app_prefix(key: StreamKey) -> str:
@@ -46,57 +47,60 @@ def app_prefix(key: StreamKey) -> str:
 
 
 def app_id(key: StreamKey, day: dt.date) -> str:
-    """Return the application id that records a day's generation."""
+    """Return the application id of a day's generation."""
     return f"{app_prefix(key)}{day}"
 
 
 def attempt_id(key: StreamKey, attempt: str) -> str:
-    """Return the application id that records an attempt's fate: its generation, or :data:`SWEPT`."""
+    """Return the application id of an attempt's generation, or of :data:`SWEPT`."""
     return f"{app_prefix(key)}attempt/{attempt}"
 
 
 def deleted_file_id(key: StreamKey, attempt: str) -> str:
-    """Return the application id that records which file of deleted rows an attempt published."""
+    """Return the application id that names the file of deleted rows of an attempt."""
     return f"{attempt_id(key, attempt)}/deleted"
 
 
 def publish_transactions(row: LedgerRow, key: StreamKey, find_transaction: FindTransaction) -> dict[str, int]:
     """Return the application transactions that record ``row`` and its counts: id to version.
 
-    :param transaction: of the version that the commit builds on.
+    :param find_transaction: reads the version that the commit builds on.
     """
     app = app_id(key, row.day)
     return {
-        **_of_intent(row, app),
+        **_intent_transactions(row, app),
         f"{app}/rows": row.rows,
         f"{app}/run/{row.run}": row.generation,
         attempt_id(key, row.attempt or ""): row.generation,
-        **_of_answer(row, app),
-        **_of_span(row, app),
-        **{app + what: count for what, count in _counted(row).items() if count or find_transaction(row.day, what)},
+        **_answer_transactions(row, app),
+        **_span_transactions(row, app),
+        **{
+            app + suffix: count
+            for suffix, count in _count_suffixes(row).items()
+            if count or find_transaction(row.day, suffix)
+        },
     }
 
 
 def confirmation_transactions(row: LedgerRow, key: StreamKey, attempt: str) -> dict[str, int]:
     """Return the application transactions that record ``row`` as confirmed: id to version.
 
-    The day's own is written again, as it is. So Delta refuses the commit if another has published or confirmed the day
-    since.
+    The day's generation is written again, unchanged. So Delta refuses the commit if another one has published or
+    confirmed the day since.
 
-    :param attempt: whose answer confirmed it. Its files are never published: it counts as swept.
+    :param attempt: the confirming attempt. Its files are never published, so it counts as swept.
     """
     app = app_id(key, row.day)
     check = check_version(row.generation, row.checks)
     return {
-        **_of_intent(row, app),
+        **_intent_transactions(row, app),
         f"{app}/checks": check,
         f"{app}/check/{row.run}": check,
         attempt_id(key, attempt): SWEPT,
     }
 
 
-def _of_intent(row: LedgerRow, app: str) -> dict[str, int]:
-    """Return what the newest intent of a day writes, whether it publishes or confirms."""
+def _intent_transactions(row: LedgerRow, app: str) -> dict[str, int]:
     return {
         app: row.generation,
         f"{app}/clear": row.clear_number,
@@ -105,8 +109,8 @@ def _of_intent(row: LedgerRow, app: str) -> dict[str, int]:
     }
 
 
-def _of_answer(row: LedgerRow, app: str) -> dict[str, int]:
-    """Return the answer in two halves, and its generation: a version of this package without answers leaves them."""
+def _answer_transactions(row: LedgerRow, app: str) -> dict[str, int]:
+    """Return the answer in two halves, with its generation. Package versions without answers leave them unchanged."""
     if row.answer is None:
         return {}
     halves = int(row.answer, 16).to_bytes(2 * HALF_BITS // 8, "big")
@@ -117,62 +121,65 @@ def _of_answer(row: LedgerRow, app: str) -> dict[str, int]:
     }
 
 
-def _of_span(row: LedgerRow, app: str) -> dict[str, int]:
-    """Return what an increment has read, in the id itself: a version is a number. A reload writes the same id again."""
+def _span_transactions(row: LedgerRow, app: str) -> dict[str, int]:
+    """Return the transaction of an increment's span. The id holds the span, since a version is a number.
+
+    A reload writes the same id again.
+    """
     if row.span is None:
         return {}
     ends = json.dumps([row.span.after, row.span.to], separators=(",", ":"))
     return {f"{app}/span/{row.span.number}/{ends}": row.generation}
 
 
-def _counted(row: LedgerRow) -> dict[str, int]:
-    """Return the counts that outlive the log: how the application id goes on after the day, and the version."""
-    is_known = LATE_COUNTS[0] in row.counts
+def _count_suffixes(row: LedgerRow) -> dict[str, int]:
+    """Return the counts that outlive the log: the id's suffix after the day, and the version."""
+    has_late_counts = LATE_COUNTS[0] in row.counts
     return {
-        _LATE: int(is_known),
-        **{f"/{name}": row.counts.get(name, 0) for name in (*_KEPT_OUT, *(LATE_COUNTS if is_known else ()))},
-        # A day may be made of no rows at all, and 0 says that there was no transform.
+        _LATE: int(has_late_counts),
+        **{f"/{name}": row.counts.get(name, 0) for name in (*_KEPT_OUT, *(LATE_COUNTS if has_late_counts else ()))},
+        # One more than the count: a transform may get no rows, and 0 means no transform.
         _POLLED: row.counts.get(ROWS_POLLED, -1) + 1,
         DELETED_SUFFIX: row.counts.get(SOFT_DELETED_TOTAL, 0),
     }
 
 
 def check_version(generation: int, checks: int) -> int:
-    """Return a number of checks that says of which generation: a new one begins at none, and writes nothing for it."""
+    """Return a version for a number of checks of one generation. A new generation has no checks without writing any."""
     return generation << _CHECKS_BITS | checks
 
 
 def recorded_spans(app_ids: Iterable[str], prefix: str) -> dict[dt.date, Span]:
-    """Return what the increment of each day has read; nothing of other days.
+    """Return the span of each day's increment. Other days are left out.
 
-    :param recorded: application ids of the stream.
+    :param app_ids: application ids of the stream.
     """
-    found = {}
+    spans = {}
     for app in app_ids:
         match = _SPAN.fullmatch(app.removeprefix(prefix))
         if match is not None:
-            after, to = json.loads(match["ends"])
-            found[dt.date.fromisoformat(match["day"])] = Span(number=int(match["number"]), after=after, to=to)
-    return found
+            start, end = json.loads(match["ends"])
+            spans[dt.date.fromisoformat(match["day"])] = Span(number=int(match["number"]), after=start, to=end)
+    return spans
 
 
 def kept_out_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str, int]:
-    """Return how many of a day's rows erases and shapes keep out, and how many a transform was given.
+    """Return a day's counts of rows removed by erases and shapes, and of a transform's input rows.
 
-    By the counts' names; {} if the newest publish says nothing.
+    By name. {} if the newest publish has none.
     """
-    found = {name: find_transaction(day, f"/{name}") for name in _KEPT_OUT}
-    polled = find_transaction(day, _POLLED)
-    made_of = {ROWS_POLLED: polled - 1} if polled else {}
-    return {name: rows for name, rows in found.items() if rows} | made_of
+    counts = {name: find_transaction(day, f"/{name}") for name in _KEPT_OUT}
+    recorded_input = find_transaction(day, _POLLED)
+    input_count = {ROWS_POLLED: recorded_input - 1} if recorded_input else {}
+    return {name: rows for name, rows in counts.items() if rows} | input_count
 
 
 def late_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str, int]:
-    """Return how many rows of a day's newest publish came late; {} if that is not known."""
+    """Return the late counts of a day's newest publish, or {} if unknown."""
     if not find_transaction(day, _LATE):
         return {}
-    found = {name: find_transaction(day, f"/{name}") or 0 for name in LATE_COUNTS}
-    return {name: rows for name, rows in found.items() if rows or name == LATE_COUNTS[0]}
+    counts = {name: find_transaction(day, f"/{name}") or 0 for name in LATE_COUNTS}
+    return {name: rows for name, rows in counts.items() if rows or name == LATE_COUNTS[0]}
 
 
 def commit_metadata(row: LedgerRow, publish: Publish) -> dict[str, str]:
@@ -182,7 +189,7 @@ def commit_metadata(row: LedgerRow, publish: Publish) -> dict[str, str]:
 
 
 def confirmation_metadata(row: LedgerRow, publish: Publish) -> dict[str, str]:
-    """Return the metadata of a commit that confirms: what it says of the row; the rest stands in the publish's."""
+    """Return the metadata of a confirming commit: the changed fields of the row."""
     return _metadata(row.model_dump(mode="json", include={"day", "generation", *CONFIRMED_FIELDS}), publish)
 
 

@@ -1,6 +1,6 @@
-"""Publishes a day into a Delta table: reads a version of it, and commits on exactly that version.
+"""Publishes a day into a Delta table: reads one version of it, and commits on exactly that version.
 
-A day replaces its own files. A source's snapshot replaces all files of the table, unless the table keeps one a day.
+A day replaces its own files. A snapshot replaces all files of the table, unless the table keeps one snapshot a day.
 """
 
 from __future__ import annotations
@@ -61,16 +61,17 @@ T = TypeVar("T")
 
 PUBLISH_SECONDS = 60.0
 RACE_SECONDS = 600.0
-"""How long other commits may go on being faster: each of them is somebody's progress, and each try compares anew."""
+"""How long other commits may win. Each is another publisher's progress, and each try compares again."""
 _PAUSES = doubling_pauses(0.02, 2.0)
 
 
 @dataclass(frozen=True)
 class Commit:
-    """Replaces a day, or the whole, by staged files, and writes its ledger row, in one commit to the log.
+    """Replaces a day, or the whole table, by staged files and writes the ledger row, in one commit to the log.
 
-    The version that the commit builds on decides whether it may. Delta refuses the commit if another one has written
-    one of its application transactions (the day's, the attempt's or the snapshot's) since; then a new version decides.
+    The version that the commit builds on decides whether it may publish. Delta refuses the commit if another one has
+    written one of its application transactions (the day's, the attempt's or the snapshot's) since. Then the publish
+    decides again on a new version.
     """
 
     options: DeltaOptions
@@ -84,15 +85,15 @@ class Commit:
 
     @property
     def replaces_whole(self) -> bool:
-        """Whether this publish removes the rows of every other day."""
+        """Whether this publish removes the rows of all other days."""
         return self.options.replaces_whole(self.publish.kind)
 
     def run(self) -> LedgerRow:
-        """Publish, or return the ledger row if this intent has published already."""
+        """Publish the day. Returns the ledger row, also if this intent has published already."""
         return retry_until_decided(self.path, self._try)
 
     def _try(self) -> LedgerRow | None:
-        """Decide by the newest version; None if it must be decided again."""
+        """Decide by the newest version. Returns None if the publish must decide again."""
         table = self._table()
         view = LedgerView(Folder(self.path), table, self.publish.key)
         row = view.published(self.publish.day.date, self.publish.intent.token)
@@ -102,59 +103,73 @@ class Commit:
         return row
 
     def _publish(self, view: LedgerView, table: DeltaTable) -> LedgerRow | None:
-        """Commit on top of exactly this version; None if the table has a newer one."""
+        """Commit on top of exactly this version. Returns None if the table has a newer one."""
         publish, polled, folder = self.publish, self.publish.manifest.polled, view.folder
-        day = view.predecessor_day(publish.day.date, publish.kind, replaces_whole=self.replaces_whole)
-        generation = next_generation(publish, find_newest(view, publish, day), erased=erase_version(table))
+        predecessor_day = view.predecessor_day(publish.day.date, publish.kind, replaces_whole=self.replaces_whole)
+        generation = next_generation(publish, find_newest(view, publish, predecessor_day), erased=erase_version(table))
         if self.replaces_whole:
             require_only_newest_snapshot(view)
-        found = claim_files(folder, view, publish)
-        own = soft_delete_columns() if self.deletes_softly else {}
-        columns = merge_columns(table, delta_columns(publish.schema), self.options.schema_contract, self.path, own)
+        stored_files = claim_files(folder, view, publish)
+        sink_columns = soft_delete_columns() if self.deletes_softly else {}
+        columns = merge_columns(
+            table, delta_columns(publish.schema), self.options.schema_contract, self.path, sink_columns
+        )
         if add_local_time_feature(table, columns):
             return None
-        # What an erase has staged are the table's own rows, deleted ones included: what it lacks is to be gone.
-        deletes = self.deletes_softly and not is_erase_run(publish.intent.run)
-        deleted = self.soft_deleter.write(view, publish) if deletes else None
+        # An erase stages the table's own rows, deleted ones included. Rows that it lacks must go.
+        writes_deleted_rows = self.deletes_softly and not is_erase_run(publish.intent.run)
+        deleted = self.soft_deleter.write(view, publish) if writes_deleted_rows else None
         rows = sum(file.rows for file in polled.files) - polled.counts.get(SOFT_DELETED_TOTAL, 0)
         row = ledger_row(publish, generation, rows=rows, counts=polled.all_counts | (deleted.counts if deleted else {}))
         files = list(polled.files)
-        recorded = self._recorded(view, row)
+        app_transactions = self._app_transactions(view, row)
         if deleted is not None:
-            copy = 0 if deleted.file is None else deleted_file_number(deleted.file.path) or 0
-            # The files of deleted rows that the attempt's other tries wrote may be swept.
-            recorded[deleted_file_id(publish.key, publish.manifest.attempt)] = copy
+            deleted_file = 0 if deleted.file is None else deleted_file_number(deleted.file.path) or 0
+            # A sweep may delete the files of deleted rows from the attempt's other tries.
+            app_transactions[deleted_file_id(publish.key, publish.manifest.attempt)] = deleted_file
             if deleted.file is not None:
-                found |= folder.entries([deleted.file.path])
+                stored_files |= folder.entries([deleted.file.path])
                 files.append(deleted.file)
-        self._commit(table, row, columns, [add_action(file, publish, found[file.path]) for file in files], recorded)
+        self._commit(
+            table,
+            row,
+            columns,
+            [add_action(file, publish, stored_files[file.path]) for file in files],
+            app_transactions,
+        )
         return row
 
     def _commit(
-        self, table: DeltaTable, row: LedgerRow, columns: list[DeltaField], files: list[Any], recorded: dict[str, int]
+        self,
+        table: DeltaTable,
+        row: LedgerRow,
+        columns: list[DeltaField],
+        files: list[Any],
+        app_transactions: dict[str, int],
     ) -> None:
         commit(
             table,
-            recorded,
+            app_transactions,
             commit_metadata(row, self.publish),
             files=files,
             columns=columns,
             mode="overwrite",
             day=None if self.replaces_whole else row.day,
-            # What is replaced is what was read, all of it. Tried again by itself, delta-rs would commit on top of a
-            # compaction that came between, and that one's files would stay beside ours.
+            # The commit replaces exactly the files that were read. With retries, delta-rs would commit on top of a
+            # concurrent compaction, and the compaction's files would stay too.
             retries=0 if self.replaces_whole or row.generation > 1 else 100,
         )
 
     @property
     def deletes_softly(self) -> bool:
-        """Whether rows that this publish no longer has stay, as deleted."""
+        """Whether this publish keeps rows that vanished, marked as deleted."""
         return self.options.deletes_softly(self.publish.kind)
 
     def _table(self) -> DeltaTable:
         """Return the table at its newest version.
 
-        :raises ConfigError: it is gone, belongs to another stream, or this sink cannot write it.
+        :raises ConfigError: the table is missing, belongs to another stream, or has features that this sink cannot
+            write.
         """
         table = open_table(self.path)
         if table is None:
@@ -163,31 +178,31 @@ class Commit:
             raise ConfigError("; ".join(problems))
         return table
 
-    def _recorded(self, view: LedgerView, row: LedgerRow) -> dict[str, int]:
+    def _app_transactions(self, view: LedgerView, row: LedgerRow) -> dict[str, int]:
         """Return the application transactions of this publish: id to version.
 
-        Snapshots that replace the whole table all write the same one, and so do increments that follow another day's.
-        So Delta lets only one of two pass, even if they are of different days.
+        All snapshots that replace the whole table write the same one, and so do all increments that follow another
+        day's. So Delta accepts only one of two, even if they are of different days.
         """
         prefix = app_prefix(self.publish.key)
-        recorded = publish_transactions(row, self.publish.key, view.transaction)
-        recorded |= in_force_transactions(self.publish, view.app_transactions, prefix)
-        recorded |= day_definition_transactions(self.publish, row.generation, view.app_transactions, prefix)
+        app_transactions = publish_transactions(row, self.publish.key, view.transaction)
+        app_transactions |= in_force_transactions(self.publish, view.app_transactions, prefix)
+        app_transactions |= day_definition_transactions(self.publish, row.generation, view.app_transactions, prefix)
         if self.replaces_whole:
-            recorded[f"{prefix}snapshot"] = int(f"{row.day:%Y%m%d}")
+            app_transactions[f"{prefix}snapshot"] = int(f"{row.day:%Y%m%d}")
         if row.span is not None and view.transaction(row.day) is None:
-            recorded[f"{prefix}increment"] = row.span.number
-        return recorded
+            app_transactions[f"{prefix}increment"] = row.span.number
+        return app_transactions
 
 
 def find_newest(view: LedgerView, publish: Publish, day: dt.date) -> LedgerRow | None:
-    """Return a day's newest publish; with its details if it is not what the attempt saw.
+    """Return a day's newest publish, with its details if the attempt has not seen it.
 
-    The loser's next step depends on who won.
+    The next step of the attempt that lost depends on the winner.
     """
     newest = view.newest(day, publish.intent.run)
-    seen = seen_publish(newest, erase_version(view.table))
-    return newest if seen == publish.manifest.seen else view.row(day, publish.intent.run)
+    newest_seen = seen_publish(newest, erase_version(view.table))
+    return newest if newest_seen == publish.manifest.seen else view.row(day, publish.intent.run)
 
 
 def add_action(file: StagedFile, publish: Publish, entry: StoredFile) -> Any:
@@ -204,9 +219,9 @@ def add_action(file: StagedFile, publish: Publish, entry: StoredFile) -> Any:
 
 
 def flush_log(folder: Folder, table: DeltaTable) -> None:
-    """Flush what is committed to the disk, and note the log's version: then it survives a power cut.
+    """Read the log's new commits and make them durable, so that they survive a power cut.
 
-    After an error it stays in the log: the next try finds it.
+    After an error the commit stays in the log, and the next try finds it.
     """
     with translate_log_errors(table):
         table.update_incremental()
@@ -214,55 +229,55 @@ def flush_log(folder: Folder, table: DeltaTable) -> None:
 
 
 def retry_until_decided(path: str, try_commit: Callable[[], T | None]) -> T:
-    """Try a commit until it is decided: each try reads the log anew.
+    """Try a commit until it is decided. Each try reads the log again.
 
-    :param attempt: returns None if it must be decided again.
-    :raises RetriableError: other commits were always faster, or the storage is away.
+    :param try_commit: returns None if it must be decided again.
+    :raises RetriableError: other commits always won, or the storage does not answer.
     """
     patience = Patience(PUBLISH_SECONDS, _PAUSES, jitter=FROM_NONE)
     races = Patience(RACE_SECONDS, _PAUSES, jitter=FROM_NONE)
     while True:
-        waits = patience
+        active_patience = patience
         try:
-            done = try_commit()
+            result = try_commit()
         except delta_errors() as error:
-            # The commit may have landed nevertheless: the next turn reads the log first.
+            # The commit may have succeeded in spite of the error: the next try reads the log first.
             failure = storage_error(path, error)
             if is_lost_race(error):
-                waits = races
+                active_patience = races
                 patience.restart()  # the storage answers
             else:
                 patience.shorten(1.0)
         else:
-            if done is not None:
-                return done
+            if result is not None:
+                return result
             continue
-        if not waits.wait_and_poll():
+        if not active_patience.wait_and_poll():
             raise failure
 
 
 @dataclass(frozen=True)
 class Confirmation(Commit):
-    """Notes in one commit to the log that a day's answer was given once more, and that its attempt is never published.
+    """Records in one commit to the log that the day's answer was given again. Its attempt is never published.
 
-    It writes the day's application transaction again. So Delta refuses it if another commit has published or confirmed
-    the day since the version that it builds on, and refuses such a commit after it; then a new version decides.
+    The commit writes the day's application transaction again. So of a confirmation and another publish or confirmation
+    on the same version, Delta accepts only the first. The other decides again on a new version.
     """
 
     def _try(self) -> LedgerRow | None:
-        """Confirm, or return the ledger row if this intent has published or confirmed already."""
+        """Confirm the day. Returns the ledger row, also if this intent has published or confirmed already."""
         publish, table = self.publish, self._table()
         view = LedgerView(Folder(self.path), table, publish.key)
-        row = found = view.published(publish.day.date, publish.intent.token)
+        row = published_row = view.published(publish.day.date, publish.intent.token)
         if row is None:
             row = confirmed_row(publish, find_newest(view, publish, publish.day.date), erase_version(table))
             self._write(table, row)
         flush_log(view.folder, table)
-        if found is None:
-            with suppress(ConnectError):  # a sweep finds them
+        if published_row is None:
+            with suppress(ConnectError):  # a sweep deletes them later
                 delete_confirmed_attempt(view.folder, publish)
         return row
 
     def _write(self, table: DeltaTable, row: LedgerRow) -> None:
-        recorded = confirmation_transactions(row, self.publish.key, self.publish.manifest.attempt)
-        commit(table, recorded, confirmation_metadata(row, self.publish))
+        app_transactions = confirmation_transactions(row, self.publish.key, self.publish.manifest.attempt)
+        commit(table, app_transactions, confirmation_metadata(row, self.publish))

@@ -1,11 +1,11 @@
-"""Definitions and notes of a Delta table: transactions in its log that name them, and files beside it that hold them.
+"""Definitions and notes of a Delta table. Transactions in its log name them, and files beside the log hold them.
 
-Each day has ``…/<day>/definition``, and ``…/<day>/definition/of``, the generation that it is about. A version of this
-package without definitions leaves both as they were when it loads the day again.
+Each day has ``…/<day>/definition``, and ``…/<day>/definition/of`` with the generation it belongs to. A version of this
+package without definitions leaves both unchanged when it loads the day again.
 
-The stream has ``…/definition`` and ``…/definition/task``, which are written only when they change: days that are
-published at once then do not refuse each other's commits, and of two that change the definition at once Delta lets only
-one pass. A version of a transaction is a number, and so is a digest.
+The stream has ``…/definition`` and ``…/definition/task``, written only when they change. So concurrent publishes of
+different days do not refuse each other's commits, and of two concurrent changes of the definition Delta accepts one. A
+digest fits into a transaction's version, which is a number.
 """
 
 from __future__ import annotations
@@ -27,22 +27,26 @@ _OF_DAY, _GENERATION, _IN_FORCE, _TASK = "/definition", "/definition/of", "defin
 
 
 def in_force_transactions(publish: Publish, app_transactions: Mapping[str, int], prefix: str) -> dict[str, int]:
-    """Return those that put a publish's definition in force; none if it is in force, by the same task.
+    """Return the transactions that put a publish's definition in force. {} if the same task has it in force already.
 
-    :raises OvertakenError: another definition came into force since the attempt looked.
+    :raises OvertakenError: another definition came into force since the attempt read the ledger.
     """
     require_definition(publish, definition_in_force(app_transactions, prefix))
     if publish.definition is None:
         return {}
     digest, task = int(publish.definition, 16), int(publish.intent.task_digest, 16)
-    in_force = {f"{prefix}{_IN_FORCE}": digest, f"{prefix}{_TASK}": task}
-    return in_force if any(app_transactions.get(app) != version for app, version in in_force.items()) else {}
+    new_transactions = {f"{prefix}{_IN_FORCE}": digest, f"{prefix}{_TASK}": task}
+    return (
+        new_transactions
+        if any(app_transactions.get(app) != version for app, version in new_transactions.items())
+        else {}
+    )
 
 
 def day_definition_transactions(
     publish: Publish, generation: int, app_transactions: Mapping[str, int], prefix: str
 ) -> dict[str, int]:
-    """Return those that record the definition of a day's generation. An erase leaves the day's as it was."""
+    """Return the transactions that record the definition of a day's generation. An erase keeps the day's definition."""
     app = f"{prefix}{publish.day}"
     if publish.definition is not None:
         return {f"{app}{_OF_DAY}": int(publish.definition, 16), f"{app}{_GENERATION}": generation}
@@ -51,7 +55,7 @@ def day_definition_transactions(
 
 
 def definition_of_day(app_transactions: Mapping[str, int], app: str) -> str | None:
-    """Return the digest of the definition that a day's newest generation was loaded with; None if none is recorded.
+    """Return the digest of the definition that a day's newest generation was loaded with, or None.
 
     :param app: the day's application id, which records the generation.
     """
@@ -60,7 +64,7 @@ def definition_of_day(app_transactions: Mapping[str, int], app: str) -> str | No
 
 
 def definition_in_force(app_transactions: Mapping[str, int], prefix: str) -> DefinitionInForce | None:
-    """Return the definition of the stream's newest publish; None if none is recorded."""
+    """Return the definition of the stream's newest publish, or None if none is recorded."""
     digest, task = (
         _digest(app_transactions.get(f"{prefix}{_IN_FORCE}")),
         _digest(app_transactions.get(f"{prefix}{_TASK}")),
@@ -73,7 +77,7 @@ def _digest(version: int | None) -> str | None:
 
 
 def read_notes(folder: Folder) -> list[LedgerNote]:
-    """Return the notes beside a table; files that others are writing just now are passed over.
+    """Return the notes beside a table. Skips files that are being written.
 
     :raises ConfigError: a file is no note.
     """
@@ -92,7 +96,7 @@ def _note(folder: Folder, name: str) -> LedgerNote:
 
 
 def write_note(folder: Folder, note: LedgerNote) -> None:
-    """Write a note beside a table unless it exists. The note survives a power cut."""
+    """Write a note beside a table, unless it exists. The note survives a power cut."""
     name = f"{NOTES_FOLDER}/{note.kind}-{note.id}{_NOTE}"
     if not folder.exists(name):
         folder.write(name, note.model_dump_json().encode(), durable=True)

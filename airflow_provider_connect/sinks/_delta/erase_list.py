@@ -1,7 +1,7 @@
-"""A stream's erase list: a file beside the log, which the table names in a property.
+"""A stream's erase list: a file beside the log, named in a property of the table.
 
-A commit that changes a property makes Delta refuse every other that builds on a version before it. So what was decided
-under an older list is decided again.
+When a commit changes a property, Delta refuses every commit that builds on an earlier version. So decisions made under
+an older list are made again.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ _FOLDER = f"{CONTROL_FOLDER}/erased"
 
 def erase_version(table: DeltaTable | None) -> int:
     """Return the version of a table's erase list."""
-    return int(_named(table).partition("-")[0] or 0)
+    return int(_named_file(table).partition("-")[0] or 0)
 
 
 def read_erase_list(folder: Folder, table: DeltaTable | None) -> EraseList:
     """Return a table's erase list.
 
-    :raises ConfigError: it is gone, or is another one than the table names.
+    :raises ConfigError: the file is missing, or is not the one that the table names.
     """
-    if not (named := _named(table)):
+    if not (file_name := _named_file(table)):
         return EraseList()
-    name = f"{_FOLDER}/{named}"
+    path = f"{_FOLDER}/{file_name}"
     try:
-        found = EraseList.model_validate_json(text := folder.read(name))
+        erase_list = EraseList.model_validate_json(text := folder.read(path))
     except (FileNotFoundError, ValueError):
-        found, text = EraseList(), b""
-    if _file(found.version, text) != named:
+        erase_list, text = EraseList(), b""
+    if _file_name(erase_list.version, text) != file_name:
         raise ConfigError(
-            f"table {folder.url} names the erase list {name}, which is gone or was changed: restore it; without it "
-            "rows that were erased would come back"
+            f"table {folder.url} names the erase list {path}, which is gone or was changed. Restore it. "
+            "Without it, erased rows would come back"
         )
-    return found
+    return erase_list
 
 
-def write_erase_list(folder: Folder, table: DeltaTable, erased: EraseList) -> None:
-    """Write a list, and let the table name it, on top of exactly this version of the table."""
+def write_erase_list(folder: Folder, table: DeltaTable, erase_list: EraseList) -> None:
+    """Write a list and name it in the table, on top of exactly this version of the table."""
     from deltalake import CommitProperties
 
-    text = erased.model_dump_json(exclude_defaults=True).encode()
-    file = _file(erased.version, text)
-    folder.write(f"{_FOLDER}/{file}", text, durable=True)
-    details = {"connect.erase_list": str(erased.version)}
+    text = erase_list.model_dump_json(exclude_defaults=True).encode()
+    file_name = _file_name(erase_list.version, text)
+    folder.write(f"{_FOLDER}/{file_name}", text, durable=True)
+    metadata = {"connect.erase_list": str(erase_list.version)}
     table.alter.set_table_properties(
-        {_PROPERTY: file},
+        {_PROPERTY: file_name},
         raise_if_not_exists=False,
-        commit_properties=CommitProperties(custom_metadata=details, max_commit_retries=0),
+        commit_properties=CommitProperties(custom_metadata=metadata, max_commit_retries=0),
     )
 
 
-def _named(table: DeltaTable | None) -> str:
+def _named_file(table: DeltaTable | None) -> str:
     return table.metadata().configuration.get(_PROPERTY, "") if table is not None else ""
 
 
-def _file(version: int, text: bytes) -> str:
+def _file_name(version: int, text: bytes) -> str:
     return f"{version:010d}-{hashlib.sha256(text).hexdigest()[:32]}.json"

@@ -1,4 +1,4 @@
-"""Takes people's rows out of a Delta table: the erase list first, then day after day, each as a new generation."""
+"""Erases people's rows from a Delta table: the erase list first, then each day, as a new generation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
 ERASE_PREFIX = "erase"
-"""How the names of its attempts begin; a task's begin with a token, which is hex."""
+"""Prefix of an erase's attempts. A task's attempts begin with a token, which is hex."""
 _BATCH_BYTES = 8 * 1024 * 1024
 _TRIES = 20
 _PAUSES = doubling_pauses(0.05, 2.0)
@@ -54,9 +54,9 @@ _PAUSES = doubling_pauses(0.05, 2.0)
 
 @dataclass(frozen=True)
 class DeltaEraser:
-    """Erases from one stream's table, or from all tables of its template (:mod:`.tables.eraser`), by one column.
+    """Erases by one column, from one stream's table or from all tables of its template (:mod:`.tables.eraser`).
 
-    If an attempt is killed, its list and its finished days stay. The next attempt does the rest.
+    If an erase is killed, its list and its finished days stay. The next erase does the remaining days.
     """
 
     options: DeltaOptions
@@ -64,40 +64,40 @@ class DeltaEraser:
     column: str
 
     def count_rows(self, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows with these values, by day."""
+        """Count the rows with these ids, by day."""
         view = self._view()
-        self._require_values(view, values)
-        return self._found(view, EraseList().with_values(self.column, values))
+        self._require_fitting_ids(view, values)
+        return self._count_rows(view, EraseList().with_values(self.column, values))
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
-        """Put values on the list, and take the rows of all on the list out of every day."""
+        """Add ids to the list, and delete the rows of everyone on the list from every day."""
         view = self._view()
-        self._require_values(view, values)
-        # What cannot be erased from is found before the list is longer.
+        self._require_fitting_ids(view, values)
+        # Find tables that cannot be erased from before the list grows.
         self._tables(view)
         if self.options.replaces_whole(kind):
             require_only_newest_snapshot(view)
-        erased = self._listed(values, shaping)
+        erase_list = self._extend_erase_list(values, shaping)
         rows: dict[dt.date, int] = {}
-        for day in self._found(self._view(), erased):
-            rows[day] = self._rewrite(Day(date=day), erased, kind)
-        return Erasure(self.options.path, self.column, len(set(values)), rows, erased.version)
+        for day in self._count_rows(self._view(), erase_list):
+            rows[day] = self._rewrite(Day(date=day), erase_list, kind)
+        return Erasure(self.options.path, self.column, len(set(values)), rows, erase_list.version)
 
     def _view(self) -> LedgerView:
         """Return the newest version of the table.
 
-        :raises ConfigError: there is none, it belongs to another stream, or it has no such column.
+        :raises ConfigError: the table or the column does not exist, or the table belongs to another stream.
         """
         path = self.options.path
         table = open_table(path)
         if table is None:
-            raise ConfigError(f"there is no table {path}: nothing can be erased from it")
-        self._require_own(table, path)
+            raise ConfigError(f"table {path} does not exist, so no row can be erased")
+        self._require_own_table(table, path)
         view = LedgerView(Folder(path), table, self.key)
         require_published_days(view, set(view.days()))
         return view
 
-    def _require_own(self, table: DeltaTable, path: str, template: str | None = None) -> None:
+    def _require_own_table(self, table: DeltaTable, path: str, template: str | None = None) -> None:
         """Check that a table belongs to this stream, and has the column with the ids.
 
         :raises ConfigError: the table belongs to another stream, or the column is missing or has another type.
@@ -113,7 +113,7 @@ class DeltaEraser:
         if problems:
             raise ConfigError("; ".join(problems))
 
-    def _require_values(self, view: LedgerView, values: Sequence[str]) -> None:
+    def _require_fitting_ids(self, view: LedgerView, values: Sequence[str]) -> None:
         import pyarrow as pa
 
         assert view.table is not None
@@ -122,73 +122,70 @@ class DeltaEraser:
             require_integers(values, self.column, str(kind))
 
     def _tables(self, view: LedgerView) -> Mapping[str, LedgerView]:
-        """Return every table with the stream's rows, by its path under the stage's root."""
+        """Return all tables with the stream's rows, by their path under the stage's root."""
         return {"": view}
 
-    def _listed(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
-        """Put values on the table's list; return the list that has them all."""
+    def _extend_erase_list(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             view = self._view()
             assert view.table is not None
-            listed = read_erase_list(view.folder, view.table)
-            longer = listed.with_values(self.column, values, shaping)
-            if longer is listed:
-                return listed
+            erase_list = read_erase_list(view.folder, view.table)
+            longer_list = erase_list.with_values(self.column, values, shaping)
+            if longer_list is erase_list:
+                return erase_list
             try:
-                write_erase_list(view.folder, view.table, longer)
+                write_erase_list(view.folder, view.table, longer_list)
                 make_durable(view.folder, view.table)
             except delta_errors() as error:
-                # It may have landed nevertheless: the next turn reads the list first.
+                # The commit may have succeeded in spite of the error: the next try reads the list first.
                 if not is_lost_race(error) or not patience.wait_and_retry():
                     raise storage_error(self.options.path, error) from error
 
-    def _found(self, view: LedgerView, erased: EraseList) -> dict[dt.date, int]:
+    def _count_rows(self, view: LedgerView, erase_list: EraseList) -> dict[dt.date, int]:
         rows: dict[dt.date, int] = {}
-        by_column = erased.for_columns([self.column])
+        by_column = erase_list.for_columns([self.column])
         for table in self._tables(view).values():
             for day, path, _ in table.files:
-                for batch in self._column(table.folder, path):
+                for batch in self._read_column(table.folder, path):
                     if count := Eraser(by_column, batch.schema).erased_mask(batch).true_count:
                         rows[day] = rows.get(day, 0) + count
         return dict(sorted(rows.items()))
 
-    def _column(self, folder: Folder, path: str) -> Iterator[pa.RecordBatch]:
-        """Yield one column of a file; nothing if the file is older than the column."""
+    def _read_column(self, folder: Folder, path: str) -> Iterator[pa.RecordBatch]:
         with open_parquet(folder, path) as file:
             if self.column in file.schema_arrow.names:
                 yield from file.iter_batches(columns=[self.column])
 
-    def _rewrite(self, day: Day, erased: EraseList, kind: SourceKind) -> int:
-        """Publish a day without the rows of the erased; return how many that were."""
+    def _rewrite(self, day: Day, erase_list: EraseList, kind: SourceKind) -> int:
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             view = self._view()
-            attempt = f"{ERASE_PREFIX}{erased.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
-            # The table may hold deleted rows although its next snapshot is to delete them hard.
+            attempt = f"{ERASE_PREFIX}{erase_list.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
+            # The table may hold deleted rows although its next snapshot will delete them hard.
             softly = self.options.deletes_softly(kind) or bool(view.transaction(day.date, DELETED_SUFFIX))
-            polled = self._staged(view, day, erased, attempt, softly=softly)
-            if not (gone := polled.rows_read - polled.rows_written):
+            polled = self._stage_rewritten(view, day, erase_list, attempt, softly=softly)
+            if not (deleted_rows := polled.rows_read - polled.rows_written):
                 return 0
-            before = view.predecessor_day(day.date, kind, replaces_whole=self.options.replaces_whole(kind))
-            newest = view.newest(before)
+            predecessor_day = view.predecessor_day(day.date, kind, replaces_whole=self.options.replaces_whole(kind))
+            newest = view.newest(predecessor_day)
             manifest = Manifest(
                 day=day,
                 attempt=attempt,
                 fingerprint="",
                 polled=polled,
                 seen=seen_publish(newest, erase_version(view.table)),
-                # The source was not asked: whether to look back at the day must not change.
+                # The source was not polled, so the lookback must treat the day as before.
                 polled_at=view.polled_at(day.date),
                 span=view.spans.get(day.date),
             )
-            intent = Intent(token=attempt, run=erase_run(erased.version))
+            intent = Intent(token=attempt, run=erase_run(erase_list.version))
             publish = Publish(
                 key=self.key,
                 day=day,
                 intent=intent,
                 manifest=manifest,
-                schema=self._columns(view, day.date),
+                schema=self._columns_of_day(view, day.date),
                 stage=self.options.root,
                 kind=kind,
                 on_empty="accept",
@@ -196,65 +193,72 @@ class DeltaEraser:
             try:
                 self._commit(publish)
             except (OvertakenError, SupersededError):
-                # Who published meanwhile, the day or a later snapshot, may have polled before the list was there: look
+                # A concurrent publish of the day or of a later snapshot may have polled before the list existed: try
                 # again.
                 if not patience.wait_and_retry():
                     raise
                 continue
-            return gone
+            return deleted_rows
 
-    def _staged(self, view: LedgerView, day: Day, erased: EraseList, attempt: str, *, softly: bool) -> PollResult:
-        """Write a day's rows anew, file by file, without those of the erased."""
+    def _stage_rewritten(
+        self, view: LedgerView, day: Day, erase_list: EraseList, attempt: str, *, softly: bool
+    ) -> PollResult:
         root, parts = Folder(self.options.root), []
-        for part, (folder, table, path) in enumerate(self._files(view, day.date)):
-            # A sign of life comes before every file: a sweep must find one beside each, and a day may take long.
+        for part, (folder, table, path) in enumerate(self._files_of_day(view, day.date)):
+            # A progress file before every data file: a day may take long, and a sweep must find the attempt alive.
             root.write(progress_file(attempt, part), b"{}")
             target = f"{folder}{data_file(day, attempt, part, secrets.token_hex(4))}"
-            parts.append(self._copied(table, path, target, erased, softly))
+            parts.append(self._copy_file(table, path, target, erase_list, softly))
         total = PollResult.total(parts)
-        # A reload must find how many rows are kept out in all, or it would take a cut answer for the work of an erase.
-        before = kept_out_counts(view.transaction, day.date)
-        # How late the rows came must stay known, too: a measured lookback goes by it.
-        erased_now = {"erased": before.get("erased", 0) + total.counts.get("erased", 0)}
-        counts = total.counts | before | erased_now | late_counts(view.transaction, day.date)
+        # A reload needs the total of erased rows, to tell them from the missing rows of a cut answer.
+        counts_before = kept_out_counts(view.transaction, day.date)
+        # A measured lookback needs the late counts.
+        erased_count = {"erased": counts_before.get("erased", 0) + total.counts.get("erased", 0)}
+        counts = total.counts | counts_before | erased_count | late_counts(view.transaction, day.date)
         return total.model_copy(update={"counts": counts})
 
-    def _files(self, view: LedgerView, day: dt.date) -> Iterator[tuple[str, LedgerView, str]]:
-        """Yield the files of a day: the folder of their table under the root, the table, and the path in it."""
+    def _files_of_day(self, view: LedgerView, day: dt.date) -> Iterator[tuple[str, LedgerView, str]]:
+        """Yield the files of a day: the table's folder under the root, the table, and the path in the table."""
         for folder, table in self._tables(view).items():
             for date, path, _ in table.files:
                 if date == day:
                     yield folder, table, path
 
-    def _columns(self, view: LedgerView, day: dt.date) -> pa.Schema:
-        """Return the columns of a day's files."""
+    def _columns_of_day(self, view: LedgerView, day: dt.date) -> pa.Schema:
         return columns_of_files(view, (path for date, path, _ in view.files if date == day))
 
     def _commit(self, publish: Publish) -> None:
         Commit(self.options, publish).run()
 
-    def _copied(self, view: LedgerView, path: str, target: str, erased: EraseList, softly: bool) -> PollResult:  # noqa: FBT001
+    def _copy_file(
+        self,
+        view: LedgerView,
+        path: str,
+        target: str,
+        erase_list: EraseList,
+        softly: bool,  # noqa: FBT001
+    ) -> PollResult:
         folder, schema = view.folder, columns_of_files(view, [path])
-        eraser = Eraser(erased.for_columns(schema.names), schema)
-        digest, read, was_deleted, deleted = KeyDigest(schema), 0, 0, 0
+        eraser = Eraser(erase_list.for_columns(schema.names), schema)
+        digest, rows_read, deleted_before, deleted_rows = KeyDigest(schema), 0, 0, 0
         with RowWriter(Folder(self.options.root), target, schema) as writer:
             for _, batch in read_batches(folder.url, path, _BATCH_BYTES):
-                typed = batch.cast(schema)
-                kept = eraser.remove_rows(typed)
-                read += batch.num_rows
+                typed_batch = batch.cast(schema)
+                kept_rows = eraser.remove_rows(typed_batch)
+                rows_read += batch.num_rows
                 if softly:
-                    was_deleted += deleted_mask(typed).true_count
-                    deleted += deleted_mask(kept).true_count
-                digest.add(kept)
-                writer.write(kept)
-        written = writer.file.rows if writer.file else 0
+                    deleted_before += deleted_mask(typed_batch).true_count
+                    deleted_rows += deleted_mask(kept_rows).true_count
+                digest.add(kept_rows)
+                writer.write(kept_rows)
+        rows_written = writer.file.rows if writer.file else 0
         return PollResult(
             files=(writer.file,) if writer.file else (),
-            rows_read=read,
-            rows_written=written,
-            # The source has not those that were deleted, so that a reload will not miss them.
-            counts={"erased": read - written - (was_deleted - deleted)}
-            | ({SOFT_DELETED_TOTAL: deleted} if softly else {}),
+            rows_read=rows_read,
+            rows_written=rows_written,
+            # Deleted rows are not counted: the source lacks them, so a reload does not miss them.
+            counts={"erased": rows_read - rows_written - (deleted_before - deleted_rows)}
+            | ({SOFT_DELETED_TOTAL: deleted_rows} if softly else {}),
             digest=digest.text,
         )
 
@@ -265,11 +269,11 @@ def require_published_days(view: LedgerView, published_days: Collection[dt.date]
     :raises ConfigError: the table has rows of an unpublished day, and an erase would publish that day.
     """
     assert view.table is not None
-    strange = sorted({str(day) for day, _, _ in view.files if day not in published_days})
+    unpublished = sorted({str(day) for day, _, _ in view.files if day not in published_days})
     if len(view.files) != len(view.table.file_uris()):
-        strange.append("no day")
-    if strange:
+        unpublished.append("no day")
+    if unpublished:
         raise ConfigError(
-            f"table {view.folder.url} has rows of days that this stream never published ({', '.join(strange[:5])}): "
-            "delete them by hand first"
+            f"table {view.folder.url} has rows of days that this stream never published "
+            f"({', '.join(unpublished[:5])}). Delete them by hand first"
         )

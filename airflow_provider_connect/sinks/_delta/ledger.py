@@ -53,71 +53,71 @@ class LedgerView:
     key: StreamKey
 
     def transaction(self, day: dt.date, suffix: str = "") -> int | None:
-        """Return the version of a day's application transaction, None if there is none."""
+        """Return the version of a day's application transaction, or None."""
         return self.app_transactions.get(app_id(self.key, day) + suffix)
 
     def polled_at(self, day: dt.date) -> dt.datetime | None:
-        """Return when a day's newest answer was polled, as its transaction records it."""
+        """Return the recorded poll time of a day's newest answer."""
         microseconds = self.transaction(day, "/polled")
         return UNIX_EPOCH + MICROSECOND * microseconds if microseconds else None
 
     def checks(self, day: dt.date, generation: int) -> int:
-        """Return how often a day's newest generation was confirmed."""
-        noted, checks = divmod(self.transaction(day, "/checks") or 0, check_version(1, 0))
-        return checks if noted == generation else 0
+        """Return the number of confirmations of a day's newest generation."""
+        checked_generation, checks = divmod(self.transaction(day, "/checks") or 0, check_version(1, 0))
+        return checks if checked_generation == generation else 0
 
     def answer(self, day: dt.date, generation: int) -> str | None:
-        """Return the answer that was published as a day's newest generation; None if nobody noted it."""
+        """Return the published answer of a day's newest generation, or None if it is not recorded."""
         halves = [self.transaction(day, f"/answer/{half}") for half in ("high", "low")]
         if self.transaction(day, "/answer") != generation or None in halves:
             return None
         return "".join(f"{half % (1 << HALF_BITS):016x}" for half in halves if half is not None)
 
     def attempt_generation(self, attempt: str) -> int | None:
-        """Return the generation that an attempt published, :data:`.records.SWEPT`, or None if neither is recorded."""
+        """Return the generation that an attempt published, :data:`.app_transactions.SWEPT`, or None."""
         return self.app_transactions.get(attempt_id(self.key, attempt))
 
     def deleted_file_number(self, attempt: str) -> int | None:
-        """Return which file of deleted rows an attempt published: the number in its name, 0 for none of them.
+        """Return the number of the file of deleted rows that an attempt published, or 0 if it published none.
 
-        None if that is not recorded: it deleted no row softly, or an earlier version of this package published it.
+        None if not recorded: the attempt deleted no row softly, or an earlier version of this package published it.
         """
         return self.app_transactions.get(deleted_file_id(self.key, attempt))
 
     @cached_property
     def app_transactions(self) -> dict[str, int]:
-        """Every application transaction of this stream."""
+        """All application transactions of this stream."""
         if self.table is None:
             return {}
         return read_transactions(self.folder, self.table.version(), app_prefix(self.key))
 
     def predecessor_day(self, day: dt.date, kind: SourceKind, *, replaces_whole: bool) -> dt.date:
-        """Return the day whose newest publish the next one of ``day`` must follow.
+        """Return the day whose newest publish must precede the next one of ``day``.
 
-        That is ``day`` itself, or the stream's newest day where a snapshot replaces the whole table. The first
-        increment of a day follows the stream's newest.
+        For a snapshot of the whole table, and for a day's first increment, this is the stream's newest day. Otherwise
+        it is ``day`` itself.
         """
         if kind == "increment" and self.transaction(day) is None:
-            return max(self.spans, key=lambda other: self.spans[other].number, default=day)
+            return max(self.spans, key=lambda date: self.spans[date].number, default=day)
         return max(self.days(), default=day) if replaces_whole else day
 
     @cached_property
     def spans(self) -> dict[dt.date, Span]:
-        """What the increment of each day has read; nothing of other days."""
+        """The span of each day's increment."""
         return recorded_spans(self.app_transactions, app_prefix(self.key))
 
     @property
     def last_snapshot_day(self) -> dt.date:
-        """The day of the last snapshot that replaced the whole table: no earlier day need have rows any more."""
-        written = self.app_transactions.get(f"{app_prefix(self.key)}snapshot")
-        return dt.date.min if written is None else dt.date.fromisoformat(str(written))
+        """The day of the last snapshot that replaced the whole table. Earlier days may have no rows."""
+        snapshot_date = self.app_transactions.get(f"{app_prefix(self.key)}snapshot")
+        return dt.date.min if snapshot_date is None else dt.date.fromisoformat(str(snapshot_date))
 
     def newest(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
-        """Return a day's newest publish as the transactions record it; None if there is none.
+        """Return a day's newest publish as the transactions record it, or None.
 
-        They outlive the log's clean-up, and need no history, which takes a request for every commit.
+        Transactions outlive the log's clean-up, and need no history, which takes a request for every commit.
 
-        :param run: named in the row if it made that publish, or confirmed it last.
+        :param run: copied into the row if this run made that publish, or confirmed it last.
         """
         generation = self.transaction(day)
         if generation is None:
@@ -142,54 +142,52 @@ class LedgerView:
         )
 
     def row(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
-        """Return a day's newest publish with its details, None if there is none; ``run`` as in :meth:`newest`."""
+        """Return a day's newest publish with its details, or None. ``run`` as in :meth:`newest`."""
         newest = self.newest(day, run)
         if newest is None or (row := self._from_history(day, newest.generation)) is None:
             return newest
-        row = row.model_copy(update={"definition": newest.definition})  # an erase has none of its own
+        row = row.model_copy(update={"definition": newest.definition})  # an erase records none
         if not newest.checks:
             return row
-        last = self._confirmation(day, checks=newest.checks, generation=newest.generation)
-        return row.model_copy(update=last or newest.model_dump(include={*CONFIRMED_FIELDS}))
+        confirmation = self._confirmation(day, checks=newest.checks, generation=newest.generation)
+        return row.model_copy(update=confirmation or newest.model_dump(include={*CONFIRMED_FIELDS}))
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the publish of one intent, None if there is none."""
+        """Return the publish of one intent, or None."""
         generation = self.transaction(day, f"/token/{token}")
         if generation is None:
             return None
         newest = self.newest(day)
         assert newest is not None
-        # Only the newest publish still has its rows in the transactions once an older one's commit has left the log.
+        # Transactions hold the rows of the newest publish only. Older ones are lost with their commit's log entry.
         row = self._from_history(day, generation) or newest.model_copy(update={"generation": generation})
         confirmation = self._confirmation(day, token=token, generation=generation)
         return row.model_copy(update=confirmation or {"token": token})
 
     def _from_history(self, day: dt.date, generation: int) -> LedgerRow | None:
-        """Return a row as it was published, from its commit's metadata; None if that commit has left the log."""
+        """Return a row from its commit's metadata, or None if the log no longer has the commit."""
         for commit in self._commits_of(day, generation=generation):
             if "connect.counts" in commit:
-                found = _fields(commit, LedgerRow.model_fields)
-                parsed = {name: json.loads(found[name]) for name in ("counts", "span") if name in found}
-                return LedgerRow.model_validate(found | parsed)
+                fields = _fields(commit, LedgerRow.model_fields)
+                parsed = {name: json.loads(fields[name]) for name in ("counts", "span") if name in fields}
+                return LedgerRow.model_validate(fields | parsed)
         return None
 
-    def _confirmation(self, day: dt.date, **wanted: Any) -> dict[str, Any] | None:
-        """Return what the last confirmation says of a row; None if none is in the log that is as wanted."""
-        for commit in self._commits_of(day, **wanted):
+    def _confirmation(self, day: dt.date, **metadata: Any) -> dict[str, Any] | None:
+        for commit in self._commits_of(day, **metadata):
             if "connect.counts" not in commit:
                 row = LedgerRow.model_validate(_fields(commit, ("day", "generation", *CONFIRMED_FIELDS)) | {"rows": 0})
                 return row.model_dump(include={*CONFIRMED_FIELDS})
         return None
 
-    def _commits_of(self, day: dt.date, **wanted: Any) -> Iterator[dict[str, Any]]:
-        """Yield this stream's commits of a day whose metadata say all that is wanted, newest first."""
-        texts = {"connector": self.key.connector, "stream": self.key.stream, "day": day, **wanted}
+    def _commits_of(self, day: dt.date, **metadata: Any) -> Iterator[dict[str, Any]]:
+        expected = {"connector": self.key.connector, "stream": self.key.stream, "day": day, **metadata}
         for commit in self.commits:
-            if all(commit.get(f"connect.{name}") == str(value) for name, value in texts.items()):
+            if all(commit.get(f"connect.{name}") == str(value) for name, value in expected.items()):
                 yield commit
 
     def days(self) -> DaySet:
-        """Return every published day, also empty ones."""
+        """Return all published days, including empty ones."""
         if not self.belongs_to_stream:
             return DaySet()
         names = (app.removeprefix(app_prefix(self.key)) for app in self.app_transactions)
@@ -197,7 +195,7 @@ class LedgerView:
 
     @property
     def belongs_to_stream(self) -> bool:
-        """Whether there is a table, and it belongs to this stream."""
+        """Whether the table exists and belongs to this stream."""
         return self.table is not None and self.table.metadata().configuration.get(OWNER_PROPERTY) == str(self.key)
 
     @cached_property
@@ -210,9 +208,9 @@ class LedgerView:
 
     @cached_property
     def files(self) -> list[tuple[dt.date, str, int | None]]:
-        """Day, path and rows of every file of this version; rows None if its writer gave no count.
+        """Day, path and rows of every file of this version. Rows is None if the writer gave no count.
 
-        Files without a day, or with one outside Python's calendar, are somebody else's and left out.
+        Leaves out files without a day, or with a day outside Python's calendar: other writers added them.
         """
         if self.table is None:
             return []
@@ -236,17 +234,17 @@ def _fields(commit: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class DeltaLedger(Ledger):
-    """The ledger of one stream; each call reads the table's log again."""
+    """The ledger of one stream. Each call reads the table's log again."""
 
     options: DeltaOptions
     key: StreamKey
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return a day's newest publish; without token and digest once its commit has left the log."""
+        """Return a day's newest publish. Token and digest are missing once the log no longer has its commit."""
         return self.view().row(day)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return each day's newest publish, all of one version of the table."""
+        """Return each day's newest publish, all from one version of the table."""
         view = self.view()
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [
@@ -261,7 +259,7 @@ class DeltaLedger(Ledger):
         ]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that a day's next one must follow; without details that only the history has."""
+        """Return the publish that a day's next one must follow, without details that only the history has."""
         view = self.view()
         row = view.newest(view.predecessor_day(day, kind, replaces_whole=self.options.replaces_whole(kind)))
         return row and row.model_copy(update={"polled_at": view.polled_at(row.day)})
@@ -271,20 +269,20 @@ class DeltaLedger(Ledger):
         return definitions.definition_in_force(self.view().app_transactions, app_prefix(self.key))
 
     def notes(self) -> list[LedgerNote]:
-        """Return the notes beside the table, which belong to the stream that owns it."""
+        """Return the notes beside the table, if the table belongs to this stream."""
         view = self.view()
         return definitions.read_notes(view.folder) if view.belongs_to_stream else []
 
     def erased(self) -> EraseList:
-        """Return whose rows are kept out of the stream."""
+        """Return the erase list of the table."""
         view = self.view()
         return read_erase_list(view.folder, view.table)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return what was published of a day for one intent, even if a newer publish followed.
+        """Return the publish of a day by one intent, even if a newer one followed.
 
         The caller then publishes nothing. So the log is first flushed to the disk: the publisher may have been killed
-        before it did so, and a power cut would lose the day.
+        before its own flush, and a power cut would lose the day.
         """
         view = self.view()
         row = view.published(day, token)
@@ -293,7 +291,7 @@ class DeltaLedger(Ledger):
         return row
 
     def days(self) -> DaySet:
-        """Return every published day."""
+        """Return all published days."""
         return self.view().days()
 
     def view(self) -> LedgerView:

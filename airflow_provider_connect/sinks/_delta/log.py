@@ -1,17 +1,16 @@
-"""A Delta table's log: opens it, detects one that was lost or set back, commits, flushes it to the disk, reads it.
+"""A Delta table's log: opening, detecting a lost or restored log, commits, flushes, and reading its transactions.
 
-A log may be lost, or set back to an older state, while its data files stay. A new log in its place would show loaded
-days as missing, and a sweep would delete their files. So every publish notes its version beside the log:
-``_connect/log/<version>-<table id>``. Opening the table lists these notes first. It refuses a log that is older than a
-note, belongs to another table, or is missing while notes, attempts or data files of ours exist.
+A log may be lost, or set back to an older state, while its data files stay. A new log would show loaded days as
+missing, and a sweep would delete their files. So every publish notes its version in ``_connect/log/<version>-<table
+id>``. Opening the table lists these notes first. It refuses a log that is older than a note, belongs to another table,
+or is missing while notes, attempts or data files exist.
 
-delta-rs leaves commits in memory, where a power cut loses them. A commit lost below a later one makes the table
-unreadable. So after a commit every commit without a note is flushed to the disk, even those of other writers, which may
-have been killed. Only then is the version noted.
+delta-rs leaves commits in memory. If a power cut loses one below a later one, the table is unreadable. So after a
+commit, all commits without a note are flushed to the disk, even those of other writers. Only then is the version noted.
 
-``deltalake`` looks up one application id at a time, and reads the end of the log each time. A ledger has several ids
-for each day, so here the log is read once, as Delta's protocol defines it: the transactions of the newest checkpoint,
-then those of every commit after it.
+``deltalake`` looks up one application id at a time and reads the end of the log each time. A ledger has several ids for
+each day. So this module reads the log once, as Delta's protocol defines it: the transactions of the newest checkpoint,
+then those of every later commit.
 """
 
 from __future__ import annotations
@@ -49,11 +48,15 @@ _HINT_NAME = f"{LOG_FOLDER}/_last_checkpoint"
 _HINT = re.compile(rb'"version"\s*:\s*(\d+)')
 # How delta-rs 1.6 reports commits missing from the log, at its beginning or between two others.
 _GAP = re.compile(r"No table metadata or protocol found|Expected contiguous commit files")
-_MEND = "restore {path}/_delta_log as it was; or, for a new table, delete {path} whole, data and _connect included"
+_MEND = (
+    "Restore {path}/_delta_log as it was. Or, for a new table, delete the whole folder {path}, "
+    "data and _connect included"
+)
 _READERS = 8
-# In one file, in one file under a UUID, or in parts.
+# A checkpoint in one file, in one file under a UUID, or in parts.
 _CHECKPOINT = re.compile(
-    rf"{LOG_FOLDER}/(?P<version>\d{{20}})\.checkpoint\.([0-9a-f-]{{36}}\.|\d{{10}}\.(?P<parts>\d{{10}})\.)?(parquet|json)"
+    rf"{LOG_FOLDER}/(?P<version>\d{{20}})\.checkpoint\."
+    r"([0-9a-f-]{36}\.|\d{10}\.(?P<parts>\d{10})\.)?(parquet|json)"
 )
 
 
@@ -66,7 +69,7 @@ def delta_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def translate_log_errors(table: DeltaTable) -> Iterator[None]:
-    """Turn errors of delta-rs while it reads an open table's log into ours, which name the table."""
+    """Translate errors of delta-rs within the block into errors that name the table."""
     try:
         yield
     except delta_errors() as error:
@@ -74,18 +77,18 @@ def translate_log_errors(table: DeltaTable) -> Iterator[None]:
 
 
 def is_lost_race(error: Exception) -> bool:
-    """Tell whether a commit failed because another was faster, not because of the storage."""
+    """Return whether a commit failed because another was faster, not because of the storage."""
     from deltalake.exceptions import CommitFailedError
 
     return isinstance(error, CommitFailedError) and "os error" not in str(error)
 
 
 def open_table(path: str, *, may_hold_staged_files: bool = False) -> DeltaTable | None:
-    """Return the newest version of the table, None if there never was a table.
+    """Return the newest version of the table, or None if there was never a table.
 
-    :param may_hold_staged: whether files of a table that is not made yet may lie there.
-    :raises RetriableError: if it cannot be read now.
-    :raises ConfigError: if this user may not read it, or its log was lost or set back.
+    :param may_hold_staged_files: staged files may lie there before the table is made.
+    :raises RetriableError: the table cannot be read now.
+    :raises ConfigError: this user may not read it, or its log was lost or set back.
     """
     folder = Folder(path)
     patience = Patience(pauses=(_OPEN_AGAIN_SECONDS,), tries=_OPEN_TRIES)
@@ -97,53 +100,56 @@ def open_table(path: str, *, may_hold_staged_files: bool = False) -> DeltaTable 
 
 
 def _try_to_open(folder: Folder, *, may_hold_staged: bool) -> DeltaTable | ConfigError | RetriableError | None:
-    """Open the table; errors that another try may not meet are returned, not raised."""
+    """Open the table. Returns errors that may pass with the next try, and raises the others."""
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
-    # The notes before the log: a version is in the log before it is noted.
-    notes = _notes(folder)
+    # Read the notes before the log: a version is in the log before it is noted.
+    notes = _version_notes(folder)
     try:
         table = DeltaTable(folder.url)
     except TableNotFoundError as error:
         return _no_table(folder, error, may_hold_staged=may_hold_staged)
     except delta_errors() as error:
         if folder.is_local and folder.is_file():
-            raise ConfigError(f"path={folder.url!r} is a file: name a folder, or an unused path") from error
+            raise ConfigError(f"path={folder.url!r} is a file. Name a folder, or an unused path") from error
         if not _GAP.search(str(error)):
             raise storage_error(folder.url, error) from error
-        return ConfigError(f"the log of table {folder.url} has lost commits: {_MEND.format(path=folder.url)}")
-    version, table_id = max(notes, default=(0, _id(table)))
+        return ConfigError(f"the log of table {folder.url} has lost commits. {_MEND.format(path=folder.url)}")
+    version, table_id = max(notes, default=(0, _table_id(table)))
     if version > table.version():
-        what = f"is at version {table.version()}, but version {version} was published: it was set back"
-    elif table_id != _id(table):
-        what = "is not the log that its data files were published in"
+        state = f"is at version {table.version()}, but version {version} was published: it was set back"
+    elif table_id != _table_id(table):
+        state = "is not the log that its data files were published in"
     else:
         return table
     return ConfigError(
-        f"the log of table {folder.url} {what}, so its list of loaded days is wrong: "
-        f"{_MEND.format(path=folder.url)}; or, to continue from this older state, delete {folder.url}/{VERSION_NOTES_FOLDER}"
+        f"the log of table {folder.url} {state}, so its list of loaded days is wrong. "
+        f"{_MEND.format(path=folder.url)}. Or, to continue from this older state, "
+        f"delete {folder.url}/{VERSION_NOTES_FOLDER}"
     )
 
 
 def _no_table(folder: Folder, error: Exception, *, may_hold_staged: bool) -> ConfigError | RetriableError | None:
-    """Return what delta-rs's "not found" means, which also covers unreadable logs; None if there is no table."""
+    """Interpret delta-rs's "not found", which also covers unreadable logs. Returns None if there is no table."""
     names = [file.name for file in folder.files()]
     if any(_PART_OF_A_LOG.fullmatch(name) for name in names):
         return storage_error(folder.url, error)
-    ours = (f"{CONTROL_FOLDER}/attempts/", f"{VERSION_NOTES_FOLDER}/")
+    control_prefixes = (f"{CONTROL_FOLDER}/attempts/", f"{VERSION_NOTES_FOLDER}/")
     if may_hold_staged:
         names = [name for name in names if not DATA_FILE_PATTERN.fullmatch(name)]
-    left = next((name for name in names if name.startswith(ours) or DATA_FILE_PATTERN.fullmatch(name)), None)
-    if left is None:
+    leftover = next(
+        (name for name in names if name.startswith(control_prefixes) or DATA_FILE_PATTERN.fullmatch(name)), None
+    )
+    if leftover is None:
         return None
     return ConfigError(
-        f"the log of table {folder.url} is gone, but the table's files exist ({left}): {_MEND.format(path=folder.url)}"
+        f"the log of table {folder.url} is gone, but the table's files exist ({leftover}). "
+        f"{_MEND.format(path=folder.url)}"
     )
 
 
-def _notes(folder: Folder) -> list[tuple[int, str]]:
-    """Return version and table of every note."""
+def _version_notes(folder: Folder) -> list[tuple[int, str]]:
     matches = (_NOTE.fullmatch(file.name) for file in folder.files(VERSION_NOTES_FOLDER))
     return [(int(match["version"]), match["table"]) for match in matches if match]
 
@@ -161,11 +167,10 @@ def commit(
 ) -> None:
     """Commit on top of exactly this version of a table.
 
-    :param recorded: application transactions, id to version. Delta refuses the commit if another has written one of
-        them since.
-    :param columns: of the table from now on; None leaves them as they are.
-    :param day: the only one whose files ``overwrite`` removes; None for all.
-    :param retries: how often delta-rs may rebase the commit onto others, which wrote none of ``recorded``.
+    :param app_transactions: id to version. Delta refuses the commit if another one has written one of them since.
+    :param columns: the table's columns from now on. None keeps them.
+    :param day: the day whose files ``overwrite`` removes. None removes all.
+    :param retries: how often delta-rs may rebase the commit onto others that wrote none of ``app_transactions``.
     """
     from deltalake import CommitProperties, Schema, Transaction
 
@@ -186,49 +191,51 @@ def commit(
 def make_durable(folder: Folder, table: DeltaTable) -> None:
     """Flush the log up to this version to the disk, then note the version and delete older notes.
 
-    Noted versions are on the disk already, so this costs little if nothing is new.
+    Noted versions are on the disk already, so this costs little without new commits.
     """
-    new = (table.version(), _id(table))
-    notes = _notes(folder)
+    version_note = (table.version(), _table_id(table))
+    notes = _version_notes(folder)
     newest = max(notes, default=None)
-    _sync_log(folder, table.version(), noted=-1 if newest is None else newest[0])
-    if newest is not None and new < newest:
+    _sync_log(folder, table.version(), noted_version=-1 if newest is None else newest[0])
+    if newest is not None and version_note < newest:
         return
-    if new not in notes:
-        folder.write(_name(*new), b"{}")
+    if version_note not in notes:
+        folder.write(_note_name(*version_note), b"{}")
     for note in notes:
-        if note != new:
-            folder.delete(_name(*note))
+        if note != version_note:
+            folder.delete(_note_name(*note))
 
 
-def _sync_log(folder: Folder, version: int, noted: int) -> None:
+def _sync_log(folder: Folder, version: int, noted_version: int) -> None:
     """Flush the commits after ``noted`` up to ``version``, and the checkpoints that readers start from.
 
-    A checkpoint is written after its commit, perhaps even after the note, and by any writer; readers use all of them.
+    Any writer writes a checkpoint, after its commit and perhaps after the note. Readers use all of them.
     """
     if not folder.is_local:
         return
-    hinted = hinted_checkpoint(folder)
-    # A checkpoint whose writer was killed has no hint, but readers find it after the hinted one.
-    names = [checkpoint_name(each) for each in range(hinted or 0, max(version, hinted or 0) + 1)]
-    if hinted is not None:
+    hint = hinted_checkpoint(folder)
+    # A checkpoint of a killed writer has no hint, but readers find it after the hinted one.
+    names = [checkpoint_name(number) for number in range(hint or 0, max(version, hint or 0) + 1)]
+    if hint is not None:
         names.append(_HINT_NAME)
-    while version > noted and folder.exists(commit := commit_name(version)):
+    while version > noted_version and folder.exists(commit := commit_name(version)):
         names.append(commit)
         version -= 1
     folder.sync(names)
-    if noted < 0:  # first publish: flush the table's entry in its parent folder, unless only others may open that one
+    if (
+        noted_version < 0
+    ):  # first publish: flush the table's entry in its parent folder, unless only others may open that one
         with suppress(ConfigError):
             Folder(folder.url.rpartition("/")[0] or "/").sync([""])
 
 
 def hinted_checkpoint(folder: Folder) -> int | None:
-    """Return the version of the checkpoint that the log's hint names; None if there is no hint."""
+    """Return the version of the checkpoint in the log's hint, or None without a hint."""
     try:
-        found = _HINT.search(folder.read(_HINT_NAME))
+        match = _HINT.search(folder.read(_HINT_NAME))
     except FileNotFoundError:
         return None
-    return int(found[1]) if found else None
+    return int(match[1]) if match else None
 
 
 def checkpoint_name(version: int) -> str:
@@ -241,50 +248,56 @@ def commit_name(version: int) -> str:
     return f"{LOG_FOLDER}/{version:020d}.json"
 
 
-def _id(table: DeltaTable) -> str:
+def _table_id(table: DeltaTable) -> str:
     return str(table.metadata().id)
 
 
-def _name(version: int, table_id: str) -> str:
+def _note_name(version: int, table_id: str) -> str:
     return f"{VERSION_NOTES_FOLDER}/{version:020d}-{table_id}"
 
 
 def read_transactions(folder: Folder, version: int, prefix: str) -> dict[str, int]:
-    """Return application id to version for each id that begins with ``prefix``, as version ``version`` has them.
+    """Return the application transactions of a version of the log: id to version, for ids that begin with ``prefix``.
 
     :raises RetriableError: a file of the log was just cleaned up, or is damaged.
     """
-    found: dict[str, int] = {}
+    merged: dict[str, int] = {}
     try:
-        at, names = _newest_checkpoint(folder, version)
-        names += [commit_name(each) for each in range(at + 1, version + 1)]
+        checkpoint, names = _newest_checkpoint(folder, version)
+        names += [commit_name(number) for number in range(checkpoint + 1, version + 1)]
         with ThreadPoolExecutor(_READERS) as pool:
-            for transactions in pool.map(partial(_transactions, folder), names):
-                found |= transactions
+            for transactions in pool.map(partial(_transactions_in, folder), names):
+                merged |= transactions
     except (FileNotFoundError, ValueError) as error:
         raise RetriableError(
-            f"the log of table {folder.url} cannot be read up to version {version} ({type(error).__name__}): somebody "
-            f"may have cleaned it up just now; if it stays, restore {folder.url}/{LOG_FOLDER}"
+            f"the log of table {folder.url} cannot be read up to version {version} ({type(error).__name__}). Another "
+            f"process may have just cleaned it up. If the error stays, restore {folder.url}/{LOG_FOLDER}"
         ) from error
-    return {app: at for app, at in found.items() if app.startswith(prefix)}
+    return {app: checkpoint for app, checkpoint in merged.items() if app.startswith(prefix)}
 
 
 def _newest_checkpoint(folder: Folder, version: int) -> tuple[int, list[str]]:
-    """Return version and files of the newest whole checkpoint up to ``version``; -1 and [] if there is none."""
+    """Return version and files of the newest complete checkpoint up to ``version``, or -1 and []."""
     hinted = hinted_checkpoint(folder)
     if hinted is not None and hinted <= version and folder.exists(name := checkpoint_name(hinted)):
         return hinted, [name]
-    found: dict[tuple[int, int], list[str]] = {}
+    checkpoints: dict[tuple[int, int], list[str]] = {}
     for file in folder.files(LOG_FOLDER):
         match = _CHECKPOINT.fullmatch(file.name)
         if match and int(match["version"]) <= version:
-            found.setdefault((int(match["version"]), int(match["parts"] or 1)), []).append(file.name)
-    # Without parts, each file of a version holds all.
-    return max(((at, names[:parts]) for (at, parts), names in found.items() if len(names) >= parts), default=(-1, []))
+            checkpoints.setdefault((int(match["version"]), int(match["parts"] or 1)), []).append(file.name)
+    # Without parts, each file is a whole checkpoint.
+    return max(
+        (
+            (checkpoint_version, names[:parts])
+            for (checkpoint_version, parts), names in checkpoints.items()
+            if len(names) >= parts
+        ),
+        default=(-1, []),
+    )
 
 
-def _transactions(folder: Folder, name: str) -> dict[str, int]:
-    """Return the transactions of one file of the log."""
+def _transactions_in(folder: Folder, name: str) -> dict[str, int]:
     if name.endswith(".json"):
         # Most lines are long and describe files: parse only those that may be transactions.
         actions = (json.loads(line) for line in folder.read(name).splitlines() if b'"txn"' in line)

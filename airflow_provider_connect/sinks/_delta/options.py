@@ -22,11 +22,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class DeltaOptions(Options):
-    """What a user may set."""
+    """Options for users."""
 
     path: str = Field(
-        description="Root of the table: an absolute path, or a URL (s3://, gs://, abfss://). With one source column "
-        "in its last part, '/data/lake/{event}' is a table for each event.",
+        description="Root of the table: an absolute path, or a URL (s3://, gs://, abfss://). A source column "
+        "in the last part, '/data/lake/{event}', makes a table for each event.",
         examples=["/data/lake/events", "s3://bucket/lake/events"],
     )
     sweep_after: dt.timedelta = Field(
@@ -37,12 +37,12 @@ class DeltaOptions(Options):
     )
     schema_contract: Literal["evolve", "freeze"] = Field(
         default="evolve",
-        description="What happens to a column that the table lacks: 'evolve' adds it, 'freeze' fails the day.",
+        description="Effect of a column that the table lacks: 'evolve' adds it, 'freeze' fails the day.",
     )
     snapshot: Literal["replace", "daily"] = Field(
         default="replace",
-        description="What a source that polls all rows there are does to the table: 'replace' shows the newest "
-        "snapshot alone, 'daily' keeps the snapshot of each day beside the others.",
+        description="Effect of a snapshot of all rows: 'replace' shows only the newest one, 'daily' keeps the snapshot "
+        "of each day.",
     )
 
     deletes: Deletes = Field(default="hard", description=DELETES_HELP)
@@ -50,18 +50,18 @@ class DeltaOptions(Options):
         default=500,
         ge=1,
         le=5000,
-        description="How many tables a path with a column in it may become; a day that needs more fails.",
+        description="Largest number of tables of a path with a column. A day that needs more fails.",
     )
 
     @property
     def tables(self) -> TableTemplate | None:
-        """Which table a row belongs to; None where the path is one table's."""
+        """The template of table names, or None for a single table."""
         template = self.path.rpartition("/")[2]
         return TableTemplate(template=template, most=self.max_tables) if "{" in template else None
 
     @property
     def root(self) -> str:
-        """What the stage lies under: the table's root, or the folder that holds all tables of a template."""
+        """The folder of the stage: the table's root, or the common folder of all tables of a template."""
         return self.path if self.tables is None else self.path.rpartition("/")[0]
 
     @property
@@ -70,21 +70,21 @@ class DeltaOptions(Options):
         return self.path if self.tables is None else f"{self.root}/{HEAD_FOLDER}"
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Tell whether a publish takes the place of everything in the table, not of its own day alone."""
+        """Return whether a publish replaces the whole table, not just its own day."""
         return kind == "snapshot" and self.snapshot == "replace"
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Say which options mean nothing for rows of a kind."""
+        """Return the options that do not apply to rows of this kind."""
         return soft_kind_problems(self.deletes, kind)
 
     def deletes_softly(self, kind: SourceKind) -> bool:
-        """Tell whether a publish keeps the rows that it no longer has."""
+        """Return whether a publish keeps rows that vanished, marked as deleted."""
         return self.deletes == "soft" and self.replaces_whole(kind)
 
     @field_validator("path")
     @classmethod
     def _one_spelling(cls, path: str) -> str:
-        given = path
+        path_argument = path
         try:
             path = normalise_path(path)
         except ConfigError as error:
@@ -94,14 +94,14 @@ class DeltaOptions(Options):
         if path == "/":
             raise ValueError("the root of the filesystem cannot be a table")
         # Parsing a URL drops its control characters, so the given text is checked too.
-        if (misread := _MISREAD.search(path) or _CONTROL.search(given)) is not None:
+        if (misread := _MISREAD.search(path) or _CONTROL.search(path_argument)) is not None:
             raise ValueError(
-                f"readers take a Delta table's path with {misread[0]!r} for another place: choose a path "
+                f"readers take a Delta table's path with {misread[0]!r} for another place. Choose a path "
                 "without backslashes, control characters and '%' before two hex digits"
             )
         above, _, last = path.rpartition("/")
         if "{" in above or "}" in above:
-            raise ValueError(f"{path!r}: a column belongs into the last part of the path, such as /data/lake/{{event}}")
+            raise ValueError(f"{path!r}: a column belongs in the last part of the path, such as /data/lake/{{event}}")
         if "{" in last or "}" in last:
             if problem := template_problem(last):
                 raise ValueError(problem)
@@ -112,12 +112,10 @@ class DeltaOptions(Options):
     @model_validator(mode="after")
     def _tables_have_a_template(self) -> Self:
         if self.tables is None and self.max_tables != type(self).model_fields["max_tables"].default:
-            raise ValueError(
-                "max_tables belongs to a path with a column in it, such as /data/lake/{event}: leave it out"
-            )
+            raise ValueError("max_tables belongs to a path with a column, such as /data/lake/{event}. Leave it out")
         if self.deletes == "soft" and (self.snapshot == "daily" or self.tables is not None):
-            where = "a path with a column in it" if self.tables is not None else "snapshot='daily'"
+            conflict = "a path with a column" if self.tables is not None else "snapshot='daily'"
             raise ValueError(
-                f"deletes='soft' is for one table that shows the newest snapshot, and not for {where}: leave one out"
+                f"deletes='soft' needs one table with the newest snapshot, and excludes {conflict}. Leave one out"
             )
         return self

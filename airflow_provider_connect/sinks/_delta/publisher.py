@@ -1,4 +1,4 @@
-"""Publishes days into a Delta table, or several. Staged files become the tables' files, so there is no ``put``."""
+"""Publishes days into one Delta table or several. Staged files become the tables' files, so there is no ``put``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects, Sweeps):
-    """Publishes one stream under one root: into one table, or into the tables of a template (:mod:`.tables`)."""
+    """Publishes one stream under one root: into a single table, or into the tables of a template (:mod:`.tables`)."""
 
     def __init__(self, options: DeltaOptions, key: StreamKey) -> None:
         self._options = options
@@ -69,24 +69,24 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
     @property
     @abstractmethod
     def ledger(self) -> DeltaLedger:
-        """The ledger that lives in the log of the table, or of the head."""
+        """The ledger in the log of the table, or of the head."""
 
     def note(self, note: LedgerNote) -> None:
-        """Keep a note in a file beside the table."""
+        """Write a note into a file beside the table."""
         write_note(Folder(self._options.ledger_path), note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return what would fail the publish; if nothing would, make the table, or the head, if it is missing."""
-        return self._found(schema, kind, makes=True)
+        """Return the problems that would fail the publish. Without problems, makes the missing table or head."""
+        return self._publish_problems(schema, kind, creates=True)
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return what would fail the publish; whether a store can be written, only the first job finds out."""
-        return self._found(schema, kind, makes=False)
+        """Return the problems that would fail the publish. Does not try whether an object store can be written."""
+        return self._publish_problems(schema, kind, creates=False)
 
-    def _found(self, schema: pa.Schema, kind: SourceKind, *, makes: bool) -> list[str]:
-        """Return what would fail the publish.
+    def _publish_problems(self, schema: pa.Schema, kind: SourceKind, *, creates: bool) -> list[str]:
+        """Return the problems that would fail the publish.
 
-        :param makes: whether to make the table, or the head, and to try whether its root can be written.
+        :param creates: make the missing table or head, and try to write under its root.
         """
         options, path = self._options, self._options.ledger_path
         template = options.tables.template if options.tables is not None else None
@@ -94,10 +94,10 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
             if problems := self._problems(schema, kind):
                 return problems
             columns = delta_columns(schema)
-            if not makes:
+            if not creates:
                 require_writable(options.root)
             if (table := self.ledger.view().table) is None:
-                if not makes:
+                if not creates:
                     return []
                 probe_root(options.root)
                 table = create_table(
@@ -113,35 +113,35 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
                 path,
                 soft_delete_columns() if options.deletes == "soft" else {},
             )
-            if makes:
+            if creates:
                 probe_root(options.root)
                 make_durable(Folder(path), table)
-            self._look_at_rows(table, kind, warns=makes)
+            self._check_published_rows(table, kind, warns=creates)
         except (ConfigError, DataError) as error:
             return [str(error)]
         return []
 
     @abstractmethod
     def _problems(self, schema: pa.Schema, kind: SourceKind) -> list[str]:
-        """Return what is wrong with options, schema and environment together."""
+        """Return the problems of options, schema and environment."""
 
     @abstractmethod
-    def _look_at_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
+    def _check_published_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
         """Refuse published rows that the publish would delete or could not compare.
 
-        :param warns: whether the log says what else is strange about them.
+        :param warns: log changes by other writers and half-published days.
         """
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows that :meth:`erase` would take out, by day; reads one column of every file."""
+        """Count the rows that :meth:`erase` would delete, by day. Reads one column of every file."""
         return self._eraser(column).count_rows(values)
 
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Take rows out: of each day that has some, every file is written anew.
+        """Delete people's rows: rewrites every file of each day that has some.
 
-        Older versions of a table hold the rows until they are vacuumed, and a day's rejects may hold them as well.
+        Older versions of a table hold the rows until they are vacuumed, and a day's rejects may hold them too.
         """
         return self._eraser(column).erase(values, kind, shaping)
 
@@ -149,7 +149,7 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
     def _eraser(self, column: str) -> DeltaEraser: ...
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield what the source set aside of each published day, from the files beside the tables."""
+        """Yield the source's rejects of each published day, from the files beside the tables."""
         return rejects_of(self.ledger.view(), Folder(self._options.root), first, last)
 
     def sweep(self) -> int:
@@ -161,10 +161,10 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
         return self._sweeper(self._options.sweep_after).list_files()
 
     @abstractmethod
-    def _sweeper(self, silent: dt.timedelta) -> Sweeper: ...
+    def _sweeper(self, silent_for: dt.timedelta) -> Sweeper: ...
 
     def copies(self) -> list[str]:
-        """Return the places besides the tables' newest versions that hold files now, each with the way to clear it.
+        """Describe the files outside the tables' newest versions, by place, each with the way to clear it.
 
         Every file that this package writes under a root belongs to the newest version or to one of these places: older
         versions, unpublished staged days, days polled for a transform, rejects and manifests.
@@ -178,23 +178,24 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
         places = []
         if rejects:
             places.append(
-                f"rejects ({rejects:,} times {root.url}/{CONTROL_FOLDER}/attempts/*/rejects-*.parquet): no column "
-                "says whose a rejected record is. Delete those of the erased by hand"
+                f"rejects ({rejects:,} times {root.url}/{CONTROL_FOLDER}/attempts/*/rejects-*.parquet). No column "
+                "names the person of a rejected record. Delete the records of erased people by hand"
             )
         if unpublished:
             places.append(
-                f"days that are staged and not published ({len(unpublished):,} files under {root.url}): no "
+                f"unpublished staged days ({len(unpublished):,} files under {root.url}). No "
                 "load publishes them. 'airflow connect sweep' deletes them "
-                f"{options.sweep_after / dt.timedelta(hours=1):g} hours after their attempt's last sign of life"
+                f"{options.sweep_after / dt.timedelta(hours=1):g} hours after their attempt's last write"
             )
         places += describe_polled_copies(root)
         if manifests:
             places.append(
-                f"manifests ({manifests:,} times {root.url}/{CONTROL_FOLDER}/attempts/*/{MANIFEST_NAME}), which hold each file's "
-                "smallest and largest number: where ids are numbers, delete those of published days by hand"
+                f"manifests ({manifests:,} times {root.url}/{CONTROL_FOLDER}/attempts/*/{MANIFEST_NAME}). "
+                "They hold each file's smallest and largest numbers. If ids are numbers, delete the manifests of "
+                "published days by hand"
             )
         places.append(
-            f"older versions of {tables}, and the log, which has the smallest and largest number of each file: VACUUM "
+            f"older versions of {tables}, and the log, which holds each file's smallest and largest numbers. VACUUM "
             "deletes the files after the table's retention time, and Delta deletes log entries after 30 days"
         )
         return places
@@ -205,16 +206,16 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
 
     @property
     def ledger(self) -> DeltaLedger:
-        """The ledger that lives in the table's log."""
+        """The ledger in the table's log."""
         return DeltaLedger(self._options, self._key)
 
     def _problems(self, schema: pa.Schema, kind: SourceKind) -> list[str]:
         if problems := locking_problems(self._options.path):
             return problems
-        delta_columns(schema)  # names first the columns that Delta cannot hold
+        delta_columns(schema)  # raises for columns that Delta cannot hold
         return soft_delete_problems(schema.names, kind) if self._options.deletes == "soft" else []
 
-    def _look_at_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
+    def _check_published_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
         view = LedgerView(Folder(self._options.path), table, self._key)
         if self._options.replaces_whole(kind):
             require_only_newest_snapshot(view)
@@ -224,24 +225,25 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
             _LOG.warning("table %s: %s", self._options.path, changes)
 
     def differences(self, publish: Publish) -> Differences | None:
-        """Compare the staged files with the table's files of the day; both are read once, whole.
+        """Compare the staged files with the table's files of the day. Reads both once, completely.
 
-        None if the table shows another generation than the attempt saw before it polled: the commit refuses that.
+        None if the table shows another generation than the attempt saw before its poll. The commit then refuses the
+        publish.
         """
         view, day = self.ledger.view(), publish.day.date
         if (view.transaction(day) or 0) != publish.manifest.seen.generation:
             return None
-        before = [path for date, path, _ in view.files if date == day]
-        after = [file.path for file in publish.manifest.polled.files]
-        softly = self._options.deletes_softly(publish.kind)
-        return compare_states(view.folder, before, after, publish.schema, live_only=softly)
+        live_paths = [path for date, path, _ in view.files if date == day]
+        staged_paths = [file.path for file in publish.manifest.polled.files]
+        live_only = self._options.deletes_softly(publish.kind)
+        return compare_states(view.folder, live_paths, staged_paths, publish.schema, live_only=live_only)
 
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
-        """Replace the day, or the whole, by the staged files and write its ledger row, in one commit to the log."""
+        """Replace the day, or the whole table, by the staged files and write the ledger row, in one commit."""
         return Commit(self._options, publish).run()
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Write the day's ledger row again with one more check, in a commit to the log without a file."""
+        """Write the day's ledger row again with one more check, in a commit without files."""
         return Confirmation(self._options, publish).run()
 
     def _eraser(self, column: str) -> DeltaEraser:

@@ -1,8 +1,8 @@
-"""What was set aside of a Delta table's days: the source's rejects, in files beside its attempts.
+"""Rejects of a Delta table's days: the source's rejected records, in files of its attempts.
 
-They stay as long as the attempts do: no sweep, no vacuum and no erase deletes those of a published attempt. Which
-attempt published a generation is an application transaction, so it is known after the log was cleaned up. How many
-rejects the ledger counted is in the commit's metadata alone, and leaves the log with them.
+The files stay as long as the attempts: no sweep, vacuum or erase deletes rejects of a published attempt. An application
+transaction names the attempt of each generation, so it survives the log's clean-up. Only the commit's metadata has the
+number of rejects, and it leaves the log with its commit.
 """
 
 from __future__ import annotations
@@ -29,73 +29,72 @@ from airflow_provider_connect.window import ONE_DAY
 
 _ATTEMPTS = f"{CONTROL_FOLDER}/attempts"
 _Answer = tuple[dt.date, int]
-"""A day and the generation that published an answer of the source."""
+"""A day, and the generation that published an answer of the source."""
 
 
 def rejects_of(view: LedgerView, stage: Folder, first: dt.date, last: dt.date) -> Iterator[DayRejects]:
-    """Yield what was set aside of each published day's newest answer.
+    """Yield the rejects of each published day's newest answer.
 
-    :param view: of the table whose log holds the ledger.
-    :param stage: what the attempts lie under.
+    :param view: view of the table whose log holds the ledger.
+    :param stage: folder with the attempts.
     """
     if not view.belongs_to_stream:
         return
-    answers, counts, attempts = _answers(view), _counts(view), _setting_aside(view, stage)
+    answers, counts, attempts = _answer_generations(view), _reject_counts(view), _attempts_with_rejects(view, stage)
     for day in (first + ONE_DAY * i for i in range((last - first).days + 1)):
         generation = answers.get(day)
         if generation is None:
             continue
         counted, attempt = counts.get((day, generation)), attempts.get((day, generation))
         if counted or attempt is not None:
-            where = f"{stage.url}/{_ATTEMPTS}"
-            records = () if attempt is None else stored_source_rejects(stage.url, _files(stage, attempt))
-            yield DayRejects(day, generation, counted, where, records)
+            location = f"{stage.url}/{_ATTEMPTS}"
+            records = () if attempt is None else stored_source_rejects(stage.url, _reject_files(stage, attempt))
+            yield DayRejects(day, generation, counted, location, records)
 
 
-def _answers(view: LedgerView) -> dict[dt.date, int]:
-    """Return of each published day the generation of its newest answer: an erase publishes rows that are there."""
-    made: dict[dt.date, set[int]] = {}
-    for attempt, generation in _attempts(view).items():
+def _answer_generations(view: LedgerView) -> dict[dt.date, int]:
+    """Return the generation of each published day's newest answer. Erases publish generations without one."""
+    erase_generations: dict[dt.date, set[int]] = {}
+    for attempt, generation in _published_attempts(view).items():
         day = day_of_attempt(attempt)
         if day is not None and attempt.startswith(ERASE_PREFIX):
-            made.setdefault(day, set()).add(generation)
-    found = {}
+            erase_generations.setdefault(day, set()).add(generation)
+    answers = {}
     for day in view.days():
         generation = view.transaction(day) or 0
-        while generation in made.get(day, ()):
+        while generation in erase_generations.get(day, ()):
             generation -= 1
-        found[day] = generation
-    return found
+        answers[day] = generation
+    return answers
 
 
-def _counts(view: LedgerView) -> dict[_Answer, int]:
-    """Return how many rejects each publish counted whose commit is still in the log."""
-    found = {}
-    mine = {"connect.connector": view.key.connector, "connect.stream": view.key.stream}
+def _reject_counts(view: LedgerView) -> dict[_Answer, int]:
+    """Return the number of rejects of each publish whose commit is still in the log."""
+    counts = {}
+    stream_metadata = {"connect.connector": view.key.connector, "connect.stream": view.key.stream}
     for commit in view.commits:
-        if mine.items() <= commit.items() and "connect.counts" in commit:
+        if stream_metadata.items() <= commit.items() and "connect.counts" in commit:
             day, generation = dt.date.fromisoformat(commit["connect.day"]), int(commit["connect.generation"])
-            found[day, generation] = json.loads(commit["connect.counts"]).get("rejected", 0)
-    return found
+            counts[day, generation] = json.loads(commit["connect.counts"]).get("rejected", 0)
+    return counts
 
 
-def _setting_aside(view: LedgerView, stage: Folder) -> dict[_Answer, str]:
-    """Return which of the published attempts have files of rejects."""
-    generations = _attempts(view)
-    found = {}
+def _attempts_with_rejects(view: LedgerView, stage: Folder) -> dict[_Answer, str]:
+    generations = _published_attempts(view)
+    attempts = {}
     for entry in stage.files(_ATTEMPTS):
         attempt, _, name = entry.name.removeprefix(f"{_ATTEMPTS}/").partition("/")
         day, generation = day_of_attempt(attempt), generations.get(attempt, 0)
         if day is not None and generation > 0 and name.startswith("rejects-"):
-            found[day, generation] = attempt
-    return found
+            attempts[day, generation] = attempt
+    return attempts
 
 
-def _files(stage: Folder, attempt: str) -> list[StagedFile]:
-    """Return an attempt's files of rejects, in the order of their partitions.
+def _reject_files(stage: Folder, attempt: str) -> list[StagedFile]:
+    """Return an attempt's files of rejects, ordered by partition.
 
-    A task that Spark ran twice has left two, of which the manifest names one. Without a manifest that can be read it is
-    either: both hold the same, unless the source answered differently.
+    A task that Spark ran twice leaves two files, and the manifest names one of them. Without a readable manifest either
+    is returned. Both hold the same, unless the source answered differently.
     """
     try:
         manifest = Manifest.model_validate_json(stage.read(manifest_file(attempt)))
@@ -107,7 +106,10 @@ def _files(stage: Folder, attempt: str) -> list[StagedFile]:
     return list(manifest.polled.rejects)
 
 
-def _attempts(view: LedgerView) -> dict[str, int]:
-    """Return each attempt of which the ledger knows what became, with the generation that it published."""
+def _published_attempts(view: LedgerView) -> dict[str, int]:
     prefix = f"{app_prefix(view.key)}attempt/"
-    return {app.removeprefix(prefix): made for app, made in view.app_transactions.items() if app.startswith(prefix)}
+    return {
+        app.removeprefix(prefix): generation
+        for app, generation in view.app_transactions.items()
+        if app.startswith(prefix)
+    }

@@ -1,8 +1,8 @@
-"""Soft deletes of a Delta table: the rows that a snapshot no longer has, in a file beside its own.
+"""Soft deletes of a Delta table: an extra file holds the rows that vanished from the source.
 
-They lie in the partition of the newest snapshot, like all rows, and every snapshot writes them anew. How many they are
-is the application transaction ``…/<day>/deleted``: the ledger's rows are those that are not deleted. No manifest names
-their file, as each try of a commit may find other rows and write one of its own: the commit records which one it is, as
+The file lies in the partition of the newest snapshot, and every snapshot writes it again. The application transaction
+``…/<day>/deleted`` counts its rows, and the ledger's rows are the live rows. No manifest names the file, because each
+try of a commit may find other rows and write another file. The commit records its file as
 ``…/attempt/<attempt>/deleted``.
 """
 
@@ -30,80 +30,82 @@ if TYPE_CHECKING:
 def require_published_keys(view: LedgerView) -> None:
     """Check, before the poll, that published rows have a key.
 
-    :raises ConfigError: nobody could tell which of them have vanished.
+    :raises ConfigError: rows have no key, so vanished rows could not be found.
     """
-    if view.table is not None and view.files and RECORD_KEY not in _types(view):
+    if view.table is not None and view.files and RECORD_KEY not in _table_types(view):
         raise ConfigError(
-            f"table {view.folder.url} holds rows without {RECORD_KEY}, and deletes='soft' could not tell which of them "
-            "have vanished: publish one snapshot with deletes='hard' first"
+            f"table {view.folder.url} holds rows without {RECORD_KEY}, so deletes='soft' cannot find the vanished "
+            "ones. Publish one snapshot with deletes='hard' first"
         )
 
 
 class SoftDeleter:
-    """What a publish deletes: written once for all tries of its commit that find the same files in the table."""
+    """Writes a publish's file of deleted rows. Tries of its commit on the same table files share one file."""
 
     def __init__(self) -> None:
-        self._of: list[str] = []
-        self._made: SoftDeleteResult | None = None
+        self._published_paths: list[str] = []
+        self._result: SoftDeleteResult | None = None
 
     def write(self, view: LedgerView, publish: Publish) -> SoftDeleteResult:
-        """Return what vanishes from this version of the table."""
-        before = sorted(path for _, path, _ in view.files)
-        if self._made is None or before != self._of:
-            if self._made is not None and self._made.file is not None:  # the version that it was made for is gone
-                view.folder.delete(self._made.file.path)
-            self._of, self._made = before, _deleted_by(view, publish, before)
-        return self._made
+        """Write the rows of this version of the table that the snapshot lacks."""
+        published_paths = sorted(path for _, path, _ in view.files)
+        if self._result is None or published_paths != self._published_paths:
+            if (
+                self._result is not None and self._result.file is not None
+            ):  # written for a table version that is outdated
+                view.folder.delete(self._result.file.path)
+            self._published_paths, self._result = published_paths, _write_missing(view, publish, published_paths)
+        return self._result
 
 
-def _deleted_by(view: LedgerView, publish: Publish, before: list[str]) -> SoftDeleteResult:
-    """Write what a snapshot no longer has of some files, into a file of its attempt.
+def _write_missing(view: LedgerView, publish: Publish, published_paths: list[str]) -> SoftDeleteResult:
+    """Write the rows that a snapshot lacks into a file of its attempt.
 
-    :raises DataError: rows of the snapshot were set aside: their keys would count as vanished.
+    :raises DataError: rows of the snapshot were rejected, so their keys would count as vanished.
     """
     polled = publish.manifest.polled
-    if aside := sum(file.rows for file in polled.rejects):
+    if rejected_rows := sum(file.rows for file in polled.rejects):
         raise DataError(
-            f"table {view.folder.url}: the source has set {aside:,} rows of the snapshot aside; without their keys "
-            "nobody knows which ones have vanished. Mend them in the source, or set deletes='hard'"
+            f"table {view.folder.url}: the source has set {rejected_rows:,} rows of the snapshot aside. "
+            "Without their keys, vanished rows cannot be found. Correct them in the source, or set deletes='hard'"
         )
-    at = publish.manifest.polled_at or dt.datetime.combine(publish.day.date, dt.time(), tzinfo=dt.UTC)
+    polled_at = publish.manifest.polled_at or dt.datetime.combine(publish.day.date, dt.time(), tzinfo=dt.UTC)
     return write_deleted_rows(
         view.folder,
-        before,
+        published_paths,
         [file.path for file in polled.files],
         path=data_file(publish.day, publish.manifest.attempt, polled.parts, new_deleted_suffix()),
-        schema=columns_of_files(view, before, excluded=MARK_COLUMNS),
-        polled_at=at,
+        schema=columns_of_files(view, published_paths, excluded=MARK_COLUMNS),
+        polled_at=polled_at,
         erase_list=read_erase_list(view.folder, view.table),
     )
 
 
 def columns_of_files(view: LedgerView, paths: Iterable[str], excluded: Iterable[str] = ()) -> pa.Schema:
-    """Return the columns of some files together, with the table's types.
+    """Return the columns of these files, with the table's types.
 
-    Files that others compacted may hold the same values as other types: Spark's times, or long strings. A column that
-    is never NULL in one file may be missing in another, so none is declared to be.
+    Files compacted by other writers may hold the same values as other types: Spark's times, or long strings. All
+    columns are nullable, since a column that is never NULL in one file may be missing in another.
     """
     import pyarrow as pa
 
-    types, left_out, found = _types(view), {*excluded}, []
+    types, excluded_names, schemas = _table_types(view), {*excluded}, []
     for path in paths:
         with open_parquet(view.folder, path) as file:
-            there = file.schema_arrow
-        found.append(
+            file_schema = file.schema_arrow
+        schemas.append(
             pa.schema(
                 [
                     field.with_type(types.get(field.name, field.type)).with_nullable(True)  # noqa: FBT003
-                    for field in there
-                    if field.name not in left_out
+                    for field in file_schema
+                    if field.name not in excluded_names
                 ]
             )
         )
-    return pa.unify_schemas(found) if found else pa.schema([])
+    return pa.unify_schemas(schemas) if schemas else pa.schema([])
 
 
-def _types(view: LedgerView) -> dict[str, pa.DataType]:
+def _table_types(view: LedgerView) -> dict[str, pa.DataType]:
     import pyarrow as pa
 
     assert view.table is not None

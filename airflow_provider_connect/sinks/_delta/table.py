@@ -1,4 +1,4 @@
-"""What a sink requires of a Delta table (owner, features, columns), and how it makes one that does not exist."""
+"""Requirements of a Delta table (owner, features, columns), and the creation of a missing one."""
 
 from __future__ import annotations
 
@@ -27,30 +27,32 @@ if TYPE_CHECKING:
 
 OWNER_PROPERTY = "connect.stream"
 TEMPLATE_PROPERTY = "connect.tables"
-"""The property that names the template of a table that is one of several."""
+"""Property with the template of a table that is one of several."""
 _ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
-# Each look into the ledger reads the commits since the last checkpoint, one request each. So checkpoints come as often
+# Each read of the ledger reads the commits since the last checkpoint, one request each. So checkpoints come as often
 # as Spark's, not after delta-rs's 100 commits.
 _CHECKPOINT_INTERVAL = "10"
 
 
 def ownership_problems(table: DeltaTable, key: StreamKey, path: str, template: str | None = None) -> list[str]:
-    """Return why this stream may not write this table; [] if it may.
+    """Return why this stream may not write this table, or [].
 
-    :param template: of the tables that this one has to belong to; None for a table by itself.
+    :param template: template that the table must belong to. None for a single table.
     """
     metadata = table.metadata()
     owner = metadata.configuration.get(OWNER_PROPERTY)
     if owner is not None and owner != str(key):
-        return [f"table {path} belongs to stream {owner}: give {key} a path of its own"]
+        return [f"table {path} belongs to stream {owner}. Give {key} a path of its own"]
     problems = []
-    if owner is not None and (found := metadata.configuration.get(TEMPLATE_PROPERTY)) != template:
-        whose, mine = (f"the tables {each!r}" if each else "no template" for each in (found, template))
-        return [f"table {path} belongs to {whose}, and path= to {mine}: choose another path"]
+    if owner is not None and (table_template := metadata.configuration.get(TEMPLATE_PROPERTY)) != template:
+        owner_name, path_name = (
+            f"the tables {name!r}" if name else "no template" for name in (table_template, template)
+        )
+        return [f"table {path} belongs to {owner_name}, and path= to {path_name}. Choose another path"]
     if owner is None:
         problems.append(
-            f"table {path} does not belong to {key}: choose another path, or make the table with the property "
+            f"table {path} does not belong to {key}. Choose another path, or make the table with the property "
             f"'{OWNER_PROPERTY}' = '{key}'"
         )
     if metadata.partition_columns != ["day"]:
@@ -61,9 +63,9 @@ def ownership_problems(table: DeltaTable, key: StreamKey, path: str, template: s
 
 
 def _property_problems(properties: dict[str, str], path: str) -> list[str]:
-    refused = {
+    refused_properties = {
         "delta.appendOnly": (
-            properties.get("delta.appendOnly", "false").strip().lower() != "false",  # Delta's writers know no case
+            properties.get("delta.appendOnly", "false").strip().lower() != "false",  # Delta's writers ignore case
             "a reloaded day replaces the old one",
         ),
         "delta.columnMapping.mode": (
@@ -76,8 +78,8 @@ def _property_problems(properties: dict[str, str], path: str) -> list[str]:
         ),
     }
     return [
-        f"table {path}: property {name!r} is set, but {why}: unset it, or choose another path"
-        for name, (is_set, why) in refused.items()
+        f"table {path}: property {name!r} is set, but {reason}: unset it, or choose another path"
+        for name, (is_set, reason) in refused_properties.items()
         if is_set
     ]
 
@@ -101,24 +103,24 @@ def day_column() -> DeltaField:
 
 
 def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
-    """Return a schema's columns as Delta's, without ``day``; all nullable, since a source may drop them later.
+    """Return a schema's columns as Delta's, without ``day``. All are nullable, since a source may drop them later.
 
-    :raises ConfigError: naming every column that Delta cannot hold.
+    :raises ConfigError: Delta cannot hold some columns. The message names them all.
     """
     import pyarrow as pa
     from deltalake import Field, Schema
 
     columns: dict[str, DeltaField] = {}
     problems = []
-    seen = {"day"}
+    lower_names = {"day"}
     for field in schema:
         if field.name == "day":
             continue
         if not field.name or _ILLEGAL_IN_NAMES.search(field.name):
             problems.append(f"column {field.name!r}: Delta allows neither spaces nor ,;{{}}()= in names: rename it")
-        elif field.name.lower() in seen:
+        elif field.name.lower() in lower_names:
             problems.append(f"column {field.name!r} differs from another only in case: rename it")
-        seen.add(field.name.lower())
+        lower_names.add(field.name.lower())
         problem = f"column {field.name!r}: Delta has no type for Arrow's {field.type}: cast it in the source"
         if pa.types.is_null(field.type) or pa.types.is_unsigned_integer(field.type):
             problems.append(problem)
@@ -143,28 +145,31 @@ def merge_columns(
     path: str,
     sink_columns: Mapping[str, DeltaField] = MappingProxyType({}),
 ) -> list[DeltaField]:
-    """Return the table's columns, followed by those of ``columns`` and ``own`` that it lacks.
+    """Return the table's columns, followed by new ones from ``columns`` and ``sink_columns``.
 
     A delta-rs commit *replaces* the table's schema, so a shorter one would drop columns.
 
-    :param own: columns that the sink itself adds, whatever the contract.
-    :raises DataError: naming every column whose type changed, or that is new while the contract is ``freeze``.
+    :param sink_columns: columns that the sink itself adds, whatever the contract.
+    :raises DataError: columns changed their type, or are new while the contract is ``freeze``. The message names them
+        all.
     """
     fields = list(table.schema().fields)
-    by_lower = {field.name.lower(): field for field in fields}
+    by_lower_name = {field.name.lower(): field for field in fields}
     problems = []
     for name, column in {**columns, **sink_columns}.items():
-        old = by_lower.get(name.lower())
-        if old is None and schema_contract == "freeze" and name not in sink_columns:
+        table_column = by_lower_name.get(name.lower())
+        if table_column is None and schema_contract == "freeze" and name not in sink_columns:
             problems.append(f"column {name!r} is new; schema_contract='freeze' does not add it")
-        elif old is None:
+        elif table_column is None:
             fields.append(column)
-        elif old.name != name:
-            problems.append(f"column {name!r} is called {old.name!r} in the table; Delta ignores case: rename it")
-        elif old.type != column.type:
+        elif table_column.name != name:
             problems.append(
-                f"column {name!r} is {_plain(old)} in the table and {_plain(column)} now: cast it in the source "
-                "under another name, or load into a new table"
+                f"column {name!r} is called {table_column.name!r} in the table; Delta ignores case: rename it"
+            )
+        elif table_column.type != column.type:
+            problems.append(
+                f"column {name!r} is {_type_name(table_column)} in the table and {_type_name(column)} now: cast it in "
+                "the source under another name, or load into a new table"
             )
     problems += [
         f"column {field.name!r} is NOT NULL in the table: drop that constraint"
@@ -177,17 +182,17 @@ def merge_columns(
 
 
 def soft_delete_columns() -> dict[str, DeltaField]:
-    """Return the two columns of soft deletes."""
+    """Return the two mark columns of soft deletes."""
     import pyarrow as pa
 
     return delta_columns(with_mark_columns(pa.schema([])))
 
 
 def add_local_time_feature(table: DeltaTable, fields: list[DeltaField]) -> bool:
-    """Add the table feature that timestamps without a time zone need; tell whether it was missing.
+    """Add the table feature for timestamps without a time zone. Returns whether it was missing.
 
-    delta-rs would commit such a column without the feature, and then nobody could open the table. Afterwards ``table``
-    is at a newer version.
+    delta-rs would commit such a column without the feature, and then no reader could open the table. Afterwards
+    ``table`` is at a newer version.
     """
     from deltalake import TableFeatures
 
@@ -198,14 +203,14 @@ def add_local_time_feature(table: DeltaTable, fields: list[DeltaField]) -> bool:
     return True
 
 
-def _plain(field: DeltaField) -> str:
+def _type_name(field: DeltaField) -> str:
     return str(getattr(field.type, "type", field.type))
 
 
 def create_table(path: str, key: StreamKey, schema: pa.Schema, template: str | None = None) -> DeltaTable:
-    """Make a stream's table; return it, or the one that another process just made.
+    """Make a stream's table. Returns it, or the table that another process has just made.
 
-    :param template: of the tables that it is one of; None for a table by itself.
+    :param template: template that the table belongs to. None for a single table.
     """
     from deltalake import CommitProperties, DeltaTable, Schema
 
@@ -221,7 +226,7 @@ def create_table(path: str, key: StreamKey, schema: pa.Schema, template: str | N
                 partition_by=["day"],
                 configuration=properties,
                 raise_if_key_not_exists=False,
-                # Tried again, delta-rs 1.6 makes the table once more, above the one that won, with another id.
+                # With retries, delta-rs 1.6 makes the table again on top of the winner's, with another id.
                 commit_properties=CommitProperties(max_commit_retries=0),
             )
         except delta_errors() as error:
@@ -235,7 +240,7 @@ def create_table(path: str, key: StreamKey, schema: pa.Schema, template: str | N
 def probe_root(path: str) -> None:
     """Write and delete a small file under a root.
 
-    :raises ConfigError: it cannot be written, or its parent folder does not exist.
+    :raises ConfigError: the root cannot be written, or its parent folder does not exist.
     """
     require_parent(path)
     folder = Folder(path)
@@ -245,28 +250,28 @@ def probe_root(path: str) -> None:
 
 
 def require_parent(path: str) -> None:
-    """Refuse a local root whose parent folder does not exist.
+    """Check that the parent folder of a local root exists.
 
-    :raises ConfigError: it does not.
+    :raises ConfigError: the folder does not exist.
     """
     parent = Folder(path.rpartition("/")[0] or "/")
     if Folder(path).is_local and not parent.exists():
-        raise ConfigError(f"{parent.url} does not exist: make it, or correct path={path!r}")
+        raise ConfigError(f"{parent.url} does not exist. Make it, or correct path={path!r}")
 
 
 def require_writable(path: str) -> None:
-    """Refuse a local root in which this user could make nothing, without trying it. A store tells it only when tried.
+    """Check by its mode that this user can write a local root. Stores are not checked.
 
-    :raises ConfigError: so it is, or its parent folder does not exist.
+    :raises ConfigError: the root cannot be written, or its parent folder does not exist.
     """
     require_parent(path)
     folder = Folder(path)
     if not folder.is_local:
         return
-    there = Path(folder.path_in_filesystem(""))
-    there = there if there.exists() else there.parent
-    if not os.access(there, os.W_OK | os.X_OK):
+    existing_folder = Path(folder.path_in_filesystem(""))
+    existing_folder = existing_folder if existing_folder.exists() else existing_folder.parent
+    if not os.access(existing_folder, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"{there} cannot be written by user {getpass.getuser()!r}, which this command runs as: give the user that "
-            "tasks run as the right, or choose another path"
+            f"{existing_folder} cannot be written by user {getpass.getuser()!r}, who runs this command. "
+            "Give the tasks' user the permission, or choose another path"
         )

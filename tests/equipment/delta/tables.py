@@ -191,7 +191,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     def committed(table: DeltaTable, *_: Any) -> str:
         return Steps.HEAD if HEAD_FOLDER in table.table_uri else Steps.TABLE
 
-    monkeypatch.setattr(storage, "_to_disk", lambda path: None)
+    monkeypatch.setattr(storage, "_flush", lambda path: None)
     monkeypatch.setattr(tables_commit, "_TOGETHER", 1)
     for name in ("write", "delete", "sync"):
         monkeypatch.setattr(Folder, name, counted(Folder, name, lambda *_: Steps.OTHER))

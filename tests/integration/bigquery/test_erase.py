@@ -70,7 +70,7 @@ def test_rows_are_counted_then_erased_and_a_later_load_cannot_bring_them_back(be
     row = bench.ledger.row(MONDAY)
     assert row is not None
     assert (row.counts["erased"], row.digest, row.answer, row.run) == (2, None, None, "erase/1")
-    assert bench.ledger.erased().names(["a", "b", None]) == [True, False, False]
+    assert bench.ledger.erased().matches(["a", "b", None]) == [True, False, False]
     assert bench.publisher.find("event", ["a"]) == {}
 
     # What was polled before the list is refused, whether the erase touched its day or not; it polls again.
@@ -85,7 +85,7 @@ def test_rows_are_counted_then_erased_and_a_later_load_cannot_bring_them_back(be
     assert generations(bench)[MONDAY] == (2, 1)
     assert erased(bench, "b") == {MONDAY: 1, TUESDAY: 1}
     assert bench.ledger.erased().version == 2
-    assert bench.ledger.erased().names(["a", "b"]) == [True, True]
+    assert bench.ledger.erased().matches(["a", "b"]) == [True, True]
     assert bench.ledger.row(MONDAY).counts["erased"] == 3  # type: ignore[union-attr]
 
 
@@ -94,7 +94,7 @@ def test_a_restored_fence_row_has_the_erase_lists_version(bench: Bench) -> None:
     publisher: Any = bench.publisher
     publisher.api.query(f"DELETE FROM {publisher.tables.ledger.sql} WHERE day IS NULL", doing="lose it", labels={})
     assert publisher.preflight(SCHEMA, DAYS, "day") == []
-    assert bench.ledger.erased().names(["a", "b"]) == [True, False]
+    assert bench.ledger.erased().matches(["a", "b"]) == [True, False]
 
 
 def test_a_ledger_restored_to_before_an_erase_gets_the_erase_lists_version(bench: Bench) -> None:
@@ -104,10 +104,10 @@ def test_a_ledger_restored_to_before_an_erase_gets_the_erase_lists_version(bench
     ledger = publisher.tables.ledger.sql
     publisher.api.query(f"UPDATE {ledger} SET erased = NULL WHERE day IS NULL", doing="restore it", labels={})
     assert erased(bench, "b") == {MONDAY: 1, TUESDAY: 1}
-    assert bench.ledger.erased().names(["a", "b"]) == [True, True]
+    assert bench.ledger.erased().matches(["a", "b"]) == [True, True]
     publisher.api.query(f"UPDATE {ledger} SET erased = 1 WHERE day IS NULL", doing="restore it", labels={})
     assert publisher.preflight(SCHEMA, DAYS, "day") == []
-    assert bench.ledger.erased().names(["a", "b"]) == [True, True]
+    assert bench.ledger.erased().matches(["a", "b"]) == [True, True]
 
     # The table, too: then its rows are counted anew, since they are more than the ledger says.
     restored = f"INSERT INTO {publisher.tables.target.sql} (event, day) SELECT one, DATE '{MONDAY}' FROM UNNEST"
@@ -135,7 +135,7 @@ def test_the_next_erase_finishes_a_killed_one(bench: Bench, monkeypatch: pytest.
     people = ["a", "x", "y", "z"]
     with pytest.raises(KeyboardInterrupt):
         erased(bench, *people)
-    assert bench.ledger.erased().names(people) == [True] * 4
+    assert bench.ledger.erased().matches(people) == [True] * 4
     assert bench.ledger.erased().version == 2
     assert generations(bench)[MONDAY] == (1, 3)
     with pytest.raises(KeyboardInterrupt):

@@ -44,7 +44,7 @@ def test_a_stream_under_another_name_follows_the_targets_erase_list(bigquery_tar
         before = replace(sink.stage(TUESDAY, merged(("a", 2, False)), order=1), key=RENAMED)
         with sink.open() as publisher:
             assert publisher.erase("event", ["a"], "day").rows == {MONDAY: 1}
-        assert other.ledger.erased().names(["a", "b"]) == [True, False]
+        assert other.ledger.erased().matches(["a", "b"]) == [True, False]
         token = other.begin(before)
         with pytest.raises(OvertakenError) as caught:
             other.commit(before, token, [other.put(token, before.stage, share) for share in _shares(other, before)])
@@ -62,7 +62,7 @@ def test_a_new_stream_follows_the_erase_list_from_its_first_preflight(bigquery_t
     with sink.open() as publisher:
         publisher.erase("event", ["a"], "day")
     with sink.sink.open(RENAMED, {sink.sink.conn_id: sink.connection}) as other:
-        assert other.ledger.erased().names(["a"]) == [True], "before it has a row in the ledger"
+        assert other.ledger.erased().matches(["a"]) == [True], "before it has a row in the ledger"
         assert other.preflight(MERGED, [Day(date=MONDAY)], "day") == []
         assert other.ledger.erased().version == 1
         stale = replace(sink.stage(TUESDAY, merged(("a", 2, False)), order=2, seen=SeenPublish()), key=RENAMED)
@@ -91,11 +91,11 @@ def test_stream_lists_of_earlier_versions_count_for_the_whole_target(bigquery_ta
             f"UPDATE {ledger.sql} SET erased = 1 WHERE day IS NULL AND stream = '{KEY.stream}'",
         ):
             publisher.api.query(statement, doing="erase as an earlier version", labels={})
-        assert other.ledger.erased().names(["a", "b"]) == [True, False]
+        assert other.ledger.erased().matches(["a", "b"]) == [True, False]
         assert other.ledger.erased().shaping is None
         assert other.preflight(MERGED, [Day(date=MONDAY)], "day") == []
         assert publisher.erase("event", ["b"], "day").version == 2
-        assert other.ledger.erased().names(["a", "b"]) == [True, True]
+        assert other.ledger.erased().matches(["a", "b"]) == [True, True]
         assert (other.ledger.erased().version, other.ledger.erased().salt) == (2, earlier.salt)
 
 

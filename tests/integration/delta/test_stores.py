@@ -99,7 +99,7 @@ def test_the_dead_are_swept_by_the_stores_clock_and_the_living_and_published_sta
     assert rows(sink.path) == [(MONDAY, "a")]
 
 
-def test_what_the_ledger_has_is_read_from_a_store_at_once(sink: DeltaSink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledger_is_read_from_a_store_in_one_pass(sink: DeltaSink, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DeltaTable, "transaction_version", None)
     days = [MONDAY + dt.timedelta(days=10 * i) for i in range(12)]  # a checkpoint is made on the way
     for day in days:

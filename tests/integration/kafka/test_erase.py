@@ -196,7 +196,7 @@ def test_a_stream_under_another_name_keeps_to_the_topics_list(scene: Scene) -> N
     scene.publisher.erase("event", ["ann"], "day")
     with as_stream(scene, RENAMED) as other:
         assert other.preflight(SCHEMA, [Day(date=TUESDAY)], "day") == []
-        assert other.ledger.erased().names(["ann", "bob"]) == [True, False]
+        assert other.ledger.erased().matches(["ann", "bob"]) == [True, False]
     with pytest.raises(OvertakenError, match="rows were erased since"):
         publish_as(scene, RENAMED, before)
     assert live(scene) == ["bob"]
@@ -223,7 +223,7 @@ def test_lists_of_earlier_versions_are_the_topics_although_each_names_a_stream(s
         produce(scene.bootstrap, scene.sink.ledger_topic, about.encode(), text.encode())
     for key in (KEY, RENAMED):
         with as_stream(scene, key) as publisher:
-            assert publisher.ledger.erased().names(["ann", "bob", "x", "cat"]) == [True, True, True, False]
+            assert publisher.ledger.erased().matches(["ann", "bob", "x", "cat"]) == [True, True, True, False]
             assert publisher.ledger.erased().version == 3
     with pytest.raises(OvertakenError, match="rows were erased since"):
         scene.publish(scene.stage(TUESDAY, events("bob"), order=2, seen=SeenPublish()))
@@ -231,7 +231,7 @@ def test_lists_of_earlier_versions_are_the_topics_although_each_names_a_stream(s
     for key in (KEY, RENAMED):
         with as_stream(scene, key) as publisher:
             listed = publisher.ledger.erased()
-            assert (listed.version, listed.names(["ann", "bob", "x", "cat"])) == (4, [True] * 4)
+            assert (listed.version, listed.matches(["ann", "bob", "x", "cat"])) == (4, [True] * 4)
 
 
 def produce(bootstrap: str, topic: str, key: bytes, value: bytes) -> None:

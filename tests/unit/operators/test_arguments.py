@@ -42,7 +42,7 @@ def make(**options: Any) -> ConnectOperator:
         ),
         (
             {"sink": DeltaSink(path="/lake/t", deletes="soft")},
-            "source 'tiny', sink 'delta' of /lake/t: deletes='soft' is for a source that polls all rows there are",
+            "source 'tiny', sink 'delta' of /lake/t: deletes='soft' needs a source of snapshots",
         ),
         ({"asset": "kafka://host/topic"}, "asset: must be an airflow.sdk.Asset, not a str"),
         ({"origin": "1 October"}, "origin: must be a date or 'YYYY-MM-DD', not '1 October'"),

@@ -61,7 +61,7 @@ def test_a_function_s_name_travels_as_such(
 
 def test_a_mistake_is_refused_when_the_dag_file_is_read() -> None:
     source, sink = SqlSource(conn_id="x", table="t", day_column="d"), DeltaSink(path="/lake/t")
-    with pytest.raises(ConfigError, match=r"transform: is to be one query.*it begins with 'DELETE'"):
+    with pytest.raises(ConfigError, match=r"transform: must be one query.*but begins with 'DELETE'"):
         ConnectOperator(task_id="a", source=source, sink=sink, transform="DELETE FROM polled")
     ConnectOperator(task_id="b", source=source, sink=sink, transform="{# the day's #} {{ var.value.query }}")
     ConnectOperator(task_id="c", source=source, sink=sink, transform="{# the day's #} SELECT * FROM polled")

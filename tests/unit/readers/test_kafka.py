@@ -46,7 +46,7 @@ def read(said: written.DayEntry) -> LedgerEntry:
     return LedgerEntry.parse(said.model_dump_json())
 
 
-def test_what_the_sink_writes_is_read() -> None:
+def test_the_reader_reads_the_sinks_records() -> None:
     said = entry(3, offsets={"one": {0: (4, 9), 2: (0, 1)}, "two": {1: (5, 6)}}, columns={"event": "string"})
     found = read(said)
     assert (found.generation, found.rows) == (3, 7)
@@ -111,7 +111,7 @@ def value_of(date: dt.date) -> bytes:
 
 
 @pytest.mark.parametrize("foreign", [None, b"of somebody else", value_of(MONDAY)])
-def test_what_lies_between_two_days_is_not_looked_at(monkeypatch: pytest.MonkeyPatch, foreign: bytes | None) -> None:
+def test_records_between_two_days_are_not_read(monkeypatch: pytest.MonkeyPatch, foreign: bytes | None) -> None:
     values = {0: value_of(MONDAY), 1: foreign, 2: foreign, 3: value_of(TUESDAY), 4: value_of(MONDAY), 6: foreign}
     days = [day(TUESDAY, 1, (3, 6)), day(MONDAY, 1, (0, 1))]
     assert read_values(monkeypatch, days, values) == [(MONDAY, 0), (TUESDAY, 3)]

@@ -75,7 +75,7 @@ def test_other_rows_have_another_digest(rows: list[dict[str, Any]], others: list
 
 
 @given(ROWS.filter(bool), st.data())
-def test_each_value_counts(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_one_changed_value_changes_the_answer_digest(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(FIELDS)))
     changed = dict(rows[0]) | {name: data.draw(st.none() | FIELDS[name][1])}
     others = [changed, *rows[1:]]
@@ -96,7 +96,7 @@ def test_null_empty_and_twice_are_three_things(one: list[Any], other: list[Any])
     assert of(one, pa.string()) != of(other, pa.string())
 
 
-def test_where_a_text_ends_counts() -> None:
+def test_the_border_between_two_texts_counts() -> None:
     """Columns that are only laid end to end would say the same."""
     names = ["a", "b"]
     one = pa.RecordBatch.from_arrays([pa.array(["x", "yz"]), pa.array(["yz", "x"])], names)
@@ -129,7 +129,7 @@ def test_values_that_change_places_between_rows_count() -> None:
         ([{"x": "a"}, {"x": None}, None], [pa.struct([("x", kind)]) for kind in (pa.string(), pa.large_string())]),
     ],
 )
-def test_how_values_are_encoded_does_not_matter(values: list[Any], kinds: list[pa.DataType]) -> None:
+def test_the_encoding_of_values_does_not_matter(values: list[Any], kinds: list[pa.DataType]) -> None:
     assert len({of(values, kind) for kind in kinds}) == 1
 
 
@@ -139,7 +139,7 @@ def test_runs_of_a_value_count_as_the_values() -> None:
     assert digest(pa.RecordBatch.from_arrays([runs], ["c"])) == digest(pa.RecordBatch.from_arrays([plain], ["c"]))
 
 
-def test_what_lies_below_a_null_does_not_count() -> None:
+def test_bytes_below_a_null_do_not_count() -> None:
     noisy = pa.Array.from_buffers(
         pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.py_buffer((5).to_bytes(8, "little") + b"\xff" * 8)]
     )
@@ -164,7 +164,7 @@ def test_names_and_types_count_even_of_no_rows(other: pa.Schema) -> None:
     assert combine_answer_digests([digest(schema=schema), digest(schema=other)]) is None
 
 
-def test_rejects_count() -> None:
+def test_rejects_change_the_answer_digest() -> None:
     def rejecting(*rejects: tuple[str, bytes]) -> str | None:
         contents = AnswerDigest(SCHEMA)
         contents.add_rejects(rejects)

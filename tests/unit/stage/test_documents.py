@@ -26,13 +26,13 @@ def test_each_row_is_an_object_and_each_batch_says_where_it_begins(tmp_path: Pat
     assert [first for first, _ in found] == [sum(len(t) for _, t in found[:n]) for n in range(len(found))]
 
 
-def test_a_value_that_json_has_no_form_for_is_told_by_row_and_column(tmp_path: Path) -> None:
+def test_a_value_without_a_json_form_is_named_by_row_and_column(tmp_path: Path) -> None:
     path = write(tmp_path, pa.table({"a": [1.0, float("nan")]}))
     with pytest.raises(DataError, match=r"f\.parquet: row 1, column 'a'"):
         list(read_json_documents(str(tmp_path), path, 1 << 20))
 
 
-def test_a_column_that_json_has_no_form_for_is_told_before() -> None:
+def test_a_column_without_a_json_form_is_refused_before_the_poll() -> None:
     assert json_column_problems(pa.schema([("a", pa.int64())])) == []
     (problem,) = json_column_problems(pa.schema([("a", pa.duration("us"))]))
     assert "'a'" in problem

@@ -46,7 +46,7 @@ def test_a_number_is_named_by_its_text() -> None:
     assert Eraser(on_list("12"), batch.schema).remove_rows(batch).column(0).to_pylist() == [1, None]
 
 
-def test_rows_that_do_not_say_whose_they_are_are_refused() -> None:
+def test_rows_without_the_erase_column_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'whom'.*erased rows would come back"):
         Eraser(on_list("a"), pa.schema([("whom", pa.string())]))
 
@@ -61,7 +61,7 @@ def test_two_streams_lists_have_no_digest_in_common() -> None:
     assert not {*on_list("a").digests} & {*on_list("a").digests}
 
 
-def test_a_list_has_an_end() -> None:
+def test_an_erase_list_has_a_limit() -> None:
     with pytest.raises(ConfigError, match=f"{MAX_ERASED + 1:,} entries, and {MAX_ERASED:,} is the most"):
         on_list(*map(str, range(MAX_ERASED + 1)))
 
@@ -127,7 +127,7 @@ def test_lists_by_two_columns_want_both_of_them() -> None:
     "kind", [pa.float64(), pa.decimal128(10, 2), pa.timestamp("us"), pa.binary(), pa.bool_()], ids=str
 )
 def test_a_column_without_one_text_is_refused(kind: pa.DataType) -> None:
-    with pytest.raises(ConfigError, match=r"'who', which is .*: its values cannot be compared"):
+    with pytest.raises(ConfigError, match=r"'who', which is .*, so its values cannot be compared"):
         Eraser(on_list("17"), pa.schema([("who", kind)]))
 
 
@@ -137,7 +137,7 @@ def test_whole_numbers_are_named_by_their_text(kind: pa.DataType) -> None:
     assert Eraser(on_list("17"), batch.schema).remove_rows(batch).column(0).to_pylist() == [1, None]
 
 
-def test_values_are_their_texts_each_once() -> None:
+def test_ids_become_texts_without_duplicates() -> None:
     name = UUID("A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11")
     assert id_texts([17, "17", Decimal("17.0"), Decimal("1.7E+1"), name]) == (
         "17",

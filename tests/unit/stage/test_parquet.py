@@ -131,7 +131,7 @@ def test_many_row_groups_are_one_file_with_the_statistics_of_all(tmp_path: Path)
     assert read(tmp_path)["few"].to_pylist() == [text for part in parts for text in part["few"].to_pylist()]
 
 
-def test_no_row_means_no_file(tmp_path: Path) -> None:
+def test_a_writer_without_rows_leaves_no_file(tmp_path: Path) -> None:
     assert write(tmp_path) is None
     assert write(tmp_path, batch([])) is None
     assert not (tmp_path / PATH).exists()

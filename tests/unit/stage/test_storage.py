@@ -98,9 +98,7 @@ def test_a_folder_tells_the_time_of_the_storage_and_not_of_this_machine(
     assert [file.name for file in folder.files()] == ["f"]
 
 
-def test_what_is_synced_is_on_the_disk_with_every_folder_that_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_synced_file_is_on_the_disk_with_its_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     fsync = os.fsync
     monkeypatch.setattr(
@@ -150,7 +148,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None
     assert [(f.name, folder.read(f.name)) for f in folder.files()] == [("f", b"old")]
 
 
-def test_a_file_in_the_way_is_a_persons_to_mend(tmp_path: Path) -> None:
+def test_a_file_in_a_folders_place_is_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ConfigError, match="file/t/x"):
         Folder(str(tmp_path / "file" / "t")).write("x", b"1")

@@ -103,7 +103,7 @@ def test_without_a_column_there_is_one_file(tmp_path: Path) -> None:
 def test_every_row_is_in_its_table_once_whatever_the_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int, int]
 ) -> None:
-    for name, size in zip(("DEAL_BYTES", "HELD_BYTES", "OPEN_FILES"), sizes, strict=True):
+    for name, size in zip(("SPLIT_BYTES", "MAX_PENDING_BYTES", "MAX_OPEN_FILES"), sizes, strict=True):
         monkeypatch.setattr(stage_tables, name, size)
     writer = TableSplitWriter(Folder(str(tmp_path)), SCHEMA, EVENTS, SHARE)
     events = ["a", "b", None, "C c", "d"]
@@ -147,7 +147,7 @@ def test_values_that_are_no_texts_are_told_apart_by_their_texts(tmp_path: Path) 
 
 
 def test_too_many_tables_and_any_other_error_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DEAL_BYTES", "HELD_BYTES", "OPEN_FILES"):
+    for name in ("SPLIT_BYTES", "MAX_PENDING_BYTES", "MAX_OPEN_FILES"):
         monkeypatch.setattr(stage_tables, name, 1)
     writer = TableSplitWriter(Folder(str(tmp_path)), SCHEMA, TableTemplate(template="{event}", most=3), SHARE)
 

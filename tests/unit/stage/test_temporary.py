@@ -82,7 +82,7 @@ def test_a_folder_that_others_could_have_made_is_refused(temp: Path, trap: str) 
         local_stage("any")
 
 
-def test_what_is_published_is_forgotten_and_nothing_else(tmp_path: Path) -> None:
+def test_only_the_published_days_staged_files_are_deleted(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path))
     published = attempt(folder, "aaaa-1-20261005")
     attempt(folder, "bbbb-1-20261005")
@@ -129,7 +129,7 @@ def test_a_link_among_the_attempts_leads_a_sweep_to_no_file_of_others(tmp_path: 
     assert not [name for name in names(folder) if "dead" in name]
 
 
-def test_days_that_wait_are_named_beside_those_that_a_transform_was_given(tmp_path: Path) -> None:
+def test_unpublished_days_and_days_of_a_transform_are_described(tmp_path: Path) -> None:
     """Also those that may still live: an erase says where its people's rows may be."""
     folder = Folder(str(tmp_path))
     assert describe_staged_copies(folder) == []
@@ -138,6 +138,6 @@ def test_days_that_wait_are_named_beside_those_that_a_transform_was_given(tmp_pa
     attempt(folder, "live-1-20261005")
     attempt(polled_root(folder), "live-2-20261005")
     staged, polled = describe_staged_copies(folder)
-    assert staged.startswith("days that are staged and not published (3 files under")
-    assert polled.startswith("days as they were polled, for a transform (3 files under")
+    assert staged.startswith("unpublished staged days (3 files under")
+    assert polled.startswith("days polled for a transform (3 files under")
     assert describe_polled_copies(folder) == [polled]

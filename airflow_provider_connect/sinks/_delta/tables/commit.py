@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TOGETHER = 8
-"""How many tables are committed to at once: on an object store a commit is mostly waiting."""
+"""Tables that are committed to concurrently. On an object store a commit mostly waits."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Reservation:
     """A day that this attempt may publish.
 
     :param tables: every table to commit to.
-    :param published: the ledger's row, if another try of this intent has published meanwhile.
+    :param published_row: the ledger row, if another try of this intent has published meanwhile.
     """
 
     number: int
@@ -63,7 +63,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class TablesCommit:
-    """One publish of a day into several tables; :mod:`.` says why its steps are safe."""
+    """One publish of a day into several tables. :mod:`.` explains why its steps are safe."""
 
     options: DeltaOptions
     publish: Publish
@@ -78,32 +78,31 @@ class TablesCommit:
         return self.options.tables
 
     @cached_property
-    def _files(self) -> dict[str, list[StagedFile]]:
-        """The staged files of each table that the attempt has rows for."""
-        found: dict[str, list[StagedFile]] = {}
+    def _files_by_table(self) -> dict[str, list[StagedFile]]:
+        files_by_table: dict[str, list[StagedFile]] = {}
         for file in self.publish.manifest.polled.files:
-            found.setdefault(table_folder(file.path), []).append(file)
-        return found
+            files_by_table.setdefault(table_folder(file.path), []).append(file)
+        return files_by_table
 
     def run(self) -> LedgerRow:
-        """Publish, or return the ledger's row if this intent has published already."""
-        view = self._head()
-        if (row := self._published(view)) is not None:
+        """Publish the day. Returns the ledger row, also if this intent has published already."""
+        view = self._open_head_view()
+        if (row := self._published_row(view)) is not None:
             return row
-        self._generation(view)
+        self._next_generation(view)
         claim_files(self._root, view, self.publish)
         self._require_room(view)
-        listed = self._files.keys() | view.tables_of_day(self.publish.day.date)
-        self._each(lambda name: self._made_ready(name, is_known=name in view.table_indexes), listed)
-        reserved = retry_until_decided(self.options.ledger_path, self._reserve)
-        if reserved.published_row is not None:
-            return reserved.published_row
-        self._each(lambda name: self._publish_into(name, reserved), reserved.tables)
-        return retry_until_decided(self.options.ledger_path, lambda: self._complete(reserved))
+        day_tables = self._files_by_table.keys() | view.tables_of_day(self.publish.day.date)
+        self._for_tables(lambda name: self._prepare_table(name, is_known=name in view.table_indexes), day_tables)
+        reservation = retry_until_decided(self.options.ledger_path, self._reserve)
+        if reservation.published_row is not None:
+            return reservation.published_row
+        self._for_tables(lambda name: self._publish_into(name, reservation), reservation.tables)
+        return retry_until_decided(self.options.ledger_path, lambda: self._complete(reservation))
 
     # The head
 
-    def _head(self) -> HeadView:
+    def _open_head_view(self) -> HeadView:
         path = self.options.ledger_path
         table = open_head(self.options)
         if table is None:
@@ -112,28 +111,30 @@ class TablesCommit:
             raise ConfigError("; ".join(problems))
         return HeadView(Folder(path), table, self.publish.key)
 
-    def _published(self, view: HeadView) -> LedgerRow | None:
-        """Return the row of this intent's own publish, once the log that has it is on the disk."""
+    def _published_row(self, view: HeadView) -> LedgerRow | None:
+        """Return the row of this intent's own publish, after flushing its log to the disk."""
         row = view.published(self.publish.day.date, self.publish.intent.token)
         if row is not None and view.table is not None:
             flush_log(view.folder, view.table)
         return row
 
-    def _generation(self, view: HeadView) -> int:
-        """Compare what the attempt saw before it polled with this version; return the generation to publish."""
+    def _next_generation(self, view: HeadView) -> int:
+        """Compare this version with the ledger before the poll. Returns the generation to publish."""
         newest = find_newest(view, self.publish, self.publish.day.date)
         return next_generation(self.publish, newest, erased=erase_version(view.table))
 
     def _require_room(self, view: HeadView) -> None:
-        self._tables.require_room(len(self._files), f"{self.publish.key} {self.publish.day}")
-        self._tables.require_room(len(view.table_indexes.keys() | self._files.keys()), f"path {self.options.path!r}")
+        self._tables.require_room(len(self._files_by_table), f"{self.publish.key} {self.publish.day}")
+        self._tables.require_room(
+            len(view.table_indexes.keys() | self._files_by_table.keys()), f"path {self.options.path!r}"
+        )
 
     def _reserve(self) -> Reservation | None:
-        """Take the day's reservation, or find that this attempt has it; None if it must be decided again."""
-        view, day = self._head(), self.publish.day.date
-        if (row := self._published(view)) is not None:
+        """Take the day's reservation, or find the attempt's own. Returns None if it must be decided again."""
+        view, day = self._open_head_view(), self.publish.day.date
+        if (row := self._published_row(view)) is not None:
             return Reservation(0, row.generation, published_row=row)
-        generation = self._generation(view)
+        generation = self._next_generation(view)
         claim_files(self._root, view, self.publish)
         number = view.reservation(day)
         if number and view.reservation_of_attempt(day, self.publish.manifest.attempt) == number:
@@ -141,10 +142,10 @@ class TablesCommit:
             flush_log(view.folder, view.table)
             return Reservation(number, generation, view.tables_of_day(day))
         self._require_room(view)
-        number, recorded, listed = reserve_day(view, self.publish, self._files)
-        recorded |= in_force_transactions(self.publish, view.app_transactions, app_prefix(self.publish.key))
+        number, app_transactions, day_tables = reserve_day(view, self.publish, self._files_by_table)
+        app_transactions |= in_force_transactions(self.publish, view.app_transactions, app_prefix(self.publish.key))
         intent = self.publish.intent
-        told = {
+        metadata = {
             "connect.reserved_day": str(day),
             "connect.reservation": str(number),
             "connect.attempt": self.publish.manifest.attempt,
@@ -152,78 +153,77 @@ class TablesCommit:
             "connect.run": intent.run,
             "connect.clear_number": str(intent.clear_number),
         }
-        if not self._record(view, recorded, told):
+        if not self._commit_to_head(view, app_transactions, metadata):
             return None
-        return Reservation(number, generation, listed)
+        return Reservation(number, generation, day_tables)
 
-    def _complete(self, reserved: Reservation) -> LedgerRow | None:
-        """Write the ledger's row, while the reservation still stands; None if it must be decided again."""
-        view, day = self._head(), self.publish.day.date
-        if (row := self._published(view)) is not None:
+    def _complete(self, reservation: Reservation) -> LedgerRow | None:
+        """Write the ledger row, if the reservation still stands. Returns None if it must be decided again."""
+        view, day = self._open_head_view(), self.publish.day.date
+        if (row := self._published_row(view)) is not None:
             return row
-        generation = self._generation(view)
+        generation = self._next_generation(view)
         claim_files(self._root, view, self.publish)
-        if view.reservation(day) != reserved.number:
-            raise self._passed(view, reserved)
+        if view.reservation(day) != reservation.number:
+            raise self._reservation_lost_error(view, reservation)
         rows = sum(file.rows for file in self.publish.manifest.polled.files)
         row = ledger_row(self.publish, generation, rows=rows)
-        recorded = publish_transactions(row, self.publish.key, view.transaction)
-        recorded |= day_definition_transactions(
+        app_transactions = publish_transactions(row, self.publish.key, view.transaction)
+        app_transactions |= day_definition_transactions(
             self.publish, generation, view.app_transactions, app_prefix(self.publish.key)
         )
-        recorded |= completion_transactions(view, self.publish, reserved.number, self._files)
-        told = commit_metadata(row, self.publish) | {"connect.tables": json.dumps(sorted(self._files))}
-        return row if self._record(view, recorded, told) else None
+        app_transactions |= completion_transactions(view, self.publish, reservation.number, self._files_by_table)
+        metadata = commit_metadata(row, self.publish) | {"connect.tables": json.dumps(sorted(self._files_by_table))}
+        return row if self._commit_to_head(view, app_transactions, metadata) else None
 
-    def _record(self, view: HeadView, recorded: dict[str, int], told: dict[str, str]) -> bool:
-        """Commit to the head, and flush it to the disk; False if its version has moved on."""
+    def _commit_to_head(self, view: HeadView, app_transactions: dict[str, int], metadata: dict[str, str]) -> bool:
+        """Commit to the head, and flush it to the disk. Returns False if the head has a newer version."""
         assert view.table is not None
         columns = delta_columns(self.publish.schema)
         fields = merge_columns(view.table, columns, self.options.schema_contract, self.options.ledger_path)
         if add_local_time_feature(view.table, fields):
             return False
-        # "overwrite", of nothing: only so are new columns added.
-        commit(view.table, recorded, told, columns=fields, mode="overwrite", day=self.publish.day.date)
-        # Numbers that a power cut takes back would be given out again, and tables have them already.
+        # Only "overwrite" adds new columns, here of no files.
+        commit(view.table, app_transactions, metadata, columns=fields, mode="overwrite", day=self.publish.day.date)
+        # After a power cut the head would issue a lost number again, although tables have it already.
         flush_log(view.folder, view.table)
         return True
 
-    def _passed(self, view: HeadView, reserved: Reservation) -> ConnectError:
-        """Return the error for a reservation that another attempt has taken since."""
-        day, mine = self.publish.day.date, self.publish.intent
-        newest, erased = find_newest(view, self.publish, day), erase_version(view.table)
-        if seen_publish(newest, erased) != self.publish.manifest.seen:
-            return overtaken_error(self.publish, newest, erased)
+    def _reservation_lost_error(self, view: HeadView, reservation: Reservation) -> ConnectError:
+        day, intent = self.publish.day.date, self.publish.intent
+        newest, erase_list_version = find_newest(view, self.publish, day), erase_version(view.table)
+        if seen_publish(newest, erase_list_version) != self.publish.manifest.seen:
+            return overtaken_error(self.publish, newest, erase_list_version)
         number = view.reservation(day)
-        other = view.reservation_metadata(day, number)
-        where, token = f"{self.publish.key} {self.publish.day}", str(other.get("connect.token", ""))
-        if token == mine.token:
+        reserver = view.reservation_metadata(day, number)
+        subject, token = f"{self.publish.key} {self.publish.day}", str(reserver.get("connect.token", ""))
+        if token == intent.token:
             return RetriableError(
-                f"{where}: another try of {mine.run} has begun to publish it as well (reservation {number}); this one "
-                f"leaves it alone"
+                f"{subject}: another try of {intent.run} has also begun to publish the day (reservation "
+                f"{number}), so this try stops"
             )
-        run = other.get("connect.run")
-        is_later_clear = run == mine.run and int(other.get("connect.clear_number", 0)) > mine.clear_number
+        run = reserver.get("connect.run")
+        is_later_clear = run == intent.run and int(reserver.get("connect.clear_number", 0)) > intent.clear_number
         return OvertakenError(
-            f"{where}: {run or 'another run'} has begun to publish it (reservation {number}) since this attempt did "
-            f"(reservation {reserved.number}); what {mine.run} staged may be the older answer and is not completed",
+            f"{subject}: {run or 'another run'} has begun to publish the day (reservation {number}) after this attempt "
+            f"(reservation {reservation.number}). The answer staged by {intent.run} may be older and is not completed",
             by=token,
             may_poll_again=not is_later_clear,
         )
 
     # The tables
 
-    def _each(self, act: Callable[[str], object], names: Iterable[str]) -> None:
-        """Act on tables, several at once; after an error no further one is begun."""
+    def _for_tables(self, action: Callable[[str], object], names: Iterable[str]) -> None:
+        """Act on tables, several at a time. Starts no more after an error."""
         with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="table") as pool:
-            for _ in pool.map(act, sorted(names)):
+            for _ in pool.map(action, sorted(names)):
                 pass
 
-    def _open(self, name: str, *, is_known: bool) -> DeltaTable:
-        """Return a table at its newest version; it is made if it is missing.
+    def _open_or_create(self, name: str, *, is_known: bool) -> DeltaTable:
+        """Return a table at its newest version. Makes a missing table.
 
-        :param is_known: whether it was in the head's list before: then files without a log are a lost log.
-        :raises ConfigError: it belongs to another stream, or this sink cannot write it.
+        :param is_known: the head listed the table before. Then files without a log are a lost log.
+        :raises ConfigError: the table belongs to another stream, or has features that this sink cannot write.
         """
         path, key, template = f"{self.options.root}/{name}", self.publish.key, self._tables.template
         table = open_table(path, may_hold_staged_files=not is_known)
@@ -233,97 +233,100 @@ class TablesCommit:
             raise ConfigError("; ".join(problems))
         return table
 
-    def _made_ready(self, name: str, *, is_known: bool) -> None:
-        """Make a table if it is missing, and find what would fail its commit, before anything is reserved."""
-        table = self._open(name, is_known=is_known)
-        columns = delta_columns(self.publish.schema) if name in self._files else {}
+    def _prepare_table(self, name: str, *, is_known: bool) -> None:
+        """Make a missing table, and find problems of its commit before the reservation."""
+        table = self._open_or_create(name, is_known=is_known)
+        columns = delta_columns(self.publish.schema) if name in self._files_by_table else {}
         merge_columns(table, columns, "evolve", f"{self.options.root}/{name}")
 
-    def _publish_into(self, name: str, reserved: Reservation) -> None:
-        """Replace a table's rows of the day by the attempt's, or by none."""
-        retry_until_decided(f"{self.options.root}/{name}", lambda: self._try_to_publish_into(name, reserved))
+    def _publish_into(self, name: str, reservation: Reservation) -> None:
+        retry_until_decided(f"{self.options.root}/{name}", lambda: self._try_to_publish_into(name, reservation))
 
-    def _try_to_publish_into(self, name: str, reserved: Reservation) -> bool | None:
-        """Commit to a table; None if it must be decided again."""
-        table = self._open(name, is_known=True)
+    def _try_to_publish_into(self, name: str, reservation: Reservation) -> bool | None:
+        """Commit to a table. Returns None if it must be decided again."""
+        table = self._open_or_create(name, is_known=True)
         view = LedgerView(Folder(f"{self.options.root}/{name}"), table, self.publish.key)
-        there = view.transaction(self.publish.day.date, "/reservation") or 0
-        if there == reserved.number and view.attempt_generation(self.publish.manifest.attempt) == reserved.generation:
+        table_reservation = view.transaction(self.publish.day.date, "/reservation") or 0
+        if (
+            table_reservation == reservation.number
+            and view.attempt_generation(self.publish.manifest.attempt) == reservation.generation
+        ):
             flush_log(view.folder, table)
             return True
-        if there >= reserved.number:
-            raise self._refused(name, there, reserved)
-        return self._commit(view, name, reserved) or None
+        if table_reservation >= reservation.number:
+            raise self._refused_by_table_error(name, table_reservation, reservation)
+        return self._commit(view, name, reservation) or None
 
-    def _commit(self, view: LedgerView, name: str, reserved: Reservation) -> bool:
-        """Commit on top of exactly this version; False if the table has a newer one."""
+    def _commit(self, view: LedgerView, name: str, reservation: Reservation) -> bool:
+        """Commit on top of exactly this version. Returns False if the table has a newer one."""
         table, key, day = view.table, self.publish.key, self.publish.day.date
         assert table is not None
-        part = self._part(name)
-        files = part.manifest.polled.files
-        found = claim_files(self._root, view, part)
-        row = ledger_row(part, reserved.generation, rows=sum(file.rows for file in files))
-        # Here columns are never frozen out: a table may lack some that the head has.
+        table_publish = self._publish_of_table(name)
+        files = table_publish.manifest.polled.files
+        stored_files = claim_files(self._root, view, table_publish)
+        row = ledger_row(table_publish, reservation.generation, rows=sum(file.rows for file in files))
+        # schema_contract applies to the head only: a table may lack some of the head's columns.
         columns = delta_columns(self.publish.schema) if files else {}
         fields = merge_columns(table, columns, "evolve", view.folder.url)
         if add_local_time_feature(table, fields):
             return False
         app = app_id(key, day)
-        recorded = {
+        app_transactions = {
             app: row.generation,
             f"{app}/rows": row.rows,
-            f"{app}/reservation": reserved.number,
-            attempt_id(key, part.manifest.attempt): row.generation,
+            f"{app}/reservation": reservation.number,
+            attempt_id(key, table_publish.manifest.attempt): row.generation,
         }
-        # An earlier reservation of this attempt may have brought them in; a commit cannot remove and add one file.
-        are_in = self._are_in(view, name, files)
-        actions = [] if are_in else [add_action(_in(name, file), part, found[file.path]) for file in files]
+        # An earlier reservation of this attempt may have added them. One commit cannot remove and add a file.
+        already_committed = self._has_files(view, name, files)
+        actions = (
+            []
+            if already_committed
+            else [add_action(_relative_to_table(name, file), table_publish, stored_files[file.path]) for file in files]
+        )
         commit(
             table,
-            recorded,
-            commit_metadata(row, part) | {"connect.reservation": str(reserved.number)},
+            app_transactions,
+            commit_metadata(row, table_publish) | {"connect.reservation": str(reservation.number)},
             files=actions,
             columns=fields,
-            mode="append" if are_in else "overwrite",
-            day=None if are_in else day,
-            # As where there is one table: the files of a compaction that came between would stay.
+            mode="append" if already_committed else "overwrite",
+            day=None if already_committed else day,
+            # As for a single table: the files of a concurrent compaction would stay.
             retries=0 if any(date == day for date, _, _ in view.files) else 100,
         )
         flush_log(view.folder, table)
         return True
 
-    def _are_in(self, view: LedgerView, name: str, files: Iterable[StagedFile]) -> bool:
-        """Whether the files are what the table shows of the day already.
+    def _has_files(self, view: LedgerView, name: str, files: Iterable[StagedFile]) -> bool:
+        """Return whether the table already shows exactly these files for the day.
 
-        :raises RetriableError: it shows some of them, or others beside them.
+        :raises RetriableError: the table shows only some of them, or further ones.
         """
         day = self.publish.day
-        live = {path for date, path, _ in view.files if date == day.date}
-        mine = {_in(name, file).path for file in files}
-        if live & mine and live != mine:
+        live_paths = {path for date, path, _ in view.files if date == day.date}
+        own_paths = {_relative_to_table(name, file).path for file in files}
+        if live_paths & own_paths and live_paths != own_paths:
             self._root.delete(manifest_file(self.publish.manifest.attempt))
-            raise RetriableError(f"somebody else changed {day} in table {view.folder.url}: poll the day again")
-        return bool(mine) and live == mine
+            raise RetriableError(f"another writer changed {day} in table {view.folder.url}. Poll the day again")
+        return bool(own_paths) and live_paths == own_paths
 
-    def _part(self, name: str) -> Publish:
-        """Return the publish of one table's rows alone."""
+    def _publish_of_table(self, name: str) -> Publish:
         manifest = self.publish.manifest
-        polled = manifest.polled.model_copy(update={"files": tuple(self._files.get(name, ())), "digest": None})
+        polled = manifest.polled.model_copy(update={"files": tuple(self._files_by_table.get(name, ())), "digest": None})
         return replace(self.publish, manifest=manifest.model_copy(update={"polled": polled}))
 
-    def _refused(self, name: str, there: int, reserved: Reservation) -> ConnectError:
-        """Return the error for a table that has a later reservation, or another attempt's of the same number."""
-        view = self._head()
+    def _refused_by_table_error(self, name: str, table_reservation: int, reservation: Reservation) -> ConnectError:
+        view = self._open_head_view()
         last = view.reservation(self.publish.day.date)
-        if last > reserved.number:
-            return self._passed(view, reserved)
+        if last > reservation.number:
+            return self._reservation_lost_error(view, reservation)
         return ConfigError(
-            f"table {self.options.root}/{name} has reservation {there} of {self.publish.day}, and the last one of "
-            f"{self.options.ledger_path} is {last}: that table's log was lost or set back: restore it as it was; or "
-            f"delete {self.options.root} whole and load it again"
+            f"table {self.options.root}/{name} has reservation {table_reservation} of {self.publish.day}, but the last "
+            f"one of {self.options.ledger_path} is {last}. The log of the latter was lost or set back. Restore it "
+            f"as it was, or delete the whole folder {self.options.root} and load it again"
         )
 
 
-def _in(table: str, file: StagedFile) -> StagedFile:
-    """Return a file with its path as the table's log has it."""
+def _relative_to_table(table: str, file: StagedFile) -> StagedFile:
     return file.model_copy(update={"path": file.path.removeprefix(f"{table}/")})

@@ -1,6 +1,6 @@
 """Erases people's rows from all tables of a template: first the list in the head, then every day in its tables.
 
-A day is published anew like any other (:mod:`.`): reserved, committed to each of its tables, completed. A publish that
+A day is published like any other (:mod:`.`): reserved, committed to each of its tables, completed. A publish that
 reserved a day before the list existed cannot complete it.
 
 Such a publish may still commit rows to its tables. So an erase waits until no such reservation is open, and searches
@@ -57,13 +57,13 @@ class TablesEraser(DeltaEraser):
             )
         return done
 
-    def _listed(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
+    def _extend_erase_list(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
         """Add values to the list, and wait for publishes that reserved their day under an older list."""
-        erased = super()._listed(values, shaping)
+        erased = super()._extend_erase_list(values, shaping)
         patience = Patience(self.wait_seconds, _PAUSES, jitter=FROM_NONE)
         while self._view().pending_days():
             if not patience.wait_and_poll():
-                break  # said once the other days are done
+                break  # erase() raises once the other days are done
         return erased
 
     def _rewrite(self, day: Day, erased: EraseList, kind: SourceKind) -> int:
@@ -76,15 +76,16 @@ class TablesEraser(DeltaEraser):
         path = self.options.ledger_path
         table = open_head(self.options)
         if table is None:
-            raise ConfigError(f"there is no table {path}: nothing can be erased from the tables beside it")
+            raise ConfigError(f"table {path} does not exist, so no row can be erased from the tables beside it")
         assert self.options.tables is not None
-        self._require_own(table, path, self.options.tables.template)
+        self._require_own_table(table, path, self.options.tables.template)
         return HeadView(Folder(path), table, self.key)
 
     def _tables(self, view: LedgerView) -> Mapping[str, LedgerView]:
         """Return every table that ever had rows.
 
-        :raises ConfigError: a table is missing and might be restored with such rows, or belongs to another stream.
+        :raises ConfigError: a table is missing, and a restored copy may have such rows. Or it belongs to another
+            stream.
         """
         assert isinstance(view, HeadView)
         return {f"{name}/": self._table(view, name) for name in sorted(view.table_indexes)}
@@ -93,12 +94,12 @@ class TablesEraser(DeltaEraser):
         path = f"{self.options.root}/{name}"
         table = open_table(path)
         if table is None:
-            raise ConfigError(f"table {path} is gone, and {head.folder.url} says that it held days: restore it first")
+            raise ConfigError(f"table {path} is gone, but {head.folder.url} lists days of it. Restore it first")
         view = LedgerView(Folder(path), table, self.key)
         require_published_days(view, {*head.days(), *head.pending_days()})
         return view
 
-    def _columns(self, view: LedgerView, day: dt.date) -> pa.Schema:
+    def _columns_of_day(self, view: LedgerView, day: dt.date) -> pa.Schema:
         import pyarrow as pa
 
         schemas = [

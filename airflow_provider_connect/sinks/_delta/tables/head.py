@@ -1,9 +1,13 @@
-"""The head: the table without rows whose log is the ledger of several tables.
+"""The head: a table without rows. Its log is the ledger of several tables.
 
-Its application transactions are those of any table's ledger, and for each day ``…/reservation`` (the number of the last
-reservation), ``…/complete`` (of the last completed one), ``…/reserved/<attempt>`` (the attempt's own) and
-``…/tables/<k>``, which is the day's list of tables, as bits. ``…/table/<name>`` is a table's place in these bits,
-counted from 0, and ``…/tables`` how many there are.
+Its application transactions are those of a single table's ledger and, for each day:
+
+- ``…/reservation``: number of the last reservation
+- ``…/complete``: number of the last completed one
+- ``…/reserved/<attempt>``: the attempt's own number
+- ``…/tables/<k>``: the day's list of tables, as bits
+
+``…/table/<name>`` is a table's index in these bits, from 0, and ``…/tables`` the number of tables.
 """
 
 from __future__ import annotations
@@ -29,22 +33,22 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
 RESERVED_GENERATION = -1
-"""Recorded as an attempt's generation while it is reserved, and not completed."""
+"""Recorded as an attempt's generation while it is reserved and not completed."""
 _BITS = 62  # of a transaction's version, which is a signed 64-bit number
 
 
 def open_head(options: DeltaOptions) -> DeltaTable | None:
-    """Return the newest version of the head, None if nothing was ever published.
+    """Return the newest version of the head, or None if no day was ever published.
 
-    :raises ConfigError: it is gone, but not what was staged under it.
+    :raises ConfigError: the head is missing, but staged files exist.
     """
     table = open_table(options.ledger_path)
     if table is None and Folder(options.root).files(f"{CONTROL_FOLDER}/attempts"):
-        table = open_table(options.ledger_path)  # somebody may have made it just now, and staged
+        table = open_table(options.ledger_path)  # another process may have just made it, and staged
         if table is None:
             raise ConfigError(
-                f"{options.ledger_path} is gone, but {options.root} has attempts of its tables: restore it with its "
-                f"log; or, to begin anew, delete {options.root} whole, tables and {CONTROL_FOLDER} included"
+                f"{options.ledger_path} is gone, but {options.root} has attempts of its tables. Restore it with its "
+                f"log. Or, to start again, delete the whole folder {options.root}, tables and {CONTROL_FOLDER} included"
             )
     return table
 
@@ -53,19 +57,19 @@ class HeadView(LedgerView):
     """The ledger of several tables in one version of the head."""
 
     def reservation(self, day: dt.date) -> int:
-        """Return the number of a day's last reservation, 0 if there is none."""
+        """Return the number of a day's last reservation, or 0."""
         return self.transaction(day, "/reservation") or 0
 
     def reservation_of_attempt(self, day: dt.date, attempt: str) -> int | None:
-        """Return the number of an attempt's last reservation, None if there is none."""
+        """Return the number of an attempt's last reservation, or None."""
         return self.transaction(day, f"/reserved/{attempt}")
 
     def is_pending(self, day: dt.date) -> bool:
-        """Whether a publish of the day was reserved, and neither it nor a later one was completed."""
+        """Return whether a publish of the day was reserved, and neither it nor a later one was completed."""
         return self.reservation(day) != (self.transaction(day, "/complete") or 0)
 
     def days(self) -> DaySet:
-        """Return every day that is published whole."""
+        """Return all days that are completely published."""
         return DaySet.from_dates(day for day in super().days() if not self.is_pending(day))
 
     def pending_days(self) -> list[dt.date]:
@@ -76,75 +80,77 @@ class HeadView(LedgerView):
         return sorted(day for day in map(dt.date.fromisoformat, names) if self.is_pending(day))
 
     def half_published_days(self) -> list[dt.date]:
-        """Return the days that were published before, and of which a later publish is not completed."""
+        """Return the days with an earlier publish and a later one that is not completed."""
         return [day for day in super().days() if self.is_pending(day)]
 
     @cached_property
     def table_indexes(self) -> dict[str, int]:
-        """Each table's place in the lists of days."""
+        """Each table's index in the bits of a day's list."""
         prefix = f"{app_prefix(self.key)}table/"
         return {app.removeprefix(prefix): at for app, at in self.app_transactions.items() if app.startswith(prefix)}
 
     def tables_of_day(self, day: dt.date) -> frozenset[str]:
-        """Return the tables that may hold rows of a day, or may be given some by what was reserved."""
+        """Return the tables that hold rows of a day, or may get some from a reserved publish."""
         parts = {at // _BITS for at in self.table_indexes.values()}
         bits = {part: self.transaction(day, f"/tables/{part}") or 0 for part in parts}
         return frozenset(name for name, at in self.table_indexes.items() if bits[at // _BITS] >> at % _BITS & 1)
 
     def reservation_metadata(self, day: dt.date, number: int) -> Mapping[str, Any]:
-        """Return the metadata of a reservation's commit; {} if it has left the log."""
-        wanted = {"connect.reserved_day": str(day), "connect.reservation": str(number)}
-        return next((c for c in self.commits if wanted.items() <= c.items() and "connect.token" in c), {})
+        """Return the metadata of a reservation's commit, or {} if the log no longer has it."""
+        expected = {"connect.reserved_day": str(day), "connect.reservation": str(number)}
+        return next((c for c in self.commits if expected.items() <= c.items() and "connect.token" in c), {})
 
 
 def reserve_day(
     view: HeadView, publish: Publish, tables: Collection[str]
 ) -> tuple[int, dict[str, int], frozenset[str]]:
-    """Return the next reservation's number, the transactions that record it, and the day's list of tables from then on.
+    """Return the next reservation's number, the transactions that record it, and the day's new list of tables.
 
-    :param tables: those that the attempt has rows for.
+    :param tables: tables that the attempt has rows for.
     """
     day, attempt, key = publish.day.date, publish.manifest.attempt, publish.key
-    number, places = view.reservation(day) + 1, dict(view.table_indexes)
+    number, table_indexes = view.reservation(day) + 1, dict(view.table_indexes)
     for name in sorted(tables):
-        places.setdefault(name, len(places))
-    listed, app = view.tables_of_day(day) | frozenset(tables), app_id(key, day)
-    recorded = {
+        table_indexes.setdefault(name, len(table_indexes))
+    day_tables, app = view.tables_of_day(day) | frozenset(tables), app_id(key, day)
+    app_transactions = {
         f"{app}/reservation": number,
         f"{app}/reserved/{attempt}": number,
         attempt_id(key, attempt): RESERVED_GENERATION,
-        **_list(key, day, listed, places),
+        **_table_list_transactions(key, day, day_tables, table_indexes),
     }
-    if new := places.keys() - view.table_indexes.keys():
-        # All that add a table write this one, so no two tables are given the same place.
-        recorded |= {f"{app_prefix(key)}tables": len(places)}
-        recorded |= {f"{app_prefix(key)}table/{name}": places[name] for name in new}
-    return number, recorded, listed
+    if new_tables := table_indexes.keys() - view.table_indexes.keys():
+        # Every publish that adds a table writes this one, so no two tables get the same index.
+        app_transactions |= {f"{app_prefix(key)}tables": len(table_indexes)}
+        app_transactions |= {f"{app_prefix(key)}table/{name}": table_indexes[name] for name in new_tables}
+    return number, app_transactions, day_tables
 
 
 def completion_transactions(view: HeadView, publish: Publish, number: int, tables: Collection[str]) -> dict[str, int]:
-    """Return the transactions that complete a reservation, beside those of the ledger's row.
+    """Return the transactions that complete a reservation, in addition to those of the ledger row.
 
-    :param tables: those that have rows now.
+    :param tables: tables that have rows now.
     """
     app = app_id(publish.key, publish.day.date)
     return {
         f"{app}/reservation": number,
         f"{app}/complete": number,
-        **_list(publish.key, publish.day.date, tables, view.table_indexes),
+        **_table_list_transactions(publish.key, publish.day.date, tables, view.table_indexes),
     }
 
 
-def _list(key: StreamKey, day: dt.date, tables: Collection[str], places: Mapping[str, int]) -> dict[str, int]:
-    parts = dict.fromkeys({at // _BITS for at in places.values()}, 0)
+def _table_list_transactions(
+    key: StreamKey, day: dt.date, tables: Collection[str], table_indexes: Mapping[str, int]
+) -> dict[str, int]:
+    bits_by_part = dict.fromkeys({at // _BITS for at in table_indexes.values()}, 0)
     for name in tables:
-        parts[places[name] // _BITS] |= 1 << places[name] % _BITS
-    return {f"{app_id(key, day)}/tables/{part}": bits for part, bits in parts.items()}
+        bits_by_part[table_indexes[name] // _BITS] |= 1 << table_indexes[name] % _BITS
+    return {f"{app_id(key, day)}/tables/{part}": bits for part, bits in bits_by_part.items()}
 
 
 @dataclass(frozen=True)
 class TablesLedger(DeltaLedger):
-    """The ledger of one stream's tables; each call reads the head's log again."""
+    """The ledger of one stream's tables. Each call reads the head's log again."""
 
     def view(self) -> HeadView:
         """Return the ledger in the newest version of the head."""

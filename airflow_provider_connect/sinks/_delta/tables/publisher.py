@@ -30,7 +30,7 @@ class TablesPublisher(LakePublisher):
 
     @property
     def ledger(self) -> TablesLedger:
-        """The ledger that lives in the head's log."""
+        """The ledger in the head's log."""
         return TablesLedger(self._options, self._key)
 
     def _problems(self, schema: pa.Schema, kind: SourceKind) -> list[str]:
@@ -42,23 +42,23 @@ class TablesPublisher(LakePublisher):
             problems.append(f"path: the source has no column {column!r}; it has {', '.join(schema.names)}")
         if options.replaces_whole(kind):
             problems.append(
-                f"path={options.path!r}: tables of a template keep each day, and take no snapshot in the place of the "
-                "whole: set snapshot='daily', or give a path without a column"
+                f"path={options.path!r}: the tables of a template keep each day, so a snapshot cannot replace "
+                "them. Set snapshot='daily', or give a path without a column"
             )
         if Folder(options.root).exists(LOG_FOLDER):
             problems.append(
-                f"path={options.path!r} lies in the Delta table {options.root}, whose vacuum would delete what lies "
-                "under it: choose another path"
+                f"path={options.path!r} lies in the Delta table {options.root}, whose vacuum would delete the tables "
+                "under it. Choose another path"
             )
         return problems
 
-    def _look_at_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
+    def _check_published_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
         view = HeadView(Folder(self._options.ledger_path), table, self._key)
         if warns and (days := view.half_published_days()):
             more = f" and {len(days) - _SHOWN} more" if len(days) > _SHOWN else ""
             _LOG.warning(
-                "tables %s: a reload of %s%s was never completed, so some tables may have newer rows than others: "
-                "clear the tasks of these days",
+                "tables %s: a reload of %s%s was never completed, so some tables may have newer rows than others. "
+                "Clear the tasks of these days",
                 self._options.path,
                 ", ".join(map(str, days[:_SHOWN])),
                 more,

@@ -1,8 +1,8 @@
-"""Deletes the files of dead attempts of several tables; as in :mod:`..sweep`, the logs decide and not a clock.
+"""Deletes the files of dead attempts of several tables. As in :mod:`..sweep`, the logs decide and not a clock.
 
-The head says first what became of an attempt: its reservation and its completion write the same transaction as the
-sweep. Then each table's log that may still be given files of it is asked the same way. Committed files stay, also those
-of an attempt that was never completed: only a publish of the day, and then a vacuum, removes them.
+The head decides first whether an attempt is dead: its reservation and its completion write the same transaction as the
+sweep. Then each table that may still get files of the attempt decides in the same way. Committed files stay, even those
+of an attempt that was never completed. A later publish of the day and a vacuum remove them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from airflow_provider_connect.stage.tables import table_folder
 
 @dataclass(kw_only=True)
 class _TableSweeper(Sweeper):
-    """Marks attempts in the log of one table.
+    """Marks attempts as swept in the log of one table.
 
-    :param is_known: whether the head has it in its list: then files without a log are a lost log.
+    :param is_listed: the head lists the table. Then files without a log are a lost log.
     """
 
     is_listed: bool
@@ -33,13 +33,13 @@ class _TableSweeper(Sweeper):
     def unused_files(
         self, attempts: dict[str, list[str]], dead: set[str], *, records_swept: bool
     ) -> dict[str, list[str]]:
-        """Return those of the attempts' files that this table does not name, and no commit may name any more.
+        """Return the attempts' files that this table does not name, and that no commit may name any more.
 
-        :param dead: attempts that were never completed. What they have committed here all the same is not free.
-        :param marks: as for :meth:`.Sweeper.run`, which records the undecided as swept.
+        :param dead: attempts that were never completed. Files that they committed here are not unused.
+        :param records_swept: record undecided attempts as swept first.
         """
         view = self._view()
-        if not view.belongs_to_stream:  # nobody has come as far as a reservation with it
+        if not view.belongs_to_stream:  # no publish of it was ever reserved
             return attempts
         if records_swept:
             view = self._mark_swept([*attempts], attempts)
@@ -58,32 +58,32 @@ class _TableSweeper(Sweeper):
 
 @dataclass(kw_only=True)
 class TablesSweeper(Sweeper):
-    """One sweep over the attempts of all tables of a template, whose control files lie under their common root."""
+    """One sweep over the attempts of all tables of a template. Their control files lie under the common root."""
 
     options: DeltaOptions
     pattern: ClassVar[re.Pattern[str]] = TABLE_FILE_PATTERN
 
-    def _candidates(self, *, marks: bool) -> tuple[HeadView, list[tuple[str, bool, list[str]]]]:
-        """Return the silent attempts of all tables: the head says which are dead, each table which files are free."""
+    def _candidates(self, *, records_swept: bool) -> tuple[HeadView, list[tuple[str, bool, list[str]]]]:
+        """Return the silent attempts. The head decides which are dead, and each table which files are unused."""
         head = self._view()
         if not head.belongs_to_stream or not (attempts := self._silent_attempts()):
             return head, []
         data = self._data_files(attempts)
-        if marks:
-            marked = self._mark_swept(attempts, {})
-            assert isinstance(marked, HeadView)
-            head = marked
+        if records_swept:
+            marked_head = self._mark_swept(attempts, {})
+            assert isinstance(marked_head, HeadView)
+            head = marked_head
         dead = {attempt for attempt in attempts if self._is_dead(head, attempt, set(), [])}
-        if marks:
-            # Before the first of its files, so that nobody begins to publish the rest.
+        if records_swept:
+            # The manifests first, so that no publish begins with the remaining files.
             self._delete(self.folder.entries([manifest_file(attempt) for attempt in dead]))
-        free: dict[str, list[str]] = {attempt: [] for attempt in attempts}
-        for name, of_table in _by_table(data).items():
+        unused: dict[str, list[str]] = {attempt: [] for attempt in attempts}
+        for name, table_attempts in _by_table(data).items():
             folder = Folder(f"{self.folder.url}/{name}")
             table = _TableSweeper(folder, self.key, self.silent_for, is_listed=name in head.table_indexes)
-            for attempt, files in table.unused_files(of_table, dead, records_swept=marks).items():
-                free[attempt] += [f"{name}/{path}" for path in files]
-        return head, [(attempt, attempt in dead, files) for attempt, files in free.items()]
+            for attempt, files in table.unused_files(table_attempts, dead, records_swept=records_swept).items():
+                unused[attempt] += [f"{name}/{path}" for path in files]
+        return head, [(attempt, attempt in dead, files) for attempt, files in unused.items()]
 
     def _view(self) -> HeadView:
         return HeadView(Folder(self.options.ledger_path), open_head(self.options), self.key)
@@ -93,10 +93,9 @@ class TablesSweeper(Sweeper):
 
 
 def _by_table(data: dict[str, list[str]]) -> dict[str, dict[str, list[str]]]:
-    """Return the attempts' files by table, relative to its root."""
-    found: dict[str, dict[str, list[str]]] = {}
+    files_by_table: dict[str, dict[str, list[str]]] = {}
     for attempt, names in data.items():
         for name in names:
             table = table_folder(name)
-            found.setdefault(table, {}).setdefault(attempt, []).append(name.removeprefix(f"{table}/"))
-    return found
+            files_by_table.setdefault(table, {}).setdefault(attempt, []).append(name.removeprefix(f"{table}/"))
+    return files_by_table

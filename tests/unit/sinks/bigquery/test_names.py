@@ -226,7 +226,7 @@ def test_a_template_gives_a_table_for_each_event() -> None:
         ({"table": "a.{event}.b"}, "may only be a part of the table's name"),
         ({"table": "a{event}.b"}, "may only be a part of the table's name"),
         ({"table": "a.{event}{day}"}, "must name one column"),
-        ({"table": "a._{event}"}, "the first is a letter or digit"),
+        ({"table": "a._{event}"}, "The first is a letter or digit"),
         ({"table": "a.{event}", "max_tables": 99}, "max_tables"),
         ({"table": "a.b", "max_tables": 9}, "max_tables belongs to"),
         ({"table": "a.{event}", "write_mode": "append"}, "needs write_mode='replace'"),

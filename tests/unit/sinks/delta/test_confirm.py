@@ -46,7 +46,7 @@ def test_a_confirmation_adds_and_removes_no_file(lab: Lab) -> None:
     assert {next(iter(json.loads(action))) for action in actions} == {"txn", "commitInfo"}
 
 
-def test_what_it_staged_is_deleted_at_once(lab: Lab) -> None:
+def test_a_confirmation_deletes_its_staged_files(lab: Lab) -> None:
     staged = again(lab, "t2")
     confirms(lab, staged)
     assert not lab.there(staged)
@@ -111,7 +111,7 @@ def test_a_publish_of_a_version_without_answers_is_never_unchanged(lab: Lab, mon
     """It writes neither answer nor checks, and leaves those of the generation before."""
     confirms(lab, again(lab, "t2"))
     with monkeypatch.context() as older:
-        older.setattr(app_transactions, "_of_answer", lambda *_: {})
+        older.setattr(app_transactions, "_answer_transactions", lambda *_: {})
         lab.publish(MAY, ["c"], "t3", answer="1" * 32)
     newest = lab.ledger.newest(MAY, "day")
     assert (newest.generation, newest.checks, newest.answer) == (2, 0, None)
@@ -120,7 +120,7 @@ def test_a_publish_of_a_version_without_answers_is_never_unchanged(lab: Lab, mon
 
 
 @pytest.mark.parametrize("winner", ["publishes", "confirms"])
-def test_who_commits_between_a_look_and_a_confirmation_wins(
+def test_a_commit_between_a_look_and_a_confirmation_wins(
     lab: Lab, winner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staged, other = again(lab, "t2"), again(lab, "t3")

@@ -48,7 +48,7 @@ def test_a_reload_is_compared_with_what_the_table_shows(lab: Lab) -> None:
     assert lab.publisher.differences(stage(lab, [], "t3")) == Differences(added=0, changed=0, vanished=4)
 
 
-def test_a_day_is_compared_after_somebody_compacted_it(lab: Lab) -> None:
+def test_a_compacted_day_is_compared(lab: Lab) -> None:
     lab.commit(stage(lab, ["1a", "2a"], "t1"))
     lab.commit(stage(lab, ["1a", "2b"], "t2"))
     table = DeltaTable(str(lab.root))
@@ -57,7 +57,7 @@ def test_a_day_is_compared_after_somebody_compacted_it(lab: Lab) -> None:
     assert lab.publisher.differences(stage(lab, ["1b", "3a"], "t3")) == Differences(added=1, changed=1, vanished=1)
 
 
-def test_what_was_published_since_the_poll_is_not_compared(lab: Lab) -> None:
+def test_a_day_published_since_the_poll_is_not_compared(lab: Lab) -> None:
     """The figures would be about another generation than the one that the commit refuses to replace."""
     lab.commit(stage(lab, ["1a"], "t1"))
     overtaken = stage(lab, ["1b"], "t2")

@@ -74,10 +74,10 @@ def test_the_list_holds_no_id(lab: Lab) -> None:
     found = json.loads(file.read_text())
     assert (found["version"], found["column"], len(found["digests"])) == (1, "event", 1)
     assert found["digests"] == list(lab.ledger.erased().digests)
-    assert lab.ledger.erased().names(["a", "b", None]) == [True, False, False]
+    assert lab.ledger.erased().matches(["a", "b", None]) == [True, False, False]
 
 
-def test_what_was_polled_before_is_not_published_after(lab: Lab) -> None:
+def test_a_day_polled_before_an_erase_is_not_published_after_it(lab: Lab) -> None:
     """Its rows may be the erased ones: also of a day that has none of them yet, and without another generation."""
     stale = lab.stage(SECOND, ["a", "b"], "t4")
     first = lab.stage(THIRD + ONE_DAY, ["a"], "t5")
@@ -146,7 +146,7 @@ def test_later_erases_keep_the_earlier(lab: Lab) -> None:
     erased(lab, "a")
     assert erased(lab, "b") == {MAY: 1, SECOND: 1}
     assert lab.ledger.erased().version == 2
-    assert lab.ledger.erased().names(["a", "b"]) == [True, True]
+    assert lab.ledger.erased().matches(["a", "b"]) == [True, True]
     lab.publish(THIRD, ["c"], "t4", schema=SCHEMA.append(SCHEMA.field("time").with_name("more")))
     assert lab.ledger.erased().version == 2, "a new column does not forget it"
 
@@ -161,7 +161,7 @@ def test_two_erases_at_once_are_both_on_the_list(lab: Lab, monkeypatch: pytest.M
 
     monkeypatch.setattr(eraser, "write_erase_list", slower)
     erased(lab, "a")
-    assert lab.ledger.erased().names(["a", "b"]) == [True, True]
+    assert lab.ledger.erased().matches(["a", "b"]) == [True, True]
     assert rows_of(lab.root) == []
 
 
@@ -171,7 +171,7 @@ def test_the_lookback_asks_for_an_erased_day_as_if_nothing_had_been(lab: Lab) ->
     assert [row.polled_at for row in lab.ledger.between(MAY, MAY)] == before
 
 
-def test_a_snapshot_loses_them_too(tmp_path: Path) -> None:
+def test_an_erase_deletes_rows_of_a_snapshot(tmp_path: Path) -> None:
     lab = Lab(tmp_path / "profiles").make()
     lab.publish(MAY, ["a", "b"], "t1", kind="snapshot")
     assert erased(lab, "a", kind="snapshot") == {MAY: 1}
@@ -182,7 +182,7 @@ def test_a_list_that_is_gone_stops_every_load(lab: Lab) -> None:
     erased(lab, "a")
     (file,) = (lab.root / "_connect" / "erased").iterdir()
     file.unlink()
-    with pytest.raises(ConfigError, match="without it rows that were erased would come back"):
+    with pytest.raises(ConfigError, match="Without it, erased rows would come back"):
         lab.ledger.erased()
 
 
@@ -190,12 +190,12 @@ def test_a_list_that_is_gone_stops_every_load(lab: Lab) -> None:
     ("column", "message"),
     [("evnt", "did you mean 'event'"), ("time", "column 'time' is timestamp.*, not a text, an integer or a decimal")],
 )
-def test_a_column_that_names_nobody(lab: Lab, column: str, message: str) -> None:
+def test_a_column_that_cannot_hold_ids_is_refused(lab: Lab, column: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         lab.publisher.find(column, ["a"])
 
 
-def test_a_list_has_one_column(lab: Lab) -> None:
+def test_an_erase_list_has_one_column(lab: Lab) -> None:
     erased(lab, "a")
     listed = lab.ledger.erased()
     with pytest.raises(ConfigError, match="erased by column 'event'"):
@@ -210,7 +210,7 @@ class Events(MixpanelSource):
         return KEY.stream
 
 
-def test_the_function_counts_first_and_erases_when_told(lab: Lab) -> None:
+def test_the_function_counts_by_default_and_erases_with_mode_erase(lab: Lab) -> None:
     sink = DeltaSink(path=str(lab.root))
     counted = erase(Events(), sink, ["a", "a", "x"], column="event", connections={})
     assert str(counted).startswith(
@@ -233,7 +233,7 @@ def test_a_column_that_the_source_does_not_bring_is_refused_before_the_sink_is_a
     assert lab.ledger.erased().version == 0
 
 
-def test_rejects_that_nobody_looks_into_are_named(lab: Lab) -> None:
+def test_rejects_that_are_not_searched_are_named(lab: Lab) -> None:
     """Dry run and erase say it alike: a record that became no row may be theirs, too."""
     rejects = lab.root / "_connect" / "attempts" / "t9" / "rejects-00000-ab.parquet"
     rejects.parent.mkdir(parents=True)
@@ -267,7 +267,7 @@ class KeepingPublisher(Publisher):
         raise AssertionError("an erase commits by itself")
 
 
-def test_a_sink_that_cannot_erase_says_so(lab: Lab) -> None:
+def test_a_sink_without_erase_is_refused(lab: Lab) -> None:
     with pytest.raises(ConfigError, match="Keeper cannot erase"):
         erase(MixpanelSource(), Keeper(path=str(lab.root)), ["a"], connections={})
 
@@ -278,7 +278,7 @@ def test_a_topic_whose_keys_name_nobody_is_refused_before_it_is_asked() -> None:
         erase(MixpanelSource(), KafkaSink(topic="events"), ["a"], connections={"kafka_default": connection})
 
 
-def test_nobody_is_not_everybody(lab: Lab) -> None:
+def test_an_erase_without_ids_is_refused(lab: Lab) -> None:
     for values in ([], [""]):
         with pytest.raises(ConfigError, match=r"values: give at least one id|values\[0\] is an empty text"):
             erase(MixpanelSource(), DeltaSink(path=str(lab.root)), values, connections={})
@@ -310,10 +310,10 @@ def test_numbers_are_compared_by_their_text(tmp_path: Path, kind: pa.DataType, v
     assert erase(People(), sink, [value], column="person", connections={}).rows == {MAY: 1}
     assert erase(People(), sink, [value], column="person", mode="erase", connections={}).rows == {MAY: 1}
     assert rows_of(lab.root) == ["a", "b"]
-    assert lab.ledger.erased().names(["1", "7", "17"]) == [False, False, True]
+    assert lab.ledger.erased().matches(["1", "7", "17"]) == [False, False, True]
 
 
-def test_what_no_integer_column_can_hold_finds_nobody_and_says_so(tmp_path: Path) -> None:
+def test_ids_that_are_no_integers_are_refused_for_an_integer_column(tmp_path: Path) -> None:
     schema = SCHEMA.append(pa.field("person", pa.int64()))
     lab = Lab(tmp_path / "people").make()
     lab.publish(MAY, ["a"], "t1", schema=schema, others={"person": pa.array([17])})
@@ -322,7 +322,7 @@ def test_what_no_integer_column_can_hold_finds_nobody_and_says_so(tmp_path: Path
 
 
 @pytest.mark.parametrize("value", [17.0, True, None, Decimal("1.5"), Decimal("NaN"), ""], ids=repr)
-def test_what_has_no_one_text_is_refused_without_being_shown(lab: Lab, value: Any) -> None:
+def test_an_id_without_a_text_is_refused_and_not_shown(lab: Lab, value: Any) -> None:
     with pytest.raises(ConfigError, match=r"values\[1\] is an? ") as told:
         erase(Events(), DeltaSink(path=str(lab.root)), ["a", value], column="event", connections={})
     assert not value or str(value) not in str(told.value)

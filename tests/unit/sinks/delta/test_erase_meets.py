@@ -90,7 +90,7 @@ def test_rows_without_a_day_are_not_passed_over(lab: Lab) -> None:
             act()
 
 
-def test_a_later_snapshot_during_the_erase_has_none_of_them(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_published_during_the_erase_has_no_erased_rows(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.publish(MAY, ["a", "b"], "t1", kind="snapshot")
     run = Commit.run
 
@@ -108,7 +108,7 @@ def test_a_history_that_no_snapshot_may_replace_is_found_before_the_list_is_long
     daily = Lab(tmp_path / "profiles", snapshot="daily").make()
     for date in (MAY, MAY + ONE_DAY):
         daily.publish(date, ["a"], f"t{date}", kind="snapshot")
-    with pytest.raises(ConfigError, match="set snapshot='daily'"):
+    with pytest.raises(ConfigError, match="Set snapshot='daily'"):
         erased(Lab(daily.root), "a", kind="snapshot")
     assert daily.ledger.erased().version == 0
     assert erased(daily, "a", kind="snapshot") == {MAY: 1, MAY + ONE_DAY: 1}
@@ -118,7 +118,7 @@ def test_a_history_that_no_snapshot_may_replace_is_found_before_the_list_is_long
 def test_an_erase_of_a_large_day_shows_that_it_lives(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.publish(MAY, ["a", "b"], "t1")
     add(lab, rows_in(lab), MAY)
-    copied, files = DeltaEraser._copied, 0
+    copied, files = DeltaEraser._copy_file, 0
 
     def slow(self: DeltaEraser, *args: Any) -> Any:
         nonlocal files
@@ -129,7 +129,7 @@ def test_an_erase_of_a_large_day_shows_that_it_lives(lab: Lab, monkeypatch: pyte
             lab.sweep()
         return copied(self, *args)
 
-    monkeypatch.setattr(DeltaEraser, "_copied", slow)
+    monkeypatch.setattr(DeltaEraser, "_copy_file", slow)
     assert erased(lab, "a") == {MAY: 2}
     assert (files, rows_of(lab.root)) == (2, ["b", "b"])
 
@@ -160,7 +160,7 @@ def test_a_confirmed_day_that_is_erased_from_begins_at_no_check(lab: Lab) -> Non
     (row,) = lab.ledger.between(MAY, MAY)
     assert (row.generation, row.checks, row.rows, row.answer) == (2, 0, 1, None)
     assert (row.counts, row.polled_at) == (LATE | {"erased": 1}, at), "nobody has asked the source"
-    assert lab.ledger.erased().names(["a", "b"]) == [True, False]
+    assert lab.ledger.erased().matches(["a", "b"]) == [True, False]
     for publishes in (lab.publisher.confirm, lab.commit):
         with pytest.raises(OvertakenError, match="rows were erased"):
             publishes(stale)

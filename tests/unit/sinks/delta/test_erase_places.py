@@ -54,17 +54,17 @@ def places(root: Path, copies: tuple[str, ...], published: set[str]) -> dict[str
     """Return the files with the id by the place that names them; a file that none does is under ''."""
     kinds = {
         r".*_connect/attempts/[^/]+/rejects-.*": "rejects",
-        rf"{POLLED_PATH}/.*": "days as they were polled",
+        rf"{POLLED_PATH}/.*": "days polled for a transform",
         r".*_delta_log/.*": "older versions",
         r"_connect/attempts/[^/]+/manifest\.json": "manifests",
-        r"_connect/attempts/[^/]+/.*": "days that are staged",
+        r"_connect/attempts/[^/]+/.*": "unpublished staged days",
     }
     by_place: dict[str, list[str]] = {}
     for name in holding(root):
         kind = next((kind for pattern, kind in kinds.items() if re.fullmatch(pattern, name)), None)
         if kind is None:
             is_published = any(attempt in name for attempt in published)
-            kind = "older versions" if is_published else "days that are staged"
+            kind = "older versions" if is_published else "unpublished staged days"
         is_named = any(copy.startswith(kind) for copy in copies)
         by_place.setdefault(kind if is_named else "", []).append(name)
     return by_place
@@ -104,10 +104,10 @@ def test_every_file_of_a_table_with_the_id_is_in_a_place_that_is_named(tmp_path:
     named = places(lab.root, done.copies, {"t1-", "t2-"})
     assert set(named) == {
         "rejects",
-        "days as they were polled",
+        "days polled for a transform",
         "older versions",
         "manifests",
-        "days that are staged",
+        "unpublished staged days",
     }, (named, done.copies)
     assert str(done).count("\n- ") == len(done.copies)
 
@@ -122,7 +122,7 @@ def test_every_file_of_a_templates_tables_with_the_id_is_in_a_place_that_is_name
     assert "" not in places(lab.root, done.copies, {"t1-", "t2-"})
 
 
-def test_what_a_sweep_and_a_vacuum_clear_is_gone_then(tmp_path: Path) -> None:
+def test_a_sweep_and_a_vacuum_clear_the_places_that_they_should(tmp_path: Path) -> None:
     lab = Lab(tmp_path / "events").make()
     lab.publish(MAY, [PERSON, "b"], "t1")
     leave_traces(lab.root, replace(lab.stage(SECOND, [PERSON], "t3")))
@@ -130,5 +130,5 @@ def test_what_a_sweep_and_a_vacuum_clear_is_gone_then(tmp_path: Path) -> None:
     age(lab.root)
     lab.sweep()
     left = places(lab.root, tuple(lab.publisher.copies()), {"t1-"})
-    assert "days that are staged" not in left, "the sweep has deleted them"
+    assert "unpublished staged days" not in left, "the sweep has deleted them"
     assert "" not in left

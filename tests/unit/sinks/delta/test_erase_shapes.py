@@ -72,15 +72,15 @@ def erased(lab: Lab, *values: str, shape: Any = FIRST_EXAMPLE, mode: Any = "eras
 
 
 @pytest.mark.parametrize("column", ["person", "distinct_id"], ids=["as the target has it", "as the source has it"])
-def test_the_first_example_of_the_docs(lab: Lab, column: str) -> None:
+def test_the_first_example_of_the_docs_erases_by_source_or_target_column(lab: Lab, column: str) -> None:
     """With 'distinct_id' the table had no such column, with 'person' the source had none."""
     assert erased(lab, "u-1", column=column, mode="count").rows == {MAY: 2}
     assert lab.ledger.erased().version == 0
     done = erased(lab, "u-1", column=column)
     assert (done.rows, done.column, done.values) == ({MAY: 2}, "person", 1)
     assert rows_of(lab.root) == ["b"]
-    assert lab.ledger.erased().names(shaped(FIRST_EXAMPLE, "person").to_pylist()) == [True, False, True]
-    assert not any(lab.ledger.erased().names(PEOPLE)), "the ids themselves are on no list"
+    assert lab.ledger.erased().matches(shaped(FIRST_EXAMPLE, "person").to_pylist()) == [True, False, True]
+    assert not any(lab.ledger.erased().matches(PEOPLE)), "the ids themselves are on no list"
 
 
 def test_shapes_may_be_given_as_a_pipelines_file_has_them(lab: Lab) -> None:
@@ -95,7 +95,7 @@ def test_masked_rows_are_not_searched_for_ids_as_they_are(lab: Lab, mode: Any) -
     assert lab.ledger.erased().version == 0
 
 
-def test_they_are_not_after_an_erase_either(lab: Lab) -> None:
+def test_values_without_the_tasks_shape_are_refused_after_an_erase(lab: Lab) -> None:
     erased(lab, "u-1")
     with pytest.raises(ConfigError, match="Pass the task's shape="):
         erase(People(), lab.sink, ["u-2"], column="person", mode="erase", connections=KEYS)

@@ -38,20 +38,20 @@ def foreign(rows: int, number: int) -> pa.Table:
     return pa.table({"event": ["foreign"] * rows, "day": pa.array([MAY + number * ONE_DAY] * rows, pa.date32())})
 
 
-def test_nothing_is_told_of_days_that_are_as_they_were_published(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_unchanged_published_days_are_not_named(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     lab.publish(MAY + 3 * ONE_DAY, ["reloaded"], "t9")
     assert told(lab, caplog) == ""
     lab.clean_log()
     assert told(lab, caplog) == ""
 
 
-def test_rows_deleted_by_somebody_else_are_told(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_day_with_rows_deleted_by_another_writer_is_named(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     DeltaTable(str(lab.root)).delete(f"day = '{day(2)}' and event = 'b'")
     DeltaTable(str(lab.root)).delete(f"day = '{day(4)}'")
     said = told(lab, caplog)
-    assert f"{day(2)} (published 3 rows, now has 2), {day(4)} (published 3 rows, now has 0);" in said
+    assert f"{day(2)} (published 3 rows, now has 2), {day(4)} (published 3 rows, now has 0)." in said
     assert str(lab.root) in said
-    assert "clear their tasks to load them again" in said
+    assert "Clear their tasks to load them again" in said
     lab.clean_log()
     assert told(lab, caplog) == said, "also when the log has forgotten the commits"
     for number in (2, 4):
@@ -59,7 +59,7 @@ def test_rows_deleted_by_somebody_else_are_told(lab: Lab, caplog: pytest.LogCapt
     assert told(lab, caplog) == ""
 
 
-def test_a_day_overwritten_by_somebody_else_is_told(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_day_overwritten_by_another_writer_is_named(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     more: dict[str, Any] = {"schema_mode": "merge"}
     write_deltalake(str(lab.root), foreign(3, 1), mode="overwrite", predicate=f"day = '{day(1)}'", **more)
     write_deltalake(str(lab.root), foreign(2, 0), mode="append", **more)
@@ -67,12 +67,12 @@ def test_a_day_overwritten_by_somebody_else_is_told(lab: Lab, caplog: pytest.Log
     assert f"{day(0)} (published 0 rows, now has 2), {day(1)} (has foreign files)" in said
 
 
-def test_an_update_by_somebody_else_is_told(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_day_updated_by_another_writer_is_named(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     DeltaTable(str(lab.root)).update(updates={"event": "'z'"}, predicate=f"day = '{day(5)}' and event = 'b'")
     assert f"{day(5)} (has foreign files)" in told(lab, caplog)
 
 
-def test_days_restored_to_an_older_state_are_told(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_days_restored_to_an_older_state_are_named(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     version = lab.version
     lab.publish(MAY + ONE_DAY, ["a"], "t9")
     DeltaTable(str(lab.root)).restore(version)
@@ -112,4 +112,4 @@ def test_an_environment_in_which_writers_overwrite_each_other_is_refused(
     monkeypatch.setenv(name, value)
     (problem,) = DeltaSink(path="s3://bucket/table").open(KEY, {}).preflight(SCHEMA, (), "day")
     assert name.upper() in problem
-    assert "unset it" in problem
+    assert "Unset it" in problem

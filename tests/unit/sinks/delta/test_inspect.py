@@ -20,10 +20,10 @@ def test_a_table_that_is_missing_is_not_made(tmp_path: Path) -> None:
     assert Lab(tmp_path / "t").publisher.inspect(SCHEMA, (), "day") == []
     assert not list(tmp_path.iterdir())
     [problem] = Lab(tmp_path / "none" / "t").publisher.inspect(SCHEMA, (), "day") or ()
-    assert "does not exist: make it" in problem
+    assert "does not exist. Make it" in problem
 
 
-def test_what_preflight_would_refuse_is_said_and_nothing_is_written(tmp_path: Path) -> None:
+def test_inspect_returns_the_problems_of_preflight_and_writes_no_file(tmp_path: Path) -> None:
     lab = Lab(tmp_path / "t").make()
     before = everything(tmp_path)
     assert lab.publisher.inspect(SCHEMA, (), "day") == []

@@ -40,7 +40,7 @@ def test_the_ledger_outlives_the_log(lab: Lab) -> None:
     assert caught.value.may_poll_again
 
 
-def test_who_lost_to_a_later_clear_of_its_run_is_told_so_after_the_logs_clean_up_too(lab: Lab) -> None:
+def test_an_attempt_that_lost_to_a_later_clear_does_not_poll_again_even_after_the_logs_clean_up(lab: Lab) -> None:
     losers = {run: lab.stage(MAY, ["old"], f"{run}-0", run=run, clear_number=1) for run in ("r", "another")}
     made_again = lab.stage(MAY, ["old"], "made-again", run="r", clear_number=7)
     lab.publish(MAY, ["new"], "r-2", run="r", clear_number=2)
@@ -54,9 +54,7 @@ def test_who_lost_to_a_later_clear_of_its_run_is_told_so_after_the_logs_clean_up
     assert told == {"r": False, "another": True, "made again": True}
 
 
-def test_what_an_attempt_sees_before_its_poll_takes_no_request_for_each_commit(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_look_before_the_poll_takes_no_request_for_each_commit(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.publish(MAY, ["a"])
     whole = lab.ledger.row(MAY)
     monkeypatch.setattr(DeltaTable, "history", None)

@@ -154,7 +154,7 @@ def test_a_day_that_a_retry_finds_published_survives_it(
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_what_a_sweep_recorded_survives_it(disk: Disk, monkeypatch: pytest.MonkeyPatch, *, killed: bool) -> None:
+def test_a_swept_record_survives_a_power_cut(disk: Disk, monkeypatch: pytest.MonkeyPatch, *, killed: bool) -> None:
     lab = Lab(disk.root).make(SCHEMA)
     dead = staged(lab, ["dead"], "t1")
     age(lab.root)

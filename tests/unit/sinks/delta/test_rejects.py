@@ -59,7 +59,7 @@ def test_a_record_is_shown_as_it_was_set_aside(lab: Lab) -> None:
     assert str(lab.root) in day.location
 
 
-def test_only_those_of_the_newest_answer_count(lab: Lab) -> None:
+def test_only_rejects_of_the_newest_answer_count(lab: Lab) -> None:
     lab.commit(stage(lab, MAY, "aa", *TWO))
     lab.commit(stage(lab, MAY + ONE_DAY, "bb", TWO[0]))
     lab.commit(stage(lab, MAY + 2 * ONE_DAY, "cc"))
@@ -74,7 +74,7 @@ def test_only_those_of_the_newest_answer_count(lab: Lab) -> None:
     assert found(lab, *days) == [(MAY, 2, 1, ["no event"])]
 
 
-def test_they_outlive_a_sweep_a_vacuum_and_the_log(lab: Lab) -> None:
+def test_rejects_outlive_a_sweep_a_vacuum_and_the_log(lab: Lab) -> None:
     lab.commit(stage(lab, MAY, "aa", *TWO))
     age(lab.root, days=30)
     lab.sweep()
@@ -87,7 +87,7 @@ def test_they_outlive_a_sweep_a_vacuum_and_the_log(lab: Lab) -> None:
     assert found(lab) == [(MAY, 1, None, ["no JSON", "no event"])]
 
 
-def test_after_an_erase_they_are_still_those_of_the_answer(lab: Lab) -> None:
+def test_rejects_after_an_erase_are_those_of_the_answer(lab: Lab) -> None:
     lab.commit(stage(lab, MAY, "aa", *TWO, rows=("a", "b")))
     assert lab.publisher.erase("event", ["a"], "day").rows == {MAY: 1}
     assert lab.ledger.row(MAY).generation == 2
@@ -96,7 +96,7 @@ def test_after_an_erase_they_are_still_those_of_the_answer(lab: Lab) -> None:
     assert found(lab) == [(MAY, 1, 2, ["no JSON", "no event"])]
 
 
-def test_what_is_gone_was_counted(lab: Lab) -> None:
+def test_deleted_rejects_are_still_counted(lab: Lab) -> None:
     publish = stage(lab, MAY, "aa", *TWO)
     lab.commit(publish)
     for file in (lab.root / attempt_folder(publish.manifest.attempt)).glob("rejects-*"):

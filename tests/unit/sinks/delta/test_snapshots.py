@@ -87,7 +87,7 @@ def test_rows_that_the_stream_never_published_are_not_deleted(lab: Lab, day: Any
     assert len(DeltaTable(str(lab.root)).file_uris()) == 1
 
 
-def test_replaced_days_are_no_change_by_somebody_else(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_replaced_days_are_no_foreign_change(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     put(lab, MAY, ["a", "b"], "t1")
     put(lab, SECOND, ["c"], "t2")
     for settings in (lab, daily(lab)):

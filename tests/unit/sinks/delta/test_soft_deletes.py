@@ -76,7 +76,7 @@ def test_a_row_through_insert_update_delete_and_back(lab: Lab) -> None:
     assert lab.ledger.row(DAYS[5]).rows == lab.ledger.newest(MAY, "snapshot").rows == 1
 
 
-def test_it_is_one_commit_and_a_retry_changes_nothing(lab: Lab) -> None:
+def test_a_soft_delete_is_one_commit_and_its_retry_changes_nothing(lab: Lab) -> None:
     put(lab, DAYS[0], ["a", "b"])
     before = lab.version
     publish = stage(lab, DAYS[1], ["b"])
@@ -208,7 +208,7 @@ def test_deleted_rows_may_lack_a_column_that_is_never_null_now(lab: Lab) -> None
     assert (live(lab), [event for event, _ in deleted(lab)]) == (["c"], ["a", "b"])
 
 
-def test_deleted_rows_are_no_change_by_somebody_else(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_rows_are_no_foreign_change(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     put(lab, DAYS[0], ["a", "b"])
     put(lab, DAYS[1], ["b"])
     put(lab, DAYS[2], ["b"])
@@ -233,7 +233,7 @@ def test_a_sweep_keeps_the_files_of_deleted_rows_that_older_versions_show(lab: L
 
 
 @pytest.mark.parametrize("log", ["there", "cleaned"])
-def test_what_a_killed_try_wrote_of_deleted_rows_is_swept(lab: Lab, monkeypatch: pytest.MonkeyPatch, log: str) -> None:
+def test_a_killed_trys_file_of_deleted_rows_is_swept(lab: Lab, monkeypatch: pytest.MonkeyPatch, log: str) -> None:
     put(lab, DAYS[0], ["a", "b"])
     publish = stage(lab, DAYS[1], ["b"])
 
@@ -320,7 +320,7 @@ def test_a_snapshot_with_rows_set_aside_deletes_nothing(lab: Lab) -> None:
     assert (live(lab), deleted(lab)) == (["a", "b"], [])
 
 
-def test_more_rows_than_a_bucket_holds(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_than_a_bucket_are_compared(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing_rows, "_BUCKET_ROWS", 7)
     put(lab, DAYS[0], [f"{number:03}" for number in range(100)])
     put(lab, DAYS[1], [f"{number:03}" for number in range(0, 100, 3)])
@@ -346,13 +346,15 @@ def test_only_row_groups_that_hold_missing_rows_are_read_whole(lab: Lab) -> None
 @pytest.mark.parametrize(
     ("schema", "kind", "says"),
     [
-        (KEYED, "day", "this one polls days"),
-        (KEYED, "increment", "this one polls increments"),
+        (KEYED, "day", "This one polls days"),
+        (KEYED, "increment", "This one polls increments"),
         (SCHEMA, "snapshot", "compares snapshots by record_key"),
         (KEYED.append(pa.field("__DELETED", pa.string())), "snapshot", "column '__DELETED' of the source"),
     ],
 )
-def test_preflight_says_why_rows_cannot_be_deleted_softly(tmp_path: Path, schema: Any, kind: Any, says: str) -> None:
+def test_preflight_refuses_rows_that_cannot_be_deleted_softly(
+    tmp_path: Path, schema: Any, kind: Any, says: str
+) -> None:
     (problem,) = Lab(tmp_path / "users", deletes="soft").preflight(schema, kind)
     assert "deletes='soft'" in problem
     assert says in problem
@@ -366,7 +368,7 @@ def test_published_rows_without_a_key_are_not_compared(tmp_path: Path) -> None:
     (problem,) = soft.preflight(KEYED, "snapshot")
     assert "holds rows without record_key" in problem
     hard.make(KEYED, "snapshot")
-    with pytest.raises(ConfigError, match="publish one snapshot with deletes='hard' first"):
+    with pytest.raises(ConfigError, match="Publish one snapshot with deletes='hard' first"):
         put(soft, DAYS[1], ["a"])
     put(hard, DAYS[1], ["a"])
     soft.make(KEYED, "snapshot")
@@ -375,6 +377,6 @@ def test_published_rows_without_a_key_are_not_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [{"snapshot": "daily"}, {"path": "/lake/{event}"}])
-def test_where_no_snapshot_replaces_another_it_is_refused(given: Any) -> None:
-    with pytest.raises(ConfigError, match=r"deletes='soft' is for one table"):
+def test_soft_deletes_without_replaced_snapshots_are_refused(given: Any) -> None:
+    with pytest.raises(ConfigError, match=r"deletes='soft' needs one table"):
         DeltaSink(**{"path": "/lake/users", "deletes": "soft"} | given)

@@ -202,13 +202,13 @@ def test_a_publish_after_the_mark_and_before_the_files_go_is_refused(
     assert rows_of(lab.root) == []
 
 
-def test_what_a_sweep_marked_before_it_died_is_never_published_and_goes_later(
+def test_an_attempt_marked_by_a_dead_sweep_is_never_published_and_deleted_later(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish = lab.stage(MAY, ["a"], "t1")
     age(lab.root)
     with monkeypatch.context() as patch:
-        patch.setattr(Sweeper, "_bury", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Sweeper, "_delete_dead_attempt", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             lab.sweep()
     assert lab.there(publish)

@@ -46,7 +46,7 @@ def reserving(lab: TablesLab, steps: Steps, publish: Publish) -> Callable[[], No
     return act
 
 
-def test_options(tmp_path: Path) -> None:
+def test_a_template_path_gives_target_uri_and_roots(tmp_path: Path) -> None:
     sink = DeltaSink(path="s3://bucket/lake/mixpanel_{event}/")
     assert (sink.target, sink.asset_uri) == (
         "s3://bucket/lake/mixpanel_{event}",
@@ -151,18 +151,18 @@ def test_a_retry_whose_reservation_was_taken_takes_it_back(lab: TablesLab, steps
         lab.commit(other)
 
 
-def test_who_loses_its_reservation_is_told_and_may_poll_again(lab: TablesLab, steps: Steps) -> None:
+def test_an_attempt_that_loses_its_reservation_may_poll_again(lab: TablesLab, steps: Steps) -> None:
     mine, other = lab.stage(NEW, "t2"), lab.stage(LAST, "t3")
 
     with steps.at("table 2", reserving(lab, steps, other)), pytest.raises(OvertakenError) as caught:
         lab.commit(mine)
     assert (caught.value.by, caught.value.may_poll_again) == ("t3", True)
-    assert "run-t3/task has begun to publish it (reservation 2)" in str(caught.value)
+    assert "run-t3/task has begun to publish the day (reservation 2)" in str(caught.value)
     assert lab.commit(other).generation == 1
     assert lab.shown() == lab.expected(LAST)
 
 
-def test_who_was_overtaken_between_two_tables_writes_to_no_further_one(lab: TablesLab, steps: Steps) -> None:
+def test_an_attempt_overtaken_between_two_tables_writes_to_no_further_table(lab: TablesLab, steps: Steps) -> None:
     mine, other = lab.stage(NEW, "t2"), lab.stage({"buy": ["x"], "login": ["y"]}, "t3")
     with (
         steps.at("table 2", lambda: lab.commit(other)),
@@ -231,7 +231,7 @@ def test_preflight_names_what_cannot_work(lab: TablesLab) -> None:
     (problem,) = lab.preflight(pa.schema([("name", pa.string())]))
     assert "the source has no column 'event'; it has name" in problem
     (problem,) = lab.preflight(kind="snapshot")
-    assert "set snapshot='daily'" in problem
+    assert "Set snapshot='daily'" in problem
     Lab(lab.root.parent / "table").make()
     (problem,) = TablesLab(lab.root.parent / "table").preflight()
     assert "lies in the Delta table" in problem
@@ -246,7 +246,7 @@ def test_a_head_that_was_lost_is_refused(lab: TablesLab) -> None:
         lab.ledger.days()
     shutil.rmtree(lab.root / "_connect")
     lab.make()
-    with pytest.raises(ConfigError, match=r"has reservation 1 of .*, and the last one of .*_connect_head is 1"):
+    with pytest.raises(ConfigError, match=r"has reservation 1 of .*, but the last one of .*_connect_head is 1"):
         lab.publish({"login": ["n1"]}, "t2")
     assert lab.shown() == lab.expected(OLD)
 
@@ -282,6 +282,6 @@ def test_another_try_of_the_same_intent_that_goes_on_leaves_the_first_to_end(lab
     with steps.at("table 2", reserving(lab, steps, retry)), pytest.raises(RetriableError) as caught:
         lab.commit(zombie)
     assert not isinstance(caught.value, OvertakenError)
-    assert "another try of dag/run-t1/task has begun" in str(caught.value)
+    assert "another try of dag/run-t1/task has also begun" in str(caught.value)
     lab.commit(retry)
     assert lab.shown() == lab.expected(NEW)

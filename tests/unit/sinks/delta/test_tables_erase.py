@@ -38,7 +38,7 @@ def test_counting_changes_nothing(lab: TablesLab) -> None:
     assert lab.shown() == {"signup": ["a", "b"], "click": ["a", "c"]}
 
 
-def test_a_day_is_published_without_them_in_every_table(lab: TablesLab) -> None:
+def test_an_erase_publishes_the_day_without_erased_rows_in_every_table(lab: TablesLab) -> None:
     assert erased(lab, "a") == {MAY: 2}
     assert lab.shown() == {"signup": ["b"], "click": ["c"]}
     assert lab.shown(SECOND) == {"click": ["b"]}
@@ -64,7 +64,7 @@ def test_a_table_that_a_day_left_empty_is_empty(lab: TablesLab) -> None:
     assert lab.publisher.find("answer", ["a", "b"]) == {}
 
 
-def test_what_was_polled_before_is_not_published_after(lab: TablesLab) -> None:
+def test_a_day_polled_before_an_erase_is_not_published_after_it(lab: TablesLab) -> None:
     stale = lab.stage({"click": ["a"]}, "t3", SECOND)
     erased(lab, "a")
     with pytest.raises(OvertakenError, match="rows were erased since this attempt began to poll"):
@@ -119,7 +119,7 @@ def test_an_erase_that_was_killed_between_two_tables_is_done_by_the_next(
     assert not [path for path in lab.root.rglob("erase1-*") if path.is_dir()]
 
 
-def test_a_column_that_names_nobody_is_refused(lab: TablesLab) -> None:
+def test_an_unknown_column_is_refused_for_an_erase(lab: TablesLab) -> None:
     with pytest.raises(ConfigError, match="_connect_head has no column 'anser'; did you mean 'answer'"):
         lab.publisher.find("anser", ["a"])
 

@@ -64,7 +64,7 @@ def test_the_dead_are_deleted_in_every_table_and_the_published_and_living_stay(l
     assert lab.shown() == lab.expected(OLD)
 
 
-def test_what_a_dead_attempt_had_committed_stays_until_the_day_is_published_again(lab: TablesLab, steps: Steps) -> None:
+def test_rows_committed_by_a_dead_attempt_stay_until_the_day_is_published_again(lab: TablesLab, steps: Steps) -> None:
     lab.publish(OLD)
     dead = lab.stage(NEW, "t2")
     with steps.killed_at("table 3"):
@@ -80,7 +80,7 @@ def test_what_a_dead_attempt_had_committed_stays_until_the_day_is_published_agai
     assert swept(lab) == 0
 
 
-def test_what_a_dead_attempt_had_committed_can_be_read_by_version_until_a_vacuum(lab: TablesLab, steps: Steps) -> None:
+def test_rows_committed_by_a_dead_attempt_can_be_read_by_version_until_a_vacuum(lab: TablesLab, steps: Steps) -> None:
     dead = lab.stage(NEW, "t2")
     with steps.killed_at("table 3"):
         lab.commit(dead)

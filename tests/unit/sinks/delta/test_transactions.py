@@ -71,7 +71,7 @@ def test_an_empty_day_that_stands_apart_is_remembered_after_the_logs_clean_up(la
     assert list(lab.ledger.days()) == [MAY, MAY + 10 * ONE_DAY]
 
 
-def test_what_a_sweep_and_a_publish_ask_of_the_ledger_is_read_at_once(lab: Lab, asked: list[str]) -> None:
+def test_a_sweep_and_a_publish_read_the_ledger_in_one_pass(lab: Lab, asked: list[str]) -> None:
     for i in range(4):
         lab.stage(MAY + i * ONE_DAY, ["dead"], f"t{i}")
     age(lab.root)
@@ -80,7 +80,7 @@ def test_what_a_sweep_and_a_publish_ask_of_the_ledger_is_read_at_once(lab: Lab, 
     assert asked == []
 
 
-def test_every_version_says_what_delta_says(lab: Lab) -> None:
+def test_the_ledger_of_every_version_equals_deltas_own(lab: Lab) -> None:
     """Also an older one, which the log's hint at a newer checkpoint is of no use for."""
     for i in range(13):
         lab.publish(MAY + (i % 5) * ONE_DAY, ["x"] * (i % 3), f"t{i}", clear_number=i)
@@ -155,7 +155,7 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize("lay_out", LAYOUTS)
-def test_however_the_log_is_laid_out_the_ledger_says_what_delta_says(lab: Lab, lay_out: Callable[[Lab], None]) -> None:
+def test_the_ledger_equals_deltas_own_in_every_layout_of_the_log(lab: Lab, lay_out: Callable[[Lab], None]) -> None:
     lab.publish(MAY, ["a"], "t0", run="r", clear_number=2)
     lab.publish(MAY + ONE_DAY, [], "t1")
     lab.publish(MAY, ["a", "b"], "t2", run="r", clear_number=3)
@@ -194,7 +194,7 @@ def test_a_checkpoint_in_json_is_read(tmp_path: Path) -> None:
     assert read_transactions(folder, 1, PREFIX) == {f"{PREFIX}x": 7}
 
 
-def test_a_commit_that_is_gone_or_cut_is_told(lab: Lab) -> None:
+def test_a_missing_or_cut_commit_is_an_error(lab: Lab) -> None:
     for i in range(3):
         lab.publish(MAY + i * ONE_DAY, ["a"], f"t{i}")
     folder, commit = Folder(str(lab.root)), lab.root / "_delta_log" / f"{2:020}.json"
@@ -208,7 +208,7 @@ def test_a_commit_that_is_gone_or_cut_is_told(lab: Lab) -> None:
     assert read_transactions(folder, 1, PREFIX)
 
 
-def test_a_damaged_checkpoint_is_told(lab: Lab) -> None:
+def test_a_damaged_checkpoint_is_an_error(lab: Lab) -> None:
     lab.publish(MAY, ["a"])
     version = lab.version
     checkpoint(lab)
