@@ -135,8 +135,8 @@ class Project:
                 due.setdefault(random_source.randrange(index, count), []).append(_copy(event, index + copy))
             yield from due.pop(index, ())
             yield from late.pop(index, ())
-        for rest in late.values():
-            yield from rest
+        for late_lines in late.values():
+            yield from late_lines
 
     def expected_rows(self, date: dt.date, unit: TimeUnit = "s") -> list[dict[str, Any]]:
         """Return the day's distinct events as parsed JSON, the first of each key, in the order served.
@@ -147,15 +147,15 @@ class Project:
 
     def iter_expected_rows(self, date: dt.date, unit: TimeUnit = "s") -> Iterator[dict[str, Any]]:
         """Yield what :meth:`expected_rows` returns."""
-        seen: set[tuple[Any, ...]] = set()
+        keys: set[tuple[Any, ...]] = set()
         for line in self.lines(date, unit):
             row = json.loads(line)
             properties = row["properties"]
             if "$insert_id" in properties and "distinct_id" in properties:
                 key = (row["event"], properties["distinct_id"], properties["time"], properties["$insert_id"])
-                if key in seen:
+                if key in keys:
                     continue
-                seen.add(key)
+                keys.add(key)
             yield row
 
     def today(self, now: dt.datetime) -> dt.date:

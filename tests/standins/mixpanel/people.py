@@ -73,8 +73,8 @@ class People:
         if property_names is None:
             return b'{"$distinct_id":%b,"$properties":{%b%b}}' % (encoded, last_seen, text)
         properties = json.loads(b"{%b%b}" % (last_seen, text))
-        shown = {name: value for name, value in properties.items() if name in property_names}
-        return b'{"$distinct_id":%b,"$properties":%b}' % (encoded, render(shown))
+        shown_properties = {name: value for name, value in properties.items() if name in property_names}
+        return b'{"$distinct_id":%b,"$properties":%b}' % (encoded, render(shown_properties))
 
     def properties(self, number: int) -> dict[str, Any]:
         """Return the properties of one profile."""
@@ -101,12 +101,12 @@ class People:
                 "count": self.members(cohort),
                 "is_visible": 1,
                 "description": f"every {cohort.every}th",
-                "created": f"2025-03-{place + 1:02d} 23:49:51",
+                "created": f"2025-03-{index + 1:02d} 23:49:51",
                 "project_id": project_id,
                 "id": cohort.id,
                 "name": cohort.name,
             }
-            for place, cohort in enumerate(self.cohorts)
+            for index, cohort in enumerate(self.cohorts)
         ]
 
     def _id(self, number: int, group: str | None) -> bytes:
@@ -119,11 +119,11 @@ class People:
 
 def _last_seen(number: int) -> bytes:
     """Return the member ``$last_seen``: for most a time, for some another text, an offset, or nothing."""
-    seen = _NEWEST - dt.timedelta(minutes=number)
+    last_seen = _NEWEST - dt.timedelta(minutes=number)
     special = number % 100
     if special == 97:
         return b""
-    text = {98: f"{seen.isoformat()}+02:00", 99: "undefined"}.get(special, seen.isoformat())
+    text = {98: f"{last_seen.isoformat()}+02:00", 99: "undefined"}.get(special, last_seen.isoformat())
     return b'"$last_seen":%b,' % render(text)
 
 

@@ -36,13 +36,13 @@ class Shop:
         seconds = sorted(chance.randrange(_SECONDS) for _ in range(self.orders_per_day))
         return [
             {
-                "id": date.toordinal() * 1_000_000 + place,
+                "id": date.toordinal() * 1_000_000 + index,
                 "customer": chance.randrange(self.customers),
                 "product": chance.choice(_PRODUCTS),
                 "cents": chance.randrange(100, 100_000),
                 "created_at": (midnight + dt.timedelta(seconds=second)).isoformat(" "),
             }
-            for place, second in enumerate(seconds)
+            for index, second in enumerate(seconds)
         ]
 
     def expected_rows(self, date: dt.date) -> Iterator[dict[str, Any]]:

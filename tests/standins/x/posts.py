@@ -112,9 +112,9 @@ def _day(timeline: Timeline, date: dt.date) -> tuple[Post, ...]:
     start = dt.datetime.combine(date, dt.time(), dt.UTC)
     seconds = sorted(source.sample(range(86_400), total))
     edited = set(source.sample(range(timeline.posts_per_day), timeline.edited_per_day))
-    gone = set(source.sample(range(timeline.posts_per_day), timeline.gone_references_per_day))
+    numbers_with_gone_reference = set(source.sample(range(timeline.posts_per_day), timeline.gone_references_per_day))
     deleted = set(source.sample(range(total), timeline.deleted_per_day))
-    found = []
+    posts = []
     earlier = [_id(start - dt.timedelta(days=1), number) for number in range(50)]
     for number, second in enumerate(seconds):
         at = start + dt.timedelta(seconds=second)
@@ -122,11 +122,11 @@ def _day(timeline: Timeline, date: dt.date) -> tuple[Post, ...]:
         document = _document(source, post_id, at, earlier)
         if number in edited:
             document["edit_history_post_ids"] = [_id(at - _EDIT, number), post_id]
-        if number in gone:
+        if number in numbers_with_gone_reference:
             document["referenced_posts"] = [{"type": "quoted", "id": f"9{number:05d}"}]
         is_deleted = number in deleted or post_id in timeline.deleted_ids
-        found.append(Post(post_id, at, document, is_deleted))
-    return tuple(reversed(found))
+        posts.append(Post(post_id, at, document, is_deleted))
+    return tuple(reversed(posts))
 
 
 def _document(source: random.Random, post_id: str, at: dt.datetime, earlier: list[str]) -> dict[str, Any]:
