@@ -88,7 +88,7 @@ class DayCutter:
             if number == _NO_DAY:
                 rejects += self._reject_without_day(day_records)
                 continue
-            day_batches, day_rejects = self._makers[number].placed(day_records)
+            day_batches, day_rejects = self._makers[number].rows_by_day(day_records)
             batches += day_batches
             rejects += day_rejects
         return batches, sorted(rejects, key=lambda reject: reject.position)

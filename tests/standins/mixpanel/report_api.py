@@ -141,7 +141,7 @@ def _names(standin: Reported, params: Mapping[str, str], _: Fault | None) -> Any
 def _by_hour(project: Project, dates: list[dt.date], expression: str | None) -> dict[str, dict[str, int]]:
     counts: dict[str, Counter[str]] = {}
     for date in dates:
-        for name, hours in count_events_by_hour(project, date, where=expression).items():
+        for name, hours in count_events_by_hour(project, date, expression=expression).items():
             counts.setdefault(name, Counter()).update(hours)
     return {name: dict(hours) for name, hours in counts.items()}
 

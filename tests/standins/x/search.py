@@ -79,11 +79,11 @@ class SearchRequest:
 
 
 def parse_request(
-    endpoint: str, params: Mapping[str, str], app: App, now: dt.datetime, takes: frozenset[str]
+    endpoint: str, params: Mapping[str, str], app: App, now: dt.datetime, dialects: frozenset[str]
 ) -> SearchRequest:
     """Read a request.
 
-    :param takes: the dialects that the server takes.
+    :param dialects: the dialects that the server takes.
     :raises RefusedError: 400.
     """
     is_search = endpoint.startswith("search/")
@@ -91,14 +91,14 @@ def parse_request(
     if unknown := sorted(set(params) - known_parameters):
         raise invalid(f"The query parameter [{unknown[0]}] is not one of [{', '.join(sorted(known_parameters))}]")
     for name in ("post", "tweet"):
-        if f"{name}.fields" in params and name not in takes:
+        if f"{name}.fields" in params and name not in dialects:
             raise invalid(f"The query parameter [{name}.fields] is not one of [expansions, …]")
     query = _query(params, endpoint, app)
     start, end = _span(endpoint, params, now)
     size = int(params.get("max_results", 10))
     if is_search and not 10 <= size <= (500 if endpoint == "search/all" else 100):
         raise invalid(f"The `max_results` query parameter value [{size}] is not between 10 and the most")
-    dialect: Dialect = "tweet" if "tweet.fields" in params or "post" not in takes else "post"
+    dialect: Dialect = "tweet" if "tweet.fields" in params or "post" not in dialects else "post"
     token = params.get("next_token") or params.get("pagination_token") or ""
     first, page = _page_position(token)
     grain = params.get("granularity", "hour")

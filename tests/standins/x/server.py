@@ -45,7 +45,7 @@ class StandIn:
     """The server, for use inside a test's process: ``with StandIn(Timeline()) as x: x.url``.
 
     :param timeline: what is found; set another one at any time.
-    :param takes: which dialects of field names requests may use.
+    :param dialects: dialects of field names requests may use.
     :param most_posts: how many posts a page has at most, whatever a request asks for; None for as many as X sends.
     :param now: the clock that decides what is recent, and of the windows.
     :param port: 0 takes a free one.
@@ -67,7 +67,7 @@ class StandIn:
         self.timeline = timeline or Timeline()
         self.app = app or App()
         self.faults = FaultSchedule(faults)
-        self.takes = frozenset(dialects)
+        self.dialects = frozenset(dialects)
         self.most_posts = most_posts
         self.now = now
         self.gate = Gate(limits or Limits(), lambda: self.now().timestamp())
@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
             if endpoint not in _ENDPOINTS:
                 status, document = 200, _usage(standin)
             else:
-                request = parse_request(endpoint, params, standin.app, standin.now(), standin.takes)
+                request = parse_request(endpoint, params, standin.app, standin.now(), standin.dialects)
                 request = replace(request, size=min(request.size, standin.most_posts or request.size))
                 fault = standin.faults.take(endpoint, request.start.date(), request.page)
                 status, document = 200, self._find_document(request, fault)

@@ -237,7 +237,7 @@ def made(source: Any, **options: Any) -> ConnectOperator:
 @pytest.mark.parametrize(("source", "said"), [
     (TinySource(conn_id="c"), "reconcile='warn': source 'tiny' knows no count"),
     (MixpanelSource(stream="engage"), "knows no count of the vendor's own for mixpanel_default.engage"),
-    (MixpanelSource(where='properties["a"] == 1'), "name the events in option event"),
+    (MixpanelSource(where='properties["a"] == 1'), "List the events in option event"),
 ])  # fmt: skip
 def test_a_source_without_a_count_is_refused(source: Any, said: str) -> None:
     assert made(source).rules.reconcile == "off"
@@ -248,7 +248,7 @@ def test_a_source_without_a_count_is_refused(source: Any, said: str) -> None:
 def test_a_source_with_templates_is_checked_when_they_are_rendered() -> None:
     operator = made(MixpanelSource(where="{{ params.where }}"), reconcile="warn")
     operator.source = operator.source.rendered(lambda text: 'properties["a"] == 1')
-    with pytest.raises(ConfigError, match="name the events"):
+    with pytest.raises(ConfigError, match="List the events"):
         operator._take_rendered()
 
 

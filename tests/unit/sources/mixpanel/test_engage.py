@@ -216,7 +216,7 @@ def test_a_page_that_keeps_failing_ends_the_poll(standin, kind):
 def test_page_0_is_left_to_the_next_poll(standin, kind):
     with pytest.raises(RetriableError):
         engage(standin, fault(kind, page=0))
-    assert standin.faults.left() == []
+    assert standin.faults.remaining() == []
 
 
 def test_a_page_with_a_long_retry_after_ends_the_poll(standin):

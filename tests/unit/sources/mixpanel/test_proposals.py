@@ -97,7 +97,7 @@ def test_columns_that_would_collide_have_names_of_their_own():
 
 def test_a_proposal_is_bounded_and_lists_omissions():
     found = [{f"p{n}": 1 for n in range(number)} | {"empty": None, 'say "hi"': 1} for number in range(1, 9)]
-    proposal = proposed(found, columns=3)
+    proposal = proposed(found, max_columns=3)
     assert list(proposal.promote) == ["p0", "p1", "p2"]
     assert (proposal.records, proposal.less_frequent, proposal.empty, proposal.unpromotable) == (8, 5, 1, 1)
     assert "5 in fewer records, 1 without any value, 1 whose names have quotes" in str(proposal)

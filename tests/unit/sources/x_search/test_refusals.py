@@ -188,7 +188,7 @@ def test_a_403_names_the_access_to_check(x: StandIn, app: App, words: str, monke
 
 
 def test_a_request_that_is_not_understood_is_quoted(x: StandIn) -> None:
-    x.takes = frozenset({"tweet"})
+    x.dialects = frozenset({"tweet"})
     with pytest.raises(ConfigError, match=r"Check queries, dialect.*\[post.fields\] is not one of"):
         poll(x, dialect="post")
 

@@ -54,7 +54,7 @@ def test_included_objects_are_in_the_posts_row_in_either_dialect(x: StandIn, dia
 
 
 def test_a_server_that_takes_only_the_older_names_is_asked_in_them(x: StandIn) -> None:
-    x.takes = frozenset({"tweet"})
+    x.dialects = frozenset({"tweet"})
     assert found_by(poll(x, dialect="tweet")[0]) == truth(x)
 
 
