@@ -1,25 +1,8 @@
 r"""Mixpanel: raw events by day, and data of the Query and App APIs.
 
-**Streams** (option ``stream``)
-
-================ ======== ====== ================================ =========================================
-stream           kind     API    key of a row                     a row is
-================ ======== ====== ================================ =========================================
-export           day      export event, distinct_id, time,        a raw event
-                                 $insert_id
-engage           snapshot query  distinct_id                      a profile of a user or a group
-cohorts          snapshot query  cohort_id                        a cohort of the project
-cohort_members   snapshot query  cohort_id, distinct_id           a member of a cohort
-annotations      snapshot app    annotation_id                    a note on the project's charts
-funnels          day      query  date, funnel_id, step            a step of a saved funnel
-retention        day      query  date, interval_number            a day's users that came back in an interval
-insights         snapshot query  bookmark_id, path, time          a value of a saved report
-segmentation     day      query  date, event, segment             how often an event happened
-================ ======== ====== ================================ =========================================
-
-A ``day`` stream loads the events or figures of that day. A ``snapshot`` stream loads the present state. The following
-describes ``export``. ``docs/mixpanel.md`` describes the rows, options and limits of the other streams. An option that
-the stream does not use is refused.
+**Streams** (option ``stream``): ``export`` (raw events), ``engage``, ``cohorts``, ``cohort_members``, ``annotations``,
+``funnels``, ``retention``, ``insights`` and ``segmentation``. ``docs/mixpanel.md`` describes their kinds, keys, rows,
+options and limits. The following describes ``export``. An option that the stream does not use is refused.
 
 **Export.** Reads ``GET /api/2.0/export`` (https://developer.mixpanel.com/reference/raw-event-export, 2026-11): gzipped
 JSON lines, one event a line, without pages. Mixpanel does not remove duplicates from an export, so this source does
@@ -78,9 +61,8 @@ promote_null_text.<property>, and by processing_time late_1_days to late_10_days
 A lone surrogate (``\ud800``) becomes U+FFFD in columns. The JSON keeps it. If an object has a key twice, the last
 counts. A line with NaN, Infinity or invalid UTF-8 is rejected.
 
-**Small and large days.** One export may cover several days of a window (``days_per_request``). Each row is assigned to
-its day. A day with many events may be fetched in several exports (``split_rows``), and so is a day whose export
-exceeded ``request_deadline_seconds``. ``docs/mixpanel.md`` describes both.
+``days_per_request`` loads several small days with one export, ``split_rows`` a large day with several: see
+``docs/mixpanel.md``.
 
 **Limits.** 60 queries an hour, 3 a second and 100 concurrently for a project. By default a day is one query
 (https://developer.mixpanel.com/reference/rate-limits). All tasks that read one project share these limits. A task

@@ -65,7 +65,7 @@ Counts such as ``like_count`` show the moment of the request.
 **Key.** ``record_key`` is XXH3-128 over the post's id. Each post is one row, and ``queries`` lists every query that
 found it. One task reads all queries of a day, newest posts first, and merges them by id. Separate partitions could not
 merge them: partitions do not see each other's rows, and duplicates across partitions would stay. Large days are cut by
-hours instead. Other queries define another stream, whose days do not replace those of this stream.
+hours instead. Other queries define another stream, with days of its own.
 
 A sink that registers schemas names the row ``connect.x.Post`` and its key ``connect.x.PostKey``. The other streams are
 ``connect.x.User``, ``connect.x.Media`` and ``connect.x.ReferencedPost``, each with a ``…Key``.
@@ -75,9 +75,8 @@ pages), out_of_order (duplicates that arrived after the row was made, so ``queri
 rejected, partial_errors.<kind> (objects that X could not send, such as ``resource-not-found``. They are in the column
 ``errors`` of the posts that refer to them. Others, and all of other streams, are set aside with the rejects).
 
-**Reconcile.** X's count of posts includes deleted and withheld posts, so it is an upper bound. Use the operator's
-``reconcile="warn"``, with ``reconcile_percent`` for the deletions that you expect. A day with more posts than
-``split_rows`` is cut at full hours by this count.
+X's count of posts is an upper bound for ``reconcile``, and cuts large days for ``split_rows``. See
+``docs/x-search.md``.
 
 **Limits.** For an app in 15 minutes: 450 requests to recent search, 300 to the archive at one a second at most, and 300
 to the counts (https://docs.x.com/x-api/fundamentals/rate-limits). All tasks share them that use one connection, or

@@ -1,4 +1,4 @@
-"""Client of the Query and App APIs: one request, one complete answer, refusals as errors."""
+"""Client of the Query and App APIs. Every request returns one complete answer or raises an error with a remedy."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class MixpanelClient:
     def parse_json(self, data: bytes) -> Any:
         """Parse a document.
 
-        :raises RetriableError: it is not JSON, or reports an error. :class:`ConfigError` if a person must correct it.
+        :raises RetriableError: the document is not JSON, or reports an error. :class:`ConfigError` if a person must correct it.
         """
         try:
             document = json.loads(data)

@@ -94,7 +94,6 @@ class DayCutter:
         return batches, sorted(rejects, key=lambda reject: reject.position)
 
     def _day_numbers(self, records: RecordColumns) -> Any:
-        """Return the index of the day of each record, ``_NO_DAY`` without a time."""
         import numpy as np
         import pyarrow.compute as pc
 

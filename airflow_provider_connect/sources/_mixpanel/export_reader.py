@@ -162,7 +162,6 @@ class ExportReader:
             return None
 
     def _reject_broken_lines(self) -> None:
-        """Reject the lines that form no record."""
         broken, self._broken = self._broken, _BrokenLines()
         for position, line, reason in broken.lines:
             self._reject(Reject(position, reason, line))

@@ -1,4 +1,4 @@
-"""Pollers of the export and of the Query API. They succeed only after the end of the data."""
+"""Pollers of the export and of the Query API, which succeed only after the end of the data."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         ]
 
     def days_together(self, days: Sequence[Day], sizes: Sizes) -> Together:
-        """Return what ``days_per_request`` says, or what it comes to if it is ``auto``."""
+        """Return the number of days in the next request, and the reason with ``auto``."""
         return choose_days_together(self._options, days, sizes)
 
     def _requests(self, days: Sequence[Day], regime: Regime) -> list[dict[str, str]]:
@@ -208,7 +208,7 @@ def _send_export_request(
 def _decompress(answer: HttpResponse, access: MixpanelAccess, tally: Tally) -> Iterator[bytes]:
     """Yield the export's decompressed bytes.
 
-    :raises RetriableError: if the headers are not those of an export, or the answer is truncated.
+    :raises RetriableError: if the headers belong to another answer, or the answer is truncated.
     """
     content_type = answer.header("Content-Type").partition(";")[0].strip().lower()
     if content_type == "text/html":

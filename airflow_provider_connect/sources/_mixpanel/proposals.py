@@ -183,7 +183,6 @@ def propose_from_sample(connection: Connection, request: ProposalRequest, *, sto
 
 
 def _sample(connection: Connection, stream: SampledStream, day: Day, records: int, store: KeyStore | None) -> list[str]:
-    """Return the properties of a day's first events, or of the first profiles."""
     options = MixpanelOptions(conn_id=connection.conn_id, stream=stream, errors_tolerance="all")
     poller = (
         ExportPoller(options, connection) if stream == "export" else QueryPoller(STREAMS[stream], options, connection)
@@ -211,7 +210,6 @@ def _warn_uncounted(reason: str) -> None:
 
 
 def _judge_type(name: str, values_or_texts: list[Any]) -> PropertySample:
-    """Return the type that fits most values. The column is set later."""
     texts = _texts(values_or_texts)
     null_texts = sum(values_or_texts.count(text) for text in NULL_TEXTS if text in texts)
     values = [value for value in values_or_texts if not (isinstance(value, str) and value in NULL_TEXTS)]
@@ -245,7 +243,6 @@ def _texts(values: list[Any]) -> set[str]:
 
 
 def _with_unique_columns(samples: list[PropertySample], fixed: Collection[str]) -> Iterable[PropertySample]:
-    """Give each property a unique column."""
     used_columns = {fold_name(name) for name in fixed}
     for sample in samples:
         column = first = column_name(sample.property)

@@ -157,7 +157,6 @@ def status_of_refusal(status: int, body: str) -> int:
 
 
 def _effective_status(status: int, text: str) -> int:
-    """Return the status that fits an error document sent with status 200."""
     if status != 200:
         return status
     if "rate limit" in text.lower():
@@ -166,7 +165,6 @@ def _effective_status(status: int, text: str) -> int:
 
 
 def _error_text(body: str) -> str:
-    """Return the ``error`` of a JSON answer, or the whole text."""
     try:
         parsed: Any = json.loads(body)
     except (ValueError, RecursionError):
@@ -190,7 +188,6 @@ def _limit_error(message: str, text: str, wait: float | None) -> RetriableError:
 
 
 def _reached_limit(text: str, period: str) -> tuple[int, int] | None:
-    """Return a counter and its limit if the text reports the limit as reached."""
     counters = re.search(rf"(\d{{1,9}})/(\d{{1,9}}) queries running {period}", text)
     if counters is None or int(counters[1]) < int(counters[2]):
         return None

@@ -38,8 +38,8 @@ def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
 def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: Sizes) -> Together:
     """Return the number of days in the next request.
 
-    ``auto`` takes the fewest that fit the whole window into one hour's limit, and at most :data:`TARGET_BYTES`. It
-    takes one day until the size of a day is known.
+    ``auto`` takes the fewest that fit the whole window into one hour's limit, and at most :data:`TARGET_BYTES`, or one day
+    while the size of no day is known.
     """
     if options.days_per_request != "auto":
         return Together(options.days_per_request)
@@ -60,5 +60,4 @@ def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: S
 
 
 def _days_to_fit_limit(days: int) -> int:
-    """Return the days in each request that fit a window into one hour's limit."""
     return min(MAX_DAYS_PER_REQUEST, max(1, -(-days // VENDOR_LIMITS["export"].requests)))

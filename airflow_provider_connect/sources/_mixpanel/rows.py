@@ -98,7 +98,6 @@ class EventRowMaker:
         return [(self._day, batch)] if batch.num_rows else [], rejects
 
     def _batch_without(self, rows: list[int], records: RecordColumns) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the batch without these rows, which become rejects."""
         import pyarrow as pa
 
         reason = "it is nested too deep to read the digits of an identifier"
@@ -174,7 +173,6 @@ class EventRowMaker:
         return pc.multiply(read, 1000).cast(pa.timestamp("us", tz="UTC"))
 
     def _placed(self, records: RecordColumns, time: pa.Array) -> tuple[Any, list[Reject]]:
-        """Return which rows to keep by their time, and the rejects: rows without a time, if the time decides."""
         import numpy as np
         import pyarrow.compute as pc
 
@@ -190,7 +188,6 @@ class EventRowMaker:
         return inside, reject_undated(records, np.flatnonzero(~readable).tolist())
 
     def _drop_duplicates(self, key_bytes: bytes, keep: Any) -> Any:
-        """Narrow ``keep`` to the first row of each key, unless duplicates are allowed."""
         if self._options.deduplicate == "off":
             return keep
         first = self._keys.add_keys(key_bytes, keep)
@@ -230,7 +227,7 @@ def reject_undated(records: RecordColumns, rows: list[int]) -> list[Reject]:
 
 
 def _as_integers(values: list[Any]) -> pa.Array | None:
-    """Return the values as integers if all are integers, else None: pyarrow would silently truncate floats."""
+    """Return the values as integers, or None unless all are integers: pyarrow would silently truncate floats."""
     import pyarrow as pa
 
     if set(map(type, values)) <= {int, type(None)}:
@@ -248,7 +245,6 @@ def _seconds(value: Any) -> int | float | None:
 
 
 def _number_text(value: Any, properties: str, name: str) -> str | None:
-    """Return the JSON text of a number. None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return str(json.loads(properties, parse_int=str, parse_float=str)[name])

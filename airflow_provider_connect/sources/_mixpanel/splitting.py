@@ -44,7 +44,6 @@ def find_cut_times(
 
 
 def _cut_times_between(day: Day, regime: Regime, hours: Mapping[str, int], parts: int) -> list[str]:
-    """Return the cut times between at most this number of parts."""
     total = sum(hours.values())
     cut_times: list[str] = []
     events_before, next_part = 0, 1

@@ -82,7 +82,6 @@ def connection_problems(options: MixpanelOptions, connection: Connection) -> lis
 
 
 def _promotion_problems(options: MixpanelOptions, stream: MixpanelStream) -> list[str]:
-    """Return the collisions of promoted columns, and the options that need a promoted property."""
     problems = column_collisions(options.promoted, (*stream.columns, "day"))
     if "null_texts" in stream.options and options.null_texts and not options.promote:
         problems.append("null_texts: no property is promoted. Set promote, or remove null_texts")
@@ -90,7 +89,6 @@ def _promotion_problems(options: MixpanelOptions, stream: MixpanelStream) -> lis
 
 
 def _unused_option_problems(options: MixpanelOptions, stream: MixpanelStream) -> list[str]:
-    """Return a message for each option that is set and not used by the stream."""
     problems = []
     for name in sorted(options.model_fields_set - stream.options):
         users = [

@@ -1,4 +1,4 @@
-"""Client of X: one request, one complete document, refusals as errors.
+"""Client of X. Every request returns one complete document or raises an error with a remedy.
 
 An app's window limits all its requests. So every caller waits here for the next window and keeps the pace.
 """

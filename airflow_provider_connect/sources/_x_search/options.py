@@ -159,7 +159,6 @@ class XSearchOptions(Options):
         return self
 
     def _name_problems(self) -> list[str]:
-        """Return a message for each name that X would silently ignore."""
         problems = []
         for option, known_names in VOCABULARY[self.dialect].items():
             for name in getattr(self, option):
@@ -202,7 +201,7 @@ class XSearchOptions(Options):
 
     @property
     def joined_query(self) -> str:
-        """One query for the posts of all queries."""
+        """Query for the posts of all queries, joined by OR."""
         if len(self.queries) == 1:
             return self.queries[0]
         return " OR ".join(f"({query})" for query in self.queries)

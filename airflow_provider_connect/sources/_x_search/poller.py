@@ -1,6 +1,6 @@
 """Polls a day, or a part of a day, with all queries. Succeeds only after the end of each.
 
-Counts are an upper bound: they include deleted and withheld posts, which a search leaves out
+Counts are an upper bound, because they include deleted and withheld posts, which a search leaves out
 (https://docs.x.com/x-api/posts/counts/introduction, 2026-11).
 """
 
@@ -126,7 +126,7 @@ class XSearchPoller(Poller, CountsRows):
         ]
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Return X's count of posts on a day. It exceeds the rows, because it includes deleted posts.
+        """Return X's count of posts on a day, deleted posts included.
 
         :raises ConfigError: the token or the app's access do not allow it.
         :raises RetriableError: X is unreachable, failing or busy.
@@ -178,8 +178,8 @@ class XSearchPoller(Poller, CountsRows):
     def _endpoint(self, day: Day) -> Endpoint:
         """Return the endpoint for a day.
 
-        :raises ConfigError: no endpoint can serve it.
-        :raises RetriableError: it cannot be read yet.
+        :raises ConfigError: no endpoint can serve the day.
+        :raises RetriableError: the day cannot be read yet.
         """
         options, present = self._options, client.current_time()
         require_over(day, _ZONE, present - _NOT_YET)
@@ -193,10 +193,6 @@ class XSearchPoller(Poller, CountsRows):
         return endpoint
 
     def _require_endpoint_serves(self, day: Day, endpoint: Endpoint) -> None:
-        """Require that an endpoint serves a day.
-
-        :raises ConfigError: the day is too old.
-        """
         if day.date < _FIRST_DAY:
             raise ConfigError(f"day {day} is before the first post. X's archive starts on {_FIRST_DAY}")
         if endpoint == "recent" and day.start < client.current_time() - _WEEK:

@@ -124,7 +124,6 @@ def _kind(problem: Mapping[str, Any]) -> str:
 
 
 def _problem_text(problem: Mapping[str, Any]) -> str:
-    """Return the text of a problem and of its ``errors``."""
     texts = [problem.get("title"), problem.get("detail")]
     errors = problem.get("errors")
     for error in errors if isinstance(errors, list) else []:

@@ -52,8 +52,8 @@ _KEYS = {"users": "id", "posts": "id", "media": "media_key", "polls": "id", "pla
 def read_page(data: bytes, client: XClient) -> ResultPage:
     """Parse an answer.
 
-    :raises RetriableError: it is not a page of results, or reports a passing error. :class:`.ConfigError` if a person
-        must act.
+    :raises RetriableError: the answer is not a page of results, or reports a passing error. :class:`.ConfigError` if a
+        person must act.
     """
     return _read(_page, data, client)
 
@@ -82,7 +82,7 @@ def _read(parse: Callable[[bytes, XClient], _T], data: bytes, client: XClient) -
 def _replace_surrogates(data: bytes) -> bytes:
     """Return a document with U+FFFD for each lone surrogate.
 
-    :raises ValueError: it is not JSON.
+    :raises ValueError: the document is not JSON.
     """
     text = json.dumps(json.loads(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
@@ -118,14 +118,12 @@ def _buckets(data: bytes, client: XClient) -> tuple[list[tuple[str, int]], str |
 
 
 def _members(data: Any) -> dict[str, Any]:
-    """Return the members of an object, each still encoded."""
     import msgspec
 
     return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
 
 
 def _texts(array: Any) -> list[JsonPart]:
-    """Return the objects of an encoded array, or an empty list."""
     import msgspec
 
     if array is None:
@@ -141,7 +139,6 @@ def _parsed(top: Mapping[str, Any], name: str) -> Any:
 
 
 def _not_a_page_error(data: bytes, top: Mapping[str, Any], client: XClient) -> ConnectError:
-    """Return the error for a document that is not a page: a problem with status 200, or an unknown document."""
     if not {"title", "detail", "errors"} & top.keys():
         return client.incomplete_answer_error(len(data))
     status = _parsed(top, "status")

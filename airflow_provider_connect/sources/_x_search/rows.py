@@ -115,13 +115,11 @@ def _referenced(post: Mapping[str, Any], page: ResultPage) -> str | None:
 
 
 def _references(post: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a post's references to posts that it quotes, replies to or reposts."""
     references = get_field(post, "referenced_posts")
     return [object_or_empty(reference) for reference in references] if isinstance(references, list) else []
 
 
 def _users(post: Mapping[str, Any], page: ResultPage) -> str | None:
-    """Return the users, except the author, that the post or its referenced posts name."""
     users = page.includes.get("users", {})
     entities = object_or_empty(post.get("entities"))
     mentions = entities.get("mentions")
@@ -188,8 +186,8 @@ def related_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ``users``, ``media`` or ``referenced``.
 
-    X sends a user once a page, whatever the number of posts that refer to it. So pages are read one after another, and
-    the first object with a key is kept.
+    X sends a user once a page, even if several posts refer to it. So pages are read one after another, and the first object
+    with a key is kept.
     """
     import pyarrow as pa
 
@@ -225,7 +223,6 @@ def _related_rows(hits: list[Hit], stream: StreamName) -> list[Row]:
 
 
 def _referenced_posts(hits: Iterable[Hit], page: ResultPage) -> list[JsonPart]:
-    """Return the included posts to which the hits refer directly."""
     posts = page.includes.get("posts", {})
     names: dict[str, None] = {}
     for hit in hits:

@@ -79,8 +79,6 @@ def check_connection(
 
 
 class _Check:
-    """One running check."""
-
     def __init__(
         self,
         connection: Connection,
@@ -239,7 +237,7 @@ class _Check:
     # Quota
 
     def _probe(self, connection: Connection) -> ProbeResult:
-        """Send one request, counted with those of all tasks.
+        """Send one request, counted with the requests of all tasks.
 
         :raises NoRoomError: the count has no room.
         :raises ConnectError: there is no answer.
@@ -293,7 +291,6 @@ class _Check:
 def _finding_on_times(
     reading: RegimeReading, configured: Regime | None, zone: str | None, day: dt.date, *, has_source: bool
 ) -> Finding:
-    """Compare the data's regime and zone with the configuration."""
     subject = "time zone and timestamps"
     location = "on the source, or in the connection" if has_source else "in the connection, or on each source"
     if reading.regime is None:

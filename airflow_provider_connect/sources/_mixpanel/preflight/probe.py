@@ -43,7 +43,7 @@ class ProbeResult:
 
     @property
     def knows_credentials(self) -> bool:
-        """True if the host knows the credentials, whatever their rights."""
+        """True if the host knows the credentials."""
         return self.status in (200, 402, 403, 429)
 
     @property
@@ -166,7 +166,6 @@ def _lines(answer: HttpResponse) -> Iterator[bytes]:
 
 
 def _is_record(line: bytes) -> bool:
-    """Return whether a line is an event or the beginning of an event."""
     parsed = _parsed(line)
     return "event" in parsed if isinstance(parsed, dict) else parsed is None and line.startswith(b'{"event"')
 

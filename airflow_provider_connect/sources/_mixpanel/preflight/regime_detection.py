@@ -114,7 +114,6 @@ def _reading_near_utc(
 
 
 def _reading_elsewhere(count: int, low_delay: float, ahead: int, zone: str | None) -> RegimeReading:
-    """Interpret times that are neither near UTC nor near the zone."""
     if not _HOURS_AHEAD[0] * 60 <= ahead <= _HOURS_AHEAD[-1] * 60:
         return RegimeReading(None, f"even the quickest of {count:,} events are further from UTC than any zone")
     if low_delay < 0:
@@ -130,7 +129,6 @@ def _reading_elsewhere(count: int, low_delay: float, ahead: int, zone: str | Non
 
 
 def _offsets(samples: Sequence[EventTimes], zone: str | None) -> set[float]:
-    """Return the zone's offsets from UTC, in seconds, at the times of the samples."""
     if zone is None:
         return set()
     clock = ZoneInfo(zone)
@@ -139,7 +137,6 @@ def _offsets(samples: Sequence[EventTimes], zone: str | None) -> set[float]:
 
 
 def _is_utc(zone: str) -> bool:
-    """Return whether a zone is at UTC all year."""
     clock = ZoneInfo(zone)
     return not any(_seconds(dt.datetime(2026, month, 15, tzinfo=clock)) for month in range(1, 13))
 

@@ -139,7 +139,7 @@ def value_of_day(client: MixpanelClient, by_date: Any, report_name: str) -> Any:
 def require_count(value: Any, report_name: str) -> int:
     """Return a count.
 
-    :raises DataError: it is not a whole number.
+    :raises DataError: the value is not a whole number.
     """
     count = bigint_or_none(value)
     if count is None:

@@ -89,8 +89,7 @@ class EngageSession:
     def accept(self, page: EngagePage) -> None:
         """Check the next page.
 
-        :raises RetriableError: it is not the next page, belongs to another session, or has the wrong number of
-            profiles.
+        :raises RetriableError: the page has another number or session, or the wrong number of profiles.
         """
         number = self._next
         subject = f"page {number} of {self.page_count}"
@@ -186,7 +185,7 @@ class PageReader:
     def read_page(self, data: bytes) -> tuple[EngagePage, list[Any]]:
         """Return the header of a page, and its encoded profiles.
 
-        :raises RetriableError: it is not a page of profiles, or reports an error.
+        :raises RetriableError: the document is not a page of profiles, or reports an error.
         """
         try:
             page: Any = self._page.decode(data)

@@ -39,7 +39,7 @@ PathName = str | int | None
 
 
 class SeriesValue(NamedTuple):
-    """One value of a series.
+    """Value of a series.
 
     :param path: names above the value, without the time.
     :param date: day of the time, in its own offset.

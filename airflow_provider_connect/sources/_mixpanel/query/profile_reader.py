@@ -93,7 +93,6 @@ class ProfileReader:
                 yield from self._batches(results, constant_columns)
 
     def _later_pages(self, form: dict[str, str], session: EngageSession) -> Generator[bytes, None, None]:
-        """Yield the later pages in order while the next ones load."""
         lanes = min(CONCURRENT_PAGES, session.page_count - 1)
         with ExitStack() as stack:
             running = []
@@ -115,7 +114,6 @@ class ProfileReader:
             self._client.close()
 
     def _page(self, form: dict[str, str], session: EngageSession, number: int) -> bytes:
-        """Return a later page. A failed page is requested again in the same session."""
         call = Call(ENGAGE_PATH, body=form_body(form | {"session_id": session.id, "page": str(number)}))
         patience = Patience(pauses=_PAGE_PAUSES, jitter=FROM_HALF, tries=_PAGE_TRIES, clock=self._client.clock)
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def _properties_not_requested(options: MixpanelOptions) -> list[str]:
-    """Return a message for each promoted property that would be null in every row."""
     if options.output_properties is None:
         return []
     return [
@@ -60,7 +59,6 @@ def _members(stream: MixpanelStream, client: MixpanelClient) -> Iterator[pa.Reco
 
 
 def _cohorts_to_read(client: MixpanelClient) -> dict[int, str]:
-    """Return the ids of the requested cohorts, with a description for messages."""
     if client.options.cohorts:
         return {cohort: f"cohort {cohort} (option cohorts)" for cohort in client.options.cohorts}
     return {

@@ -86,7 +86,6 @@ def count_events_by_hour(
 def _counts_by_group(
     client: MixpanelClient, event_names: Sequence[str], unit: str
 ) -> Iterator[tuple[Sequence[str], Mapping[str, Any]]]:
-    """Yield names in groups with their counts."""
     for start in range(0, len(event_names), _NAMES_IN_ONE_URL):
         group = event_names[start : start + _NAMES_IN_ONE_URL]
         params = {"event": json.dumps(group, ensure_ascii=False), "type": "general"}
