@@ -66,7 +66,8 @@ class MixpanelClient:
     def parse_json(self, data: bytes) -> Any:
         """Parse a document.
 
-        :raises RetriableError: the document is not JSON, or reports an error. :class:`ConfigError` if a person must correct it.
+        :raises RetriableError: the document is not JSON, or reports an error. :class:`ConfigError` if a person must
+            correct it.
         """
         try:
             document = json.loads(data)

@@ -38,8 +38,8 @@ def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
 def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: Sizes) -> Together:
     """Return the number of days in the next request.
 
-    ``auto`` takes the fewest that fit the whole window into one hour's limit, and at most :data:`TARGET_BYTES`, or one day
-    while the size of no day is known.
+    ``auto`` takes the fewest that fit the window into one hour's limit, and at most :data:`TARGET_BYTES`. While the
+    size of no day is known, this is one day.
     """
     if options.days_per_request != "auto":
         return Together(options.days_per_request)

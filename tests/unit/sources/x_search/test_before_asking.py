@@ -122,7 +122,7 @@ def test_queries_too_long_to_count_together_are_not_compared() -> None:
 def test_fewer_rows_than_an_upper_bound_are_named_so() -> None:
     finding = count_finding(DAY.date, 90, VendorCount(100, is_most=True), 5, "fail")
     assert finding is not None
-    assert "deleted rows" in finding.text
+    assert "such as deleted ones" in finding.text
     assert count_finding(DAY.date, 96, VendorCount(100, is_most=True), 5, "fail") is None
     assert count_finding(DAY.date, 110, VendorCount(100, is_most=True), 5, "fail") is not None
     assert Rules().reconcile == "off"
