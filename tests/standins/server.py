@@ -1,4 +1,4 @@
-"""Runs a private server on this machine: fetches its files once, finds a port, starts and ends its process."""
+"""Runs a private server on this machine: downloads its files once, finds a port, starts and stops its process."""
 
 from __future__ import annotations
 

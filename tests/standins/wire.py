@@ -1,4 +1,4 @@
-"""How a stand-in's answers reach the socket: framing, and the faults of the wire."""
+"""Writes a stand-in's answers to the socket: framing, and faults of the wire."""
 
 from __future__ import annotations
 

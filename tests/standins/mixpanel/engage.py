@@ -1,7 +1,7 @@
-"""The stand-in's ``POST /api/query/engage``: pages of profiles in sessions that it keeps for a while.
+"""The stand-in's ``POST /api/query/engage``: pages of profiles in sessions with a limited life.
 
-The fields and the reply are those of https://developer.mixpanel.com/reference/engage-query (2026-11). What an expired
-session answers is not documented; this one answers with the text that Mixpanel has for a query that it does not keep.
+Fields and reply follow https://developer.mixpanel.com/reference/engage-query (2026-11). The answer of an expired
+session is not documented. This one uses Mixpanel's text for an uncached query.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GONE = "request for page in uncached query"
 
 @dataclass(frozen=True)
 class _StoredSession:
-    """A session: which profiles it has, and what it shows of them."""
+    """The profiles of a session, and the properties to send."""
 
     people: People
     numbers: range | list[int]
@@ -34,11 +34,11 @@ class _StoredSession:
 
 
 class Engage:
-    """Answers pages.
+    """Answers requests for pages.
 
-    :param page_size: the vendor's is 1000.
-    :param session_seconds: how long a session is kept.
-    :param page_seconds: how long it takes to answer a page.
+    :param page_size: 1000 at the vendor.
+    :param session_seconds: life of a session.
+    :param page_seconds: time to answer a page.
     """
 
     def __init__(self, *, page_size: int = 1000, session_seconds: float = 600.0, page_seconds: float = 0.0) -> None:
@@ -49,7 +49,7 @@ class Engage:
         self._lock = threading.Lock()
 
     def forget(self) -> None:
-        """End every session, as if its time were up."""
+        """End every session."""
         with self._lock:
             self._sessions.clear()
 

@@ -141,12 +141,12 @@ class Project:
     def expected_rows(self, date: dt.date, unit: TimeUnit = "s") -> list[dict[str, Any]]:
         """Return the day's distinct events as parsed JSON, the first of each key, in the order served.
 
-        An event without ``$insert_id`` or ``distinct_id`` has no key and is always kept.
+        An event without ``$insert_id`` or ``distinct_id`` has no key and always remains.
         """
         return list(self.iter_expected_rows(date, unit))
 
     def iter_expected_rows(self, date: dt.date, unit: TimeUnit = "s") -> Iterator[dict[str, Any]]:
-        """Yield what :meth:`expected_rows` returns."""
+        """Yield the result of :meth:`expected_rows`."""
         keys: set[tuple[Any, ...]] = set()
         for line in self.lines(date, unit):
             row = json.loads(line)

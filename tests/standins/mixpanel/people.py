@@ -65,7 +65,7 @@ class People:
     def profile(self, number: int, group: str | None = None, property_names: frozenset[str] | None = None) -> bytes:
         """Return one profile as JSON.
 
-        :param wanted: the properties to show; None for all.
+        :param property_names: properties to send. None for all.
         """
         encoded = self._id(number, group)
         last_seen = _last_seen(number)
@@ -95,7 +95,7 @@ class People:
         return -(-self.users // cohort.every)
 
     def cohort_entries(self, project_id: int) -> list[dict[str, Any]]:
-        """Return the cohorts as ``/cohorts/list`` shows them."""
+        """Return the cohorts in the form of ``/cohorts/list``."""
         return [
             {
                 "count": self.members(cohort),

@@ -18,17 +18,17 @@ ANNOTATIONS_PATH = "/api/app/projects/{project_id}/annotations"
 
 
 class Reported(Protocol):
-    """What reports are made from."""
+    """Data of the reports."""
 
     reports: Reports
 
     @property
     def project(self) -> Project:
-        """Whose events are counted."""
+        """Project with the counted events."""
 
     @property
     def today(self) -> dt.date:
-        """The last date that may be asked for."""
+        """Last date that a request may name."""
 
 
 Report = Callable[[Reported, Mapping[str, str], Fault | None], Any]

@@ -154,9 +154,9 @@ class Reports:
 def count_events(
     project: Project, date: dt.date, *, on: str | None = None, expression: str | None = None
 ) -> dict[str, Counter[str]]:
-    """Return how often each event happened on a date of the project's zone, by segment.
+    """Return the count of each event on a date of the project's zone, by segment.
 
-    :param on: ``properties["name"]``, whose values are the segments; an event without it is in ``undefined``.
+    :param on: ``properties["name"]`` with the segments. Events without this property are in ``undefined``.
     :raises RefusedError: 400.
     """
     wants = parse_where(expression)
@@ -173,7 +173,7 @@ def count_events(
 
 @lru_cache(maxsize=16)
 def count_events_by_hour(project: Project, date: dt.date, *, expression: str | None = None) -> dict[str, Counter[str]]:
-    """Return how often each event happened in each hour of a date, as the project's clock showed it.
+    """Return the count of each event in each hour of a date, on the project's clock.
 
     :raises RefusedError: 400.
     """

@@ -26,7 +26,7 @@ class Ledger:
         return _make_events(self, date)
 
     def expected_rows(self, date: dt.date) -> Iterator[dict[str, Any]]:
-        """Yield what a table must hold of a day."""
+        """Yield the expected rows of a day."""
         for event in self.events_of_day(date):
             yield {"event": event["type"], "properties": event}
 

@@ -23,7 +23,7 @@ _SECONDS = 86_400
 
 @dataclass(frozen=True)
 class Shop:
-    """What the shop sells in a day."""
+    """Orders of a shop."""
 
     seed: int = 0
     orders_per_day: int = 2000
@@ -46,7 +46,7 @@ class Shop:
         ]
 
     def expected_rows(self, date: dt.date) -> Iterator[dict[str, Any]]:
-        """Yield what a table must hold of a day."""
+        """Yield the expected rows of a day."""
         for order in self.orders(date):
             yield {"event": order["product"], "properties": order}
 

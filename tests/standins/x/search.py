@@ -1,4 +1,4 @@
-"""What a request asks for, whether X would take it, and the documents that answer it."""
+"""Parses requests, refuses those that X refuses, and makes the documents of answers."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ _SEARCH = _SHARED | _FIELDS | {"post.fields", "tweet.fields"}
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """A request that X would take.
+    """A request that X accepts.
 
     :param endpoint: ``search/recent`` and so on.
-    :param fields: of posts, by their newer names.
-    :param other_fields: of users, media and places, by parameter.
-    :param first: where its page begins among the results.
-    :param page: the page's number, from 1 on.
+    :param fields: fields of posts, by newer names.
+    :param other_fields: fields of users, media and places, by parameter.
+    :param first_index: index of the page's first post among the results.
+    :param page: number of the page, from 1.
     """
 
     endpoint: str
@@ -81,9 +81,9 @@ class SearchRequest:
 def parse_request(
     endpoint: str, params: Mapping[str, str], app: App, now: dt.datetime, dialects: frozenset[str]
 ) -> SearchRequest:
-    """Read a request.
+    """Parse a request.
 
-    :param dialects: the dialects that the server takes.
+    :param dialects: dialects that the server accepts.
     :raises RefusedError: 400.
     """
     is_search = endpoint.startswith("search/")
@@ -143,7 +143,7 @@ def make_page(timeline: Timeline, request: SearchRequest, posts: list[Post]) -> 
 
 
 def counts(timeline: Timeline, request: SearchRequest) -> dict[str, Any]:
-    """Return the counts of a span: the archive's come in pages of 31 days, the newest first."""
+    """Return the counts of a time range. The archive's counts come in pages of 31 days, the newest first."""
     until = request.end - dt.timedelta(days=_COUNT_DAYS * (request.page - 1))
     since = max(request.start, until - dt.timedelta(days=_COUNT_DAYS))
     posts = timeline.matching_posts(request.query, since, until)
@@ -162,7 +162,7 @@ def counts(timeline: Timeline, request: SearchRequest) -> dict[str, Any]:
 
 
 def not_found(post_id: str, parameter: str, kind: str = "post") -> dict[str, Any]:
-    """Return what ``errors`` says of something that is gone."""
+    """Return the entry of ``errors`` for a missing object."""
     return {
         "value": post_id,
         "detail": f"Could not find {kind} with {parameter}: [{post_id}].",
@@ -246,7 +246,7 @@ def _page_position(token: str) -> tuple[int, int]:
 
 
 def expired(token: str) -> RefusedError:
-    """Return the refusal of a token that is not valid any more."""
+    """Return the refusal of an invalid token."""
     return invalid(f"Invalid 'next_token':'{token}'. The pagination token is expired or malformed.")
 
 
@@ -313,7 +313,7 @@ def _referenced(post_id: str) -> dict[str, Any]:
 
 
 def in_dialect(value: Any, dialect: Dialect) -> Any:
-    """Return a document, which has the newer names, in the names of a dialect."""
+    """Convert a document with newer names to the names of a dialect."""
     if dialect == "post":
         return value
     if isinstance(value, dict):
