@@ -98,11 +98,11 @@ class XClient:
         :raises ConfigError: X refuses the request, the token, or more posts.
         """
         call = Call("", params=params, is_repeatable=False)
-        refusal = partial(self._refusal, is_later_page="next_token" in params)
+        refusal_of_call = partial(self._refusal, is_later_page="next_token" in params)
         failures = 0
         while True:
             try:
-                document = parse(self._api.ask(call, self._tally, error_of=refusal).body, self)
+                document = parse(self._api.ask(call, self._tally, error_of=refusal_of_call).body, self)
             except RetriableError as error:
                 failures += 1
                 if not self._answers or failures > len(_PAUSES) or isinstance(error, TokenError):

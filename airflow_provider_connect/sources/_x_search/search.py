@@ -84,24 +84,24 @@ class Search:
 
     def __init__(self, options: XSearchOptions, client: XClient, search_range: SearchRange, tally: Tally) -> None:
         self._options = options
-        self._there = client
-        self._piece = search_range
+        self._client = client
+        self._search_range = search_range
         self._tally = tally
         self._tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
         self._has_posts = options.stream == "posts"
-        self._read = self._rejected = 0
+        self._posts_read = self._rejected = 0
 
     def find_hits(self, query_index: int) -> Iterator[Hit]:
         """Yield the posts in the range that a query finds. Within a page, ids descend.
 
         :raises ConnectError: as :meth:`.Poller.poll`.
         """
-        params = shared_parameters(self._options, self._piece.endpoint) | self._piece.time_params
+        params = shared_parameters(self._options, self._search_range.endpoint) | self._search_range.time_params
         params["query"] = self._options.queries[query_index]
 
         empty_pages = repeats = 0
         previous_ids: list[object] = []
-        for page in self._there.fetch_pages(params, read_page, _next_token):
+        for page in self._client.fetch_pages(params, read_page, _next_token):
             ids = [post.value.get("id") for post in page.posts]
             empty_pages = 0 if ids else empty_pages + 1
             repeats = repeats + 1 if ids and ids == previous_ids else 0
@@ -112,15 +112,15 @@ class Search:
             previous_ids = ids
             yield from self._page_hits(page, query_index)
 
-    def _page_hits(self, page: ResultPage, query: int) -> list[Hit]:
+    def _page_hits(self, page: ResultPage, query_index: int) -> list[Hit]:
         self._count_errors(page)
-        hits = [hit for post in page.posts if (hit := self._hit(post, page, query)) is not None]
+        hits = [hit for post in page.posts if (hit := self._hit(post, page, query_index)) is not None]
         hits.sort(key=lambda hit: -hit.post_number)
         return hits
 
-    def _hit(self, post: JsonPart, page: ResultPage, query: int) -> Hit | None:
+    def _hit(self, post: JsonPart, page: ResultPage, query_index: int) -> Hit | None:
         """Convert a post to a hit. Returns None if it is outside the range or was rejected."""
-        self._read += 1
+        self._posts_read += 1
         number, created_at = post.value.get("id"), parse_instant(post.value.get("created_at"))
         if not isinstance(number, str) or not number.isdecimal() or len(number) > _MOST_DIGITS:
             self._reject(post, "its id is not a number")
@@ -130,15 +130,15 @@ class Search:
             return None
         if self._has_posts:
             self._tally.rows += 1
-        if not self._piece.start <= created_at < self._piece.end:
+        if not self._search_range.start <= created_at < self._search_range.end:
             self._tally.counts["outside_asked"] += 1
             return None
-        return Hit(int(number), query, created_at, post, page)
+        return Hit(int(number), query_index, created_at, post, page)
 
     def _reject(self, post: JsonPart, reason: str) -> None:
-        self._tally.reject(Reject(self._read, reason, post.text.encode()))
+        self._tally.reject(Reject(self._posts_read, reason, post.text.encode()))
         self._rejected += 1
-        self._tolerance.require(self._rejected, f"post {self._read} cannot be a row: {reason}")
+        self._tolerance.require(self._rejected, f"post {self._posts_read} cannot be a row: {reason}")
 
     def _count_errors(self, page: ResultPage) -> None:
         """Count objects that X could not send. Errors that no row holds are stored as rejects."""
@@ -153,7 +153,7 @@ class Search:
         for number, error in enumerate(page.errors):
             self._tally.counts[f"partial_errors.{problem_kind(error.value)}"] += 1
             if number not in in_rows:
-                self._tally.reject(Reject(self._read, "X could not send an object", error.text.encode()))
+                self._tally.reject(Reject(self._posts_read, "X could not send an object", error.text.encode()))
 
 
 def collect_ids(post: dict[str, object]) -> set[str]:

@@ -32,10 +32,10 @@ def float_or_none(value: Any) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
-        read = float(value)
+        parsed = float(value)
     except OverflowError:
         return None
-    return read if math.isfinite(read) else None
+    return parsed if math.isfinite(parsed) else None
 
 
 def text_or_none(value: Any) -> str | None:
@@ -66,8 +66,8 @@ def wall_time_or_none(value: Any) -> dt.datetime | None:
 def instant_or_none(value: Any) -> dt.datetime | None:
     """Parse a time with an offset, such as ``2026-03-01T00:00:00-08:00``."""
     try:
-        read = dt.datetime.fromisoformat(value)
-        return read.astimezone(dt.UTC) if read.tzinfo is not None else None
+        parsed = dt.datetime.fromisoformat(value)
+        return parsed.astimezone(dt.UTC) if parsed.tzinfo is not None else None
     except (TypeError, ValueError, OverflowError):
         return None
 

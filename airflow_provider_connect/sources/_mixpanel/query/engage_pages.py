@@ -77,21 +77,21 @@ class EngageSession:
                 f"page 0 of {self.page_count} has no session_id, so the other pages cannot be requested"
             )
         self._size = size
-        self._marks: dict[bytes, int] = {}
-        self._next = 0
+        self._numbers_by_fingerprint: dict[bytes, int] = {}
+        self._next_number = 0
         self.accept(first_page)
 
     @property
     def is_complete(self) -> bool:
         """True if every page has been accepted."""
-        return self._next == self.page_count
+        return self._next_number == self.page_count
 
     def accept(self, page: EngagePage) -> None:
         """Check the next page.
 
         :raises RetriableError: the page has another number or session, or the wrong number of profiles.
         """
-        number = self._next
+        number = self._next_number
         subject = f"page {number} of {self.page_count}"
         if page.session not in ("", self.id):
             raise session_lost_error(number, self.page_count, "belongs to another session")
@@ -109,10 +109,10 @@ class EngageSession:
                 f"{subject} {problem}, but must have {expected} profiles (total {self.total}, "
                 f"{number * self._size} on earlier pages)"
             )
-        if page.profile_count and page.fingerprint in self._marks:
-            raise RetriableError(f"{subject} repeats page {self._marks[page.fingerprint]}")
-        self._marks[page.fingerprint] = number
-        self._next += 1
+        if page.profile_count and page.fingerprint in self._numbers_by_fingerprint:
+            raise RetriableError(f"{subject} repeats page {self._numbers_by_fingerprint[page.fingerprint]}")
+        self._numbers_by_fingerprint[page.fingerprint] = number
+        self._next_number += 1
 
 
 def is_session_lost(status: int, text: str) -> bool:
