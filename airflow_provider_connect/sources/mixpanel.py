@@ -1,53 +1,37 @@
-r"""Mixpanel: the raw event export, a day or several in one request, and what the Query and App APIs say of a project.
+r"""Mixpanel: raw events by day, and data of the Query and App APIs.
 
-**Streams** (option ``stream``)
+**Streams** (option ``stream``): ``export`` (raw events), ``engage``, ``cohorts``, ``cohort_members``, ``annotations``,
+``funnels``, ``retention``, ``insights`` and ``segmentation``. ``docs/mixpanel.md`` describes their kinds, keys, rows,
+options and limits. The following describes ``export``. An option that the stream does not use is refused.
 
-================ ======== ====== ================================ =========================================
-stream           kind     API    key of a row                     what a row is
-================ ======== ====== ================================ =========================================
-export           day      export event, distinct_id, time,        a raw event
-                                 $insert_id
-engage           snapshot query  distinct_id                      a user's profile, or a group's
-cohorts          snapshot query  cohort_id                        a cohort of the project
-cohort_members   snapshot query  cohort_id, distinct_id           a member of a cohort
-annotations      snapshot app    annotation_id                    a note on the project's charts
-funnels          day      query  date, funnel_id, step            a step of a saved funnel
-retention        day      query  date, interval_number            how many of a day's users came back
-insights         snapshot query  bookmark_id, path, time          a value of a saved report
-segmentation     day      query  date, event, segment             how often an event happened
-================ ======== ====== ================================ =========================================
-
-A ``day`` holds what happened on it; a ``snapshot`` is all there is when it is taken. This page is about ``export``; the
-rows, options and limits of the others are in ``docs/mixpanel.md``. An option that a stream has no use for is refused.
-
-**Export.** Reads ``GET /api/2.0/export`` (https://developer.mixpanel.com/reference/raw-event-export, 2026-11): JSON
-lines, gzipped, one event a line, without pages. The export does not drop duplicates, so this source does
+**Export.** Reads ``GET /api/2.0/export`` (https://developer.mixpanel.com/reference/raw-event-export, 2026-11): gzipped
+JSON lines, one event a line, without pages. Mixpanel does not remove duplicates from an export, so this source does
 (``deduplicate``): https://developer.mixpanel.com/reference/event-deduplication.
 
 **Connection** (type ``mixpanel``)
 
 ============ =====================================================================================
-login        user name of a service account; empty for a project secret
+login        user name of a service account. Empty for a project secret
 password     secret of the service account, or the project secret (which Mixpanel retires on 2027-03-03)
-host         another host, as ``https://name`` or ``name``, for all APIs; empty for the region's. http for
+host         another host for all APIs, as ``https://name`` or ``name``. Empty for the region's. http for
              loopback only
-port         of that host
-extra        ``region``: us (default), eu, in · ``project_id``: needed with a service account ·
-             ``timestamps``: see below · ``proxy``: URL of the proxy, or ``environment``; without it none is used
-             · ``ca_bundle``: authorities to trust beside the public ones, for proxies that inspect TLS: PEM
-             text, or the absolute path of a PEM file on the worker and every Spark node · ``limits``: other
-             limits than Mixpanel's own, such as ``{"export": {"requests": 400}}``; ``export`` and ``query``,
+port         port of that host
+extra        ``region``: us (default), eu, in · ``project_id``: required with a service account ·
+             ``timestamps``: see below · ``proxy``: URL of the proxy, or ``environment``. Default: no proxy
+             · ``ca_bundle``: further trusted authorities, for proxies that inspect TLS: PEM text, or the
+             absolute path of a PEM file on the worker and every Spark node · ``limits``: limits that
+             replace Mixpanel's own, such as ``{"export": {"requests": 400}}``: ``export`` and ``query``,
              each with ``requests`` in ``seconds``, ``per_second`` and ``at_once``
 ============ =====================================================================================
 
 **Days and times.** Projects created since 1 January 2023 read dates as UTC and export true epochs
-(``timestamps="utc"``). Older ones read dates in the project's zone and export what the project's clock showed
-(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. No answer says which one a project has, so set it
-in the connection or here, unless the project's zone is UTC; a check of the connection (``docs/mixpanel.md``) tells it
-from the data, mostly. If a project with UTC dates is in another zone, the request covers both UTC dates of a day, and
-rows of other days are dropped (``other_day``). Otherwise the server decides what belongs to a day, and rows with a time
-outside it are kept (``outside_day``). A time that the clock showed twice is taken as the first one; a time that it
-skipped moves forward.
+(``timestamps="utc"``). Older projects read dates in the project's zone and export clock times of that zone
+(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. Mixpanel does not report the regime, so set it in
+the connection or here, unless the project's zone is UTC. A check of the connection (``docs/mixpanel.md``) usually
+detects it from the data. For a project with UTC dates in another zone, the request covers both UTC dates of a day,
+and rows of other days are dropped (``other_day``). Otherwise the server assigns days, and rows with a time outside
+the day are kept (``outside_day``). A clock time that occurs twice is read as the first. A clock time that does not
+exist moves forward.
 
 **Rows** of ``export``
 
@@ -65,34 +49,33 @@ skipped moves forward.
     ...                                   -- one column for each promoted property: see docs/mixpanel.md
 
 **Key.** ``record_key`` is XXH3-128 over event, distinct_id, time (whole seconds) and $insert_id in UTF-8, joined by
-0xFF, which UTF-8 never holds. If one of them is missing ($insert_id: or empty; time: or not a whole number), the key is
-made from 0xFE, event, 0xFF and the bytes of the properties, and ``key_origin`` is ``fallback``.
+0xFF, which UTF-8 never contains. If one of them is missing, $insert_id is empty, or time is not a whole number, the key
+is made from 0xFE, event, 0xFF and the bytes of the properties, and ``key_origin`` is ``fallback``.
 
 **Counts** in the report: duplicates, rejected, rejoined, blank_lines, other_day, outside_day, time_unreadable,
 processing_time_unreadable, ambiguous_time, nonexistent_time, fallback_keys, lone_surrogates, unknown_fields (records
-with other fields beside event and properties, which are not kept), promote_null.<property>,
+with fields other than event and properties, which are dropped), promote_null.<property>,
 promote_null_text.<property>, and by processing_time late_1_days to late_10_days and late (see "Late data" in
 ``docs/mixpanel.md``).
 
-A lone surrogate (``\ud800``) is U+FFFD in columns; the JSON keeps it. Of a key that an object has twice, the last
-counts. A line with NaN, Infinity or invalid UTF-8 is a reject.
+A lone surrogate (``\ud800``) becomes U+FFFD in columns. The JSON keeps it. If an object has a key twice, the last
+counts. A line with NaN, Infinity or invalid UTF-8 is rejected.
 
-**Small and large days.** One export may bring several days of a window (``days_per_request``), and is cut into whole
-days on the way. A day with many events may be fetched in several exports (``split_rows``), and one is whose export ran
-into ``request_deadline_seconds``. Both: ``docs/mixpanel.md``.
+``days_per_request`` loads several small days with one export, ``split_rows`` a large day with several: see
+``docs/mixpanel.md``.
 
-**Limits.** 60 queries an hour, 3 a second and 100 at once for a project, and a day is one query by default
-(https://developer.mixpanel.com/reference/rate-limits). All tasks that read one project share them: a task reserves its
-queries before Spark starts, and waits deferred while there is no room. A failed query counts too: one task sends at
-most ``retry_budget_requests`` of them for a day and then begins no further day. So a server in trouble costs a day 20
-queries in the operator's four tries, and a window 20 for each of the ``parallel_days`` that it polls at once.
-A request is one partition, and is read as one stream; memory does not grow with it. Lines may be ``max_record_bytes``
-long, and ``max_rejects`` lines of a request may be set aside. ``request_deadline_seconds`` ends a slow request at any
-point: name service, TLS, headers, chunks, trailers.
+**Limits.** 60 queries an hour, 3 a second and 100 concurrently for a project. By default a day is one query
+(https://developer.mixpanel.com/reference/rate-limits). All tasks that read one project share these limits. A task
+reserves its queries before Spark starts, and waits deferred while there is no room. Failed queries count too: a task
+sends at most ``retry_budget_requests`` of them for a day, and then starts no further day. So a failing server costs a
+day 20 queries in the operator's four tries, and a window 20 for each of its ``parallel_days``. A request is one
+partition, read as one stream, so memory does not grow with it. A line may have ``max_record_bytes``, and
+``max_rejects`` lines of a request may be set aside. ``request_deadline_seconds`` covers name service, TLS, headers,
+chunks and trailers.
 
-**Errors.** Retriable: an answer that is cut, is not an export, or ends in an error document (the message says how much
-was read), 408, 429 (with the time to wait) and 5xx. A person must correct credentials, role, plan, region and dates in
-the future (400, 401, 402, 403, 404). A line that is not a record fails the day, unless it is tolerated.
+**Errors.** Retriable: an answer that is truncated, is not an export, or ends in an error document (the message states
+how much was read), 408, 429 (with the time to wait) and 5xx. A person must correct credentials, role, plan, region and
+dates in the future (400, 401, 402, 403, 404). A line that is not a record fails the day, unless it is tolerated.
 """
 
 from __future__ import annotations
@@ -122,10 +105,9 @@ from airflow_provider_connect.window import Day, SourceKind
 class MixpanelSource(
     MixpanelOptions, Source, HasQuota, Counts, CountsLate, NamesColumns, Inspects, InspectsConnection, Proposes
 ):
-    """One stream of one Mixpanel project.
+    """Source for one stream of one Mixpanel project.
 
-    :raises ConfigError: if an option is wrong or does not belong to the stream, or two promoted properties would share
-        a column.
+    :raises ConfigError: if an option is wrong or unused by the stream, or two promoted properties share a column.
     """
 
     name: ClassVar[str] = "mixpanel"
@@ -160,12 +142,12 @@ class MixpanelSource(
 
     @property
     def kind(self) -> SourceKind:
-        """Days of events and reports, or a snapshot of what a project has now: as the stream is."""
+        """Kind of the stream: days, or a snapshot of the present state."""
         return STREAMS[self.stream].kind
 
     @property
     def stream_key(self) -> str:
-        """Connection and stream: another project's export is another stream, and never replaces this one's days."""
+        """Connection, stream and variant. Days of another stream key are never replaced."""
         variant = STREAMS[self.stream].variant(self)
         return ".".join(part for part in (self.conn_id, self.stream, variant) if part)
 
@@ -175,20 +157,20 @@ class MixpanelSource(
         return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
-        """Mixpanel counts raw events alone, and only these say when it received them."""
+        """Return a capability. Only ``export`` has counts and times of receipt."""
         return None if kind in (Counts, CountsLate) and self.stream != "export" else super().capability(kind)
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return project, region and the meaning of the project's times, from options or connection."""
+        """Return project, region and time regime from the options or the connection."""
         parts = super().connection_parts(connection)
         return parts | {"timestamps": self.configured_regime(connection)}
 
     def check(self, connection: Connection) -> list[str]:
-        """Return what is wrong with these options and this connection; [] if nothing is."""
+        """Validate the options against the connection. Returns the problems found, or an empty list."""
         return connection_problems(self, connection)
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
-        """Return the findings on credentials, region, role, plan, clock, zone and quota. Sends one request, counted."""
+        """Check credentials, region, role, plan, clock, zone and quota. Sends one counted request."""
         from airflow_provider_connect.sources._mixpanel.preflight.check import check_connection  # noqa: PLC0415  # its workshop
 
         report = check_connection(connection, self, store=store)
@@ -196,14 +178,14 @@ class MixpanelSource(
 
     @classmethod
     def access(cls, connection: Connection) -> Any:
-        """Return which address to ask, and with which credentials."""
+        """Return the host and credentials of the export."""
         from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess  # noqa: PLC0415  # its workshop
 
         return MixpanelAccess.from_connection(connection)
 
     @classmethod
     def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
-        """Check the connection as far as the export goes. Sends one request, counted."""
+        """Check the connection for the export. Sends one counted request."""
         from airflow_provider_connect.sources._mixpanel.preflight.check import check_connection  # noqa: PLC0415  # its workshop
 
         report = check_connection(connection, store=store)
@@ -211,50 +193,50 @@ class MixpanelSource(
 
     @classmethod
     def propose(cls, request: ProposalRequest, connection: Connection | None, store: KeyStore | None) -> str:
-        """Return the option ``promote`` for a sample of events or profiles. Costs one query of the project's hour."""
+        """Return the option ``promote`` for a sample of events or profiles. Costs one query."""
         from airflow_provider_connect.sources._mixpanel.proposals import propose_from_sample  # noqa: PLC0415  # its workshop
 
         assert connection is not None, "no field of the request stands for it"
         return str(propose_from_sample(connection, request, store=store))
 
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the project's limits for the stream's API, which all its streams share; None if none are known."""
+        """Return the project's limits for the stream's API, shared by its streams. None if it has none."""
         return quota_of(connection, STREAMS[self.stream].api)
 
     def requests_for(self, days: Sequence[Day]) -> int:
-        """Return how many requests days cost at least: for some streams only the answer tells."""
+        """Return the least number of requests for days. Some streams know the exact number only from the answer."""
         return requests_for(self, days) * STREAMS[self.stream].min_requests(self)
 
     def requests_at_once(self, days: Sequence[Day]) -> int:
-        """Return how many requests may be under way at once: parts of a day are polled side by side, too."""
+        """Return the greatest number of concurrent requests. Parts of a day are polled concurrently."""
         return super().requests_at_once(days) * (1 if self.split_rows is None else CONCURRENT_PARTS)
 
     @property
     def parts_at_once(self) -> int:
-        """How many exports of a day may be under way at once, where it is split."""
+        """Greatest number of concurrent exports of a split day."""
         return CONCURRENT_PARTS if can_split(self) else 1
 
     def count_problems(self) -> list[str]:
-        """Say why Mixpanel's own count cannot be compared with the rows; [] if it can."""
+        """Return the reasons why Mixpanel's count cannot be compared with the rows, or an empty list."""
         return count_problems(self)
 
     @property
     def counts_first(self) -> bool:
-        """Whether days may be split, which needs their counts."""
+        """True if days may be split by their counts."""
         return self.split_rows is not None
 
     def requests_to_count(self, days: Sequence[Day]) -> int:
-        """Return how many queries it takes at most to count days: one more lists the names, unless ``event`` does."""
+        """Return the greatest number of queries that count days. Without ``event`` one more lists the names."""
         if self.event is not None:
             return len(days) * queries_to_count(len(dict.fromkeys(self.event)), self.where_expression)
         return len(days) * (1 + queries_to_count(MAX_EVENT_NAMES, None))
 
     def count_quota(self, connection: Connection) -> Quota | None:
-        """Return the project's limits for the Query API, which counts the export's events."""
+        """Return the project's limits for the Query API, which counts events."""
         return quota_of(connection, "query")
 
     def column_names(self) -> list[str]:
-        """Return the names of the stream's columns, promoted properties among them."""
+        """Return the stream's columns and the promoted columns."""
         from airflow_provider_connect.sources._mixpanel.columns import COLUMNS  # noqa: PLC0415  # its workshop
 
         stream = STREAMS[self.stream]

@@ -124,8 +124,8 @@ class BigQueryEmulator:
     def tables(self, dataset: str) -> list[str]:
         """Return the names of all tables of a dataset."""
         with contextlib.closing(self.client()) as client:
-            found = client.list_tables(dataset, timeout=QUERY_SECONDS, retry=_once())
-            return sorted(table.table_id for table in found)
+            names = client.list_tables(dataset, timeout=QUERY_SECONDS, retry=_once())
+            return sorted(table.table_id for table in names)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query.

@@ -38,96 +38,98 @@ _UNKNOWN_COLUMN = re.compile(
     r'|Column "([^"]*)" referenced that exists in the SELECT clause'  # where the query gives its own result that name
 )
 _ABORTED = "Transaction is aborted due to concurrent update against one of its tables."
-_KEPT_TREES = 200  # one statement's are a dozen
-_asked_id: ContextVar[str | None] = ContextVar("asked_id", default=None)
-_taken: set[tuple[str, str]] = set()
+_CACHED_TREES = 200  # one statement's are a dozen
+_requested_job_id: ContextVar[str | None] = ContextVar("asked_id", default=None)
+_used_job_ids: set[tuple[str, str]] = set()
 _committed: dict[str, dt.datetime] = {}
 
 
-def _added_columns_are_real() -> None:
+def _make_added_columns_real() -> None:
     change = MemoryCatalogRepository.update_table
 
     def update_table(self: Any, table: Any) -> Any:
-        before = self.get_table(table.project_id, table.dataset_id, table.table_id)
-        known = {one.name.lower() for one in before.schema_.fields} if before else set()
-        added = [tables._field_to_rest(one) for one in table.schema_.fields if one.name.lower() not in known]
+        stored_table = self.get_table(table.project_id, table.dataset_id, table.table_id)
+        known_names = {field.name.lower() for field in stored_table.schema_.fields} if stored_table else set()
+        added = [
+            tables._field_to_rest(field) for field in table.schema_.fields if field.name.lower() not in known_names
+        ]
         result = change(self, table)
-        place = quoted_table_ref(table.project_id, table.dataset_id, table.table_id)
-        for name, kind in bq_schema_to_duckdb_columns(added) if before else ():
-            self._engine.execute(f'ALTER TABLE {place} ADD COLUMN IF NOT EXISTS "{name}" {kind}')
+        table_reference = quoted_table_ref(table.project_id, table.dataset_id, table.table_id)
+        for name, kind in bq_schema_to_duckdb_columns(added) if stored_table else ():
+            self._engine.execute(f'ALTER TABLE {table_reference} ADD COLUMN IF NOT EXISTS "{name}" {kind}')
         return result
 
     MemoryCatalogRepository.update_table = update_table
 
 
-def _listed_tables_tell_their_labels() -> None:
+def _add_labels_to_listed_tables() -> None:
     item = tables._table_to_list_item
     tables._table_to_list_item = lambda table: item(table) | {"labels": tables._table_to_rest(table).get("labels", {})}
 
 
-def _take(project_id: str, job_id: str) -> None:
+def _claim_job_id(project_id: str, job_id: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,1024}", job_id):
         raise ValidationError(f"Invalid job ID {job_id!r}")
-    if (project_id, job_id) in _taken:
+    if (project_id, job_id) in _used_job_ids:
         raise AlreadyExistsError(f"Already Exists: Job {project_id}:US.{job_id}")
-    _taken.add((project_id, job_id))
+    _used_job_ids.add((project_id, job_id))
 
 
-def _job_ids_are_taken_once() -> None:
+def _refuse_repeated_job_ids() -> None:
     query, load, upload_load = jobs._handle_query_job, jobs._handle_load_job_with_async_envelope, upload._run_load
     envelope, made_up = upload._load_configuration_from_envelope, upload._new_job_id
 
     async def handle_query(project_id: str, job_id: str, config: Any, *, dry_run: bool, **more: Any) -> Any:
         if not dry_run:
-            _take(project_id, job_id)
+            _claim_job_id(project_id, job_id)
         return await query(project_id, job_id, config, dry_run=dry_run, **more)
 
     async def handle_load(project_id: str, job_id: str, config: Any, ctx: Any) -> Any:
-        _take(project_id, job_id)
+        _claim_job_id(project_id, job_id)
         return await load(project_id, job_id, config, ctx)
 
     def read_envelope(body: Any) -> Any:
-        asked = (body.get("jobReference") or {}).get("jobId")
-        return envelope(body) | ({"connectJobId": asked} if asked else {})
+        job_id = (body.get("jobReference") or {}).get("jobId")
+        return envelope(body) | ({"connectJobId": job_id} if job_id else {})
 
     async def run_load(*, project_id: str, configuration: Any, **more: Any) -> Any:
-        asked = configuration.get("connectJobId")
+        job_id = configuration.get("connectJobId")
         plain = {name: value for name, value in configuration.items() if name != "connectJobId"}
-        if asked:
-            _take(project_id, asked)
-        _asked_id.set(asked)
+        if job_id:
+            _claim_job_id(project_id, job_id)
+        _requested_job_id.set(job_id)
         return await upload_load(project_id=project_id, configuration=plain, **more)
 
     jobs._handle_query_job, jobs._handle_load_job_with_async_envelope = handle_query, handle_load
     upload._load_configuration_from_envelope, upload._run_load = read_envelope, run_load
-    upload._new_job_id = lambda: _asked_id.get() or made_up()
+    upload._new_job_id = lambda: _requested_job_id.get() or made_up()
 
 
-def _streams_tell_their_commit() -> None:
+def _report_committed_streams() -> None:
     from google.cloud.bigquery_storage_v1 import types
 
     commit = BigQueryWriteHandler._handle_batch_commit_write_streams
     get = BigQueryWriteHandler._handle_get_write_stream
 
     def batch_commit(self: Any, request_bytes: bytes, context: Any) -> bytes:
-        asked = list(types.BatchCommitWriteStreamsRequest.deserialize(request_bytes).write_streams)
-        again = [name for name in asked if name in _committed]
-        if again:
+        stream_names = list(types.BatchCommitWriteStreamsRequest.deserialize(request_bytes).write_streams)
+        committed_names = [name for name in stream_names if name in _committed]
+        if committed_names:
             code = types.StorageError.StorageErrorCode.STREAM_ALREADY_COMMITTED
-            errors = [types.StorageError(code=code, entity=name) for name in again]
+            errors = [types.StorageError(code=code, entity=name) for name in committed_names]
             answer = types.BatchCommitWriteStreamsResponse(stream_errors=errors)
             return bytes(types.BatchCommitWriteStreamsResponse.serialize(answer))
-        made: bytes = commit(self, request_bytes, context)
-        answer = types.BatchCommitWriteStreamsResponse.deserialize(made)
+        response: bytes = commit(self, request_bytes, context)
+        answer = types.BatchCommitWriteStreamsResponse.deserialize(response)
         if not answer.stream_errors:
-            _committed.update(dict.fromkeys(asked, dt.datetime.now(dt.UTC)))
-        return made
+            _committed.update(dict.fromkeys(stream_names, dt.datetime.now(dt.UTC)))
+        return response
 
     def get_stream(self: Any, request_bytes: bytes, context: Any) -> bytes:
-        made: bytes = get(self, request_bytes, context)
-        if not made:
-            return made
-        stream = types.WriteStream.deserialize(made)
+        response: bytes = get(self, request_bytes, context)
+        if not response:
+            return response
+        stream = types.WriteStream.deserialize(response)
         if stream.name in _committed:
             stream.commit_time = _committed[stream.name]
         return bytes(types.WriteStream.serialize(stream))
@@ -137,12 +139,12 @@ def _streams_tell_their_commit() -> None:
 
 
 def _unknown_column(raw: str, _sql: str | None) -> Any:
-    found = _UNKNOWN_COLUMN.search(raw)
-    name = found and (found[1] or found[2] or found[3])
-    return InvalidQueryError(f"Unrecognized name: {name} at [1:8]", location="query") if found else None
+    match = _UNKNOWN_COLUMN.search(raw)
+    name = match and (match[1] or match[2] or match[3])
+    return InvalidQueryError(f"Unrecognized name: {name} at [1:8]", location="query") if match else None
 
 
-def _errors_are_told_in_bigquerys_words() -> None:
+def _translate_errors() -> None:
     error_mapper._DUCKDB_TRANSLATORS = (_unknown_column, *error_mapper._DUCKDB_TRANSLATORS)
     execute = jobs.execute_query_job
 
@@ -157,7 +159,7 @@ def _errors_are_told_in_bigquerys_words() -> None:
     jobs.execute_query_job = execute_query_job
 
 
-def _a_text_is_parsed_once() -> None:
+def _cache_parsed_statements() -> None:
     """Keep the trees of the last texts: thirty rewriters parse each statement anew, and a copy costs a third."""
     parse, trees = Dialect.parse, dict[Any, list[Any]]()
 
@@ -166,7 +168,7 @@ def _a_text_is_parsed_once() -> None:
             return list(parse(self, sql, **options))
         key = type(self), sql, *sorted(options.items())
         if key not in trees:
-            if len(trees) >= _KEPT_TREES:
+            if len(trees) >= _CACHED_TREES:
                 trees.clear()
             trees[key] = parse(self, sql, **options)
         return [tree and tree.copy() for tree in trees[key]]
@@ -174,12 +176,12 @@ def _a_text_is_parsed_once() -> None:
     Dialect.parse = parse_once
 
 
-_added_columns_are_real()
-_listed_tables_tell_their_labels()
-_job_ids_are_taken_once()
-_streams_tell_their_commit()
-_errors_are_told_in_bigquerys_words()
-_a_text_is_parsed_once()
+_make_added_columns_real()
+_add_labels_to_listed_tables()
+_refuse_repeated_job_ids()
+_report_committed_streams()
+_translate_errors()
+_cache_parsed_statements()
 gc.freeze()  # what is imported stays
 gc.set_threshold(50_000, 20, 100)
 main()

@@ -90,8 +90,8 @@ def java() -> Path:
 
 def class_path(home: Path) -> str:
     """Return the class path of a fetched Kafka, with pyspark's logging first: Kafka's own jars cannot log."""
-    wanted = ("slf4j-api-2*", "log4j-slf4j2-impl-*", "log4j-api-2*", "log4j-core-*")
-    logging = [path for pattern in wanted for path in sorted(spark_jars().glob(f"{pattern}.jar"))]
+    patterns = ("slf4j-api-2*", "log4j-slf4j2-impl-*", "log4j-api-2*", "log4j-core-*")
+    logging = [path for pattern in patterns for path in sorted(spark_jars().glob(f"{pattern}.jar"))]
     return os.pathsep.join(str(path) for path in [*logging, *sorted((home / "jars").glob("*.jar"))])
 
 
@@ -117,10 +117,10 @@ def fetch_jars(module: str, folder: Path, group: str = "org.apache.kafka", versi
     command += ["-dependency", group, module, version]
     command += ["-retrieve", f"{folder}/jars/[artifact]-[revision](-[classifier]).[ext]"]
     fetching = f"fetching {group}:{module}:{version} from https://repo1.maven.org/maven2"
-    said = server.run(command, fetching)
+    output = server.run(command, fetching)
     # Ivy may report success without a single file.
     if not (folder / "jars" / f"{module}-{version}.jar").exists():
-        raise RuntimeError(f"{fetching} gave no jars:\n{server.tail(said)}")
+        raise RuntimeError(f"{fetching} gave no jars:\n{server.tail(output)}")
     shutil.rmtree(ivy)
 
 
@@ -133,7 +133,7 @@ def _write_trust_store(path: Path) -> None:
     bundle = Path(ssl.get_default_verify_paths().cafile or DEFAULT_CA_BUNDLE_PATH).read_bytes()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some authority always has a certificate that strict parsers reject
-        trusted = [pkcs12.PKCS12Certificate(each, None) for each in load_pem_x509_certificates(bundle)]
+        trusted = [pkcs12.PKCS12Certificate(certificate, None) for certificate in load_pem_x509_certificates(bundle)]
     path.write_bytes(pkcs12.serialize_java_truststore(trusted, BestAvailableEncryption(STORE_PASSWORD.encode())))
 
 
@@ -160,19 +160,19 @@ def class_archive(home: Path) -> Path:
     """
     program = java().resolve()
     key = hashlib.sha256(f"{program} {program.stat().st_mtime_ns}".encode()).hexdigest()[:12]
-    saying = "Kafka's classes, ready for this Java,"
-    return server.fetched_once(home / f"classes-{key}", VERSION, _archive, saying) / "broker.jsa"
+    description = "Kafka's classes, ready for this Java,"
+    return server.fetched_once(home / f"classes-{key}", VERSION, _archive, description) / "broker.jsa"
 
 
 def _archive(folder: Path) -> None:
-    made = folder / "making.jsa"
-    broker = KafkaBroker(folder / "broker", flags=(f"-XX:ArchiveClassesAtExit={made}",))
+    archive = folder / "making.jsa"
+    broker = KafkaBroker(folder / "broker", flags=(f"-XX:ArchiveClassesAtExit={archive}",))
     broker.start()
     assert broker.process is not None
     server.stop(broker.process, ARCHIVE_SECONDS)
     # Cut short, it would end by the signal itself, and leave half an archive.
-    if broker.process.returncode == 128 + signal.SIGTERM and made.exists():
-        made.rename(folder / "broker.jsa")
+    if broker.process.returncode == 128 + signal.SIGTERM and archive.exists():
+        archive.rename(folder / "broker.jsa")
     shutil.rmtree(broker.folder)
 
 
@@ -235,7 +235,7 @@ class KafkaBroker:
         if not self._data.exists():
             shutil.copytree(home / "formatted", self._data)
         config = self.folder / "server.properties"
-        _write_properties(config, SETTINGS | self._places() | self.settings)
+        _write_properties(config, SETTINGS | self._addresses() | self.settings)
         flags = self._archive_flags(home) if self.flags is None else self.flags
         command = [
             str(java()),
@@ -245,7 +245,7 @@ class KafkaBroker:
         ]
         self.process = server.start(
             [*command, "-cp", class_path(home), "kafka.Kafka", str(config)],
-            self._asking(),
+            self._health_check(),
             name="the Kafka broker",
             log=self.log,
             cwd=self.folder,
@@ -262,20 +262,22 @@ class KafkaBroker:
     def _data(self) -> Path:
         return self.folder / "data"
 
-    def _places(self) -> dict[str, str]:
+    def _addresses(self) -> dict[str, str]:
         inside = {"BROKER": Listener(port=self.port)} | self.listeners
-        listens = [f"{name}://127.0.0.1:{each.port}" for name, each in inside.items()]
-        protocols = [f"{name}:{each.protocol}" for name, each in inside.items()]
-        told = [f"{name}://127.0.0.1:{each.advertised_port or each.port}" for name, each in inside.items()]
+        listens = [f"{name}://127.0.0.1:{listener.port}" for name, listener in inside.items()]
+        protocols = [f"{name}:{listener.protocol}" for name, listener in inside.items()]
+        advertised = [
+            f"{name}://127.0.0.1:{listener.advertised_port or listener.port}" for name, listener in inside.items()
+        ]
         return {
             "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
             "listeners": ",".join([*listens, f"CONTROLLER://127.0.0.1:{self.controller_port}"]),
-            "advertised.listeners": ",".join(told),
+            "advertised.listeners": ",".join(advertised),
             "listener.security.protocol.map": ",".join([*protocols, "CONTROLLER:PLAINTEXT"]),
             "log.dirs": str(self._data),
         }
 
-    def _asking(self) -> Callable[[], bool]:
+    def _health_check(self) -> Callable[[], bool]:
         """Return a function that tells whether it answers; all its calls share one client."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient

@@ -78,7 +78,7 @@ class Reader:
 
         unread = self._partitions()
         begin = {partition: self._next.get(partition, 0) for partition in unread}
-        self._consumer.assign([TopicPartition(self.topic, *place) for place in begin.items()])
+        self._consumer.assign([TopicPartition(self.topic, *begin_offset) for begin_offset in begin.items()])
         deadline = time.monotonic() + READ_SECONDS
         while unread:
             if time.monotonic() > deadline:
@@ -99,21 +99,21 @@ class Reader:
         """Return each partition's first offset and the one after its last, open transactions included."""
         from confluent_kafka import TopicPartition
 
-        found = {}
+        offsets = {}
         for partition in sorted(self._partitions()):
-            place = TopicPartition(self.topic, partition)
-            found[partition] = self._consumer.get_watermark_offsets(place, timeout=READ_SECONDS)
-        return found
+            partition_position = TopicPartition(self.topic, partition)
+            offsets[partition] = self._consumer.get_watermark_offsets(partition_position, timeout=READ_SECONDS)
+        return offsets
 
     def _partitions(self) -> set[int]:
         from confluent_kafka import KafkaError, KafkaException
 
-        found = self._consumer.list_topics(self.topic, timeout=READ_SECONDS).topics[self.topic]
-        if found.error is None:
-            return set(found.partitions)
-        if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        topic = self._consumer.list_topics(self.topic, timeout=READ_SECONDS).topics[self.topic]
+        if topic.error is None:
+            return set(topic.partitions)
+        if topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return set()
-        raise KafkaException(found.error)
+        raise KafkaException(topic.error)
 
     def _is_end(self, message: Message) -> bool:
         from confluent_kafka import KafkaError, KafkaException
@@ -132,8 +132,8 @@ def ledger_entries(bootstrap: str, topic: str) -> list[tuple[list[Any], dict[str
     with Reader(bootstrap, topic) as reader:
         for record in reader.read():
             newest[record.key or b""] = record.value
-    found = [(json.loads(key), json.loads(value)) for key, value in newest.items() if value is not None]
-    return sorted((entry for entry in found if entry[0][4] == "day"), key=lambda entry: str(entry[0][3]))
+    entries = [(json.loads(key), json.loads(value)) for key, value in newest.items() if value is not None]
+    return sorted((entry for entry in entries if entry[0][4] == "day"), key=lambda entry: str(entry[0][3]))
 
 
 def _partition(message: Message) -> int:

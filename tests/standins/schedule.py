@@ -1,4 +1,4 @@
-"""The faults that a stand-in plays: in order, each for as many requests as it says."""
+"""Faults of a stand-in, in order. Each serves a number of requests."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class Counted(Protocol):
 
     @property
     def times(self) -> int | None:
-        """For how many requests it is; None for all."""
+        """Number of requests. None for all."""
 
 
 AnyFault = TypeVar("AnyFault", bound=Counted)
 
 
 class Schedule(Generic[AnyFault]):
-    """The faults still to come, in order; each request takes the first that matches it."""
+    """Remaining faults in order. Each request takes the first that fits."""
 
     def __init__(self, faults: Iterable[AnyFault] = ()) -> None:
         self._lock = threading.Lock()

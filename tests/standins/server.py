@@ -1,4 +1,4 @@
-"""Runs a private server on this machine: fetches its files once, finds a port, starts and ends its process."""
+"""Runs a private server on this machine: downloads its files once, finds a port, starts and stops its process."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def fetched_once(folder: Path, version: str, fetch: Callable[[Path], None], desc
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        made = folder / "installed.txt"
-        if not made.exists() or made.read_text() != version:
+        marker = folder / "installed.txt"
+        if not marker.exists() or marker.read_text() != version:
             print(f"fetching {description} into {folder}", flush=True)
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             fetch(folder)
-            made.write_text(version)
+            marker.write_text(version)
     return folder
 
 
@@ -110,13 +110,13 @@ def start(
     :param log: its output is appended here.
     :raises RuntimeError: it ended, or did not answer in time and was stopped; the message has the end of its log.
     """
-    with log.open("ab") as said:
+    with log.open("ab") as output:
         process = subprocess.Popen(
             command,
             env=os.environ | (env or {}),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
-            stdout=said,
+            stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )

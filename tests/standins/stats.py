@@ -23,7 +23,7 @@ class Stats:
             self._peak = max(self._peak, self._running)
 
     def end(self) -> None:
-        """Count it out."""
+        """Count the end of a served export."""
         with self._lock:
             self._running -= 1
 

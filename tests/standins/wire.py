@@ -1,4 +1,4 @@
-"""How a stand-in's answers reach the socket: framing, and the faults of the wire."""
+"""Writes a stand-in's answers to the socket: framing, and faults of the wire."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ class Wire:
         for start in range(0, len(body), piece_bytes):
             if start and pause and self._stop.wait(pause):
                 raise ConnectionAbortedError("the stand-in is ending")
-            piece = body[start : start + piece_bytes]
+            chunk = body[start : start + piece_bytes]
             if framing == "chunked":
-                self._socket.sendall(b"%x\r\n" % len(piece))
-                self._socket.sendall(piece)
+                self._socket.sendall(b"%x\r\n" % len(chunk))
+                self._socket.sendall(chunk)
                 self._socket.sendall(b"\r\n")
             else:
-                self._socket.sendall(piece)
-            self._count_bytes(len(piece))
+                self._socket.sendall(chunk)
+            self._count_bytes(len(chunk))
 
     def _end(self, framing: Framing) -> None:
         if framing == "chunked":
@@ -112,10 +112,10 @@ class Wire:
         self._head(answer, "chunked")
         part = answer.body[: int(len(answer.body) * fault.at)]
         self._body(part[: len(part) // 2], "chunked")
-        rest = part[len(part) // 2 :]
+        remainder = part[len(part) // 2 :]
         self._socket.sendall(b"%x\r\n" % (len(answer.body) + 1))
-        self._socket.sendall(rest)
-        self._count_bytes(len(rest))
+        self._socket.sendall(remainder)
+        self._count_bytes(len(remainder))
         self._close()
 
     def _short_length(self, answer: Answer, _: Framing, fault: Fault) -> None:

@@ -1,4 +1,4 @@
-"""Which Mixpanel host to ask, with which credentials, and how often."""
+"""Host, credentials and limits of a Mixpanel project."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from airflow_provider_connect.polling.quota.limits import Quota, quota_problems,
 from airflow_provider_connect.secrets import Secrets
 
 Api = Literal["export", "query", "app"]
-"""Which of Mixpanel's APIs is asked: each has its own limits and plans, and the export its own hosts."""
+"""One of Mixpanel's APIs. Each has its own limits and plans, and the export its own hosts."""
 
 HOSTS = {"us": "data.mixpanel.com", "eu": "data-eu.mixpanel.com", "in": "data-in.mixpanel.com"}
 """Export hosts by region: https://developer.mixpanel.com/reference/raw-event-export (2026-11)."""
@@ -41,7 +41,7 @@ _REGIMES = ("utc", "project_local")
 class MixpanelAccess(http.HttpAccess):
     """Host and credentials of a project.
 
-    :param asked: region or host, as messages name it.
+    :param server_text: region or host, as messages name it.
     """
 
     server_text: str = ""
@@ -50,7 +50,7 @@ class MixpanelAccess(http.HttpAccess):
 
     @property
     def secrets(self) -> Secrets:
-        """Texts that no message may quote."""
+        """Texts that messages must not quote."""
         return Secrets([*self.credentials.auth().secrets, *self.route.secrets])
 
     def request(
@@ -61,19 +61,19 @@ class MixpanelAccess(http.HttpAccess):
         on_sent: Callable[[], None],
         body: Body | None = None,
     ) -> HttpResponse:
-        """Send one request, whose answer is read as it comes."""
+        """Send one request and return its answer as a stream."""
         auth, pairs = self.credentials.auth(), tuple(params.items())
         return request(self.route, self.url + path, auth, limits, params=pairs, body=body, on_sent=on_sent)
 
     @classmethod
     def from_connection(cls, connection: Connection, api: Api = "export") -> MixpanelAccess:
-        """Read a connection. A host that it names serves both APIs.
+        """Read a connection. A ``host`` in it serves all APIs.
 
-        :raises ConfigError: naming everything that is wrong with it.
+        :raises ConfigError: naming every problem of the connection.
         """
-        found = access_problems(connection, api)
-        if found:
-            raise ConfigError("; ".join(found))
+        problems = access_problems(connection, api)
+        if problems:
+            raise ConfigError("; ".join(problems))
         nothing = SecretStr("")
         secret = connection.password or nothing
         is_account = _has(connection.login)
@@ -89,18 +89,18 @@ class MixpanelAccess(http.HttpAccess):
 
 
 def access_problems(connection: Connection, api: Api = "export") -> list[str]:
-    """Return everything that is wrong with a connection to one of the APIs; [] if nothing is."""
-    where = f"connection {connection.conn_id!r}"
-    found = []
+    """Return every problem of a connection to one of the APIs, or an empty list."""
+    subject = f"connection {connection.conn_id!r}"
+    problems = []
     if api == "app" and not _has(connection.login):
-        found.append(
-            f"{where}: login is empty, so its password is taken for a project secret, which Mixpanel's App API "
-            "refuses: enter a service account's user name and secret"
+        problems.append(
+            f"{subject}: login is empty, so the password counts as a project secret, which Mixpanel's App API "
+            "refuses. Enter the user name and secret of a service account"
         )
     if not _has(connection.password):
-        found.append(f"{where}: password is empty; it holds the service account's secret, or the project secret")
+        problems.append(f"{subject}: password is empty. Enter the service account's secret, or the project secret")
     if connection.login is not None and ":" in connection.login.get_secret_value():
-        found.append(f"{where}: login holds a colon, which HTTP Basic cannot carry")
+        problems.append(f"{subject}: login contains a colon, which HTTP Basic does not allow")
     checks = (
         _project_problem,
         _choice_problems,
@@ -109,7 +109,7 @@ def access_problems(connection: Connection, api: Api = "export") -> list[str]:
         ca_bundle_problems,
         limit_problems,
     )
-    return found + collect_problems(connection, checks)
+    return problems + collect_problems(connection, checks)
 
 
 def _has(secret: SecretStr | None) -> bool:
@@ -126,12 +126,12 @@ def _project_problem(connection: Connection) -> list[str]:
 
 
 def _choice_problems(connection: Connection) -> list[str]:
-    found = []
+    problems = []
     for name, choices in (("region", tuple(HOSTS)), ("timestamps", _REGIMES)):
         value = connection.option(name)
         if value is not None and value not in choices:
-            found.append(f"extra field {name!r} is not one of {', '.join(choices)}")
-    return found
+            problems.append(f"extra field {name!r} is not one of {', '.join(choices)}")
+    return problems
 
 
 def _region(connection: Connection) -> str:
@@ -139,7 +139,7 @@ def _region(connection: Connection) -> str:
 
 
 def server_url(connection: Connection, api: Api) -> str:
-    """Return scheme and host of a connection that has no problems."""
+    """Return scheme and host of a valid connection."""
     if not connection.host:
         return base_url((HOSTS if api == "export" else QUERY_HOSTS)[_region(connection)], None)
     return base_url(connection.host, connection.port)
@@ -149,24 +149,25 @@ VENDOR_LIMITS = {
     "export": Quota("export", requests=60, per_second=3, at_once=100),
     "query": Quota("query", requests=60, at_once=5),
 }
-"""Mixpanel's own figures: https://developer.mixpanel.com/reference/rate-limits (2026-11). They have been others before,
-so a connection may set them."""
+"""Mixpanel's published limits: https://developer.mixpanel.com/reference/rate-limits (2026-11). They have changed
+before, so a connection may set others.
+"""
 
 
 def quota_of(connection: Connection, api: str) -> Quota | None:
-    """Return the quota of a project for one API, as Mixpanel counts each apart; None for one without known limits.
+    """Return a project's quota for one API, or None if the API has no known limits.
 
-    It is the project's, not the connection's: two connections to one project share it.
+    Connections to the same project share it. Mixpanel counts each API separately.
 
     :raises ConfigError: if the connection's own limits are wrong.
     """
     if api not in VENDOR_LIMITS:
         return None
-    where = connection.host or connection.option("region") or "us", connection.port
-    name = shared_quota_name("mixpanel", api, connection.option("project_id") or connection.conn_id, where)
+    server = connection.host or connection.option("region") or "us", connection.port
+    name = shared_quota_name("mixpanel", api, connection.option("project_id") or connection.conn_id, server)
     return replace(quotas_from_extra(connection.extra, VENDOR_LIMITS)[api], name=name)
 
 
 def limit_problems(connection: Connection) -> list[str]:
-    """Return what is wrong with a connection's own limits."""
+    """Return the problems of a connection's own limits."""
     return quota_problems(connection.extra, VENDOR_LIMITS)

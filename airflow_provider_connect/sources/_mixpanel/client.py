@@ -1,4 +1,4 @@
-"""Asks the Query API: one request, one whole answer, and refusals that say what to do."""
+"""Client of the Query and App APIs. Every request returns one complete answer or raises an error with a remedy."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from airflow_provider_connect.window import Day
 
 
 def current_time() -> dt.datetime:
-    """Return the present instant; tests replace this clock."""
+    """Return the current time. Tests replace this clock."""
     return dt.datetime.now(dt.UTC)
 
 
 class MixpanelClient:
-    """One poll's way to the API; several threads may ask at once."""
+    """Sends the requests of one poll. Several threads may use it."""
 
     def __init__(self, options: MixpanelOptions, access: MixpanelAccess, day: Day, tally: Tally) -> None:
         from airflow_provider_connect.clients.http.json_api import JsonApi  # noqa: PLC0415  # DAG files import this
@@ -43,13 +43,13 @@ class MixpanelClient:
         counts_to_limit: bool = True,
         refusal_error: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> bytes:
-        """Return the bytes of the document that answers a call.
+        """Return the body of the answer to a call.
 
-        :param call: ``{project_id}`` in its path is the connection's, which goes into the query of other paths.
-        :param is_counted: whether it counts to the project's limit of queries.
-        :param refusal: returns the error that a refusal is; None for what it means to every call.
-        :raises RetriableError: the API is away, in trouble or busy, or what it sent is not a whole document.
-        :raises ConfigError: it refuses the request, the credentials or the plan.
+        :param call: ``{project_id}`` in its path is replaced. Other paths get the project id as a parameter.
+        :param counts_to_limit: whether the call counts to the project's limit of queries.
+        :param refusal_error: returns the error for a refusal, or None for the usual one.
+        :raises RetriableError: the API is unreachable, failing or busy, or the answer is incomplete.
+        :raises ConfigError: the API refuses the request, the credentials or the plan.
         """
         project_id = self._access.project_id
         params, path = dict(call.params), call.url.replace("{project_id}", project_id or "")
@@ -64,9 +64,10 @@ class MixpanelClient:
         return reply.body
 
     def parse_json(self, data: bytes) -> Any:
-        """Read a document.
+        """Parse a document.
 
-        :raises RetriableError: it is not JSON, or tells of trouble; :class:`ConfigError` if that is a person's.
+        :raises RetriableError: the document is not JSON, or reports an error. :class:`ConfigError` if a person must
+            correct it.
         """
         try:
             document = json.loads(data)
@@ -77,16 +78,22 @@ class MixpanelClient:
         return document
 
     def incomplete_answer_error(self, size_bytes: int) -> RetriableError:
-        """Return the error for an answer that is not a JSON document of the shape asked for."""
+        """Return the error for an answer that is not the expected JSON document."""
         return RetriableError(
-            f"Mixpanel ({self._access.server_text}) sent no whole answer ({size_bytes} bytes): a proxy or a login page may "
-            "answer in its place"
+            f"Mixpanel ({self._access.server_text}) sent an incomplete answer ({size_bytes} bytes). A proxy or a login "
+            "page may have answered instead"
         )
 
-    def _refusal(self, reply: Reply, about: str) -> ConnectError | None:
+    def _refusal(self, reply: Reply, subject: str) -> ConnectError | None:
         if reply.status == 200:
             return None if reply.body else self.incomplete_answer_error(0)
-        after, cut = reply.header("Retry-After"), reply.is_cut
+        retry_after, is_cut = reply.header("Retry-After"), reply.is_cut
         return refusal_error(
-            reply.status, reply.text, self._access, now=current_time(), retry_after=after, is_cut=cut, subject=about
+            reply.status,
+            reply.text,
+            self._access,
+            now=current_time(),
+            retry_after=retry_after,
+            is_cut=is_cut,
+            subject=subject,
         )

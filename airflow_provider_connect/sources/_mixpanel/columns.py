@@ -1,4 +1,4 @@
-"""The columns of Mixpanel's rows: names, types, meanings; and the properties that become some. Light, for DAG files."""
+"""Columns of Mixpanel's rows, and promoted properties. DAG files import this."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ESCAPED_IN_JSON = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
 
 
 class PromotedProperty(NamedTuple):
-    """A property, the column that it becomes, and the column's type."""
+    """Property with its column and the column's type."""
 
     property: str
     column: str
@@ -30,56 +30,56 @@ class PromotedProperty(NamedTuple):
 
 
 def normalize_promote(value: Any) -> Any:
-    """Return the option as ``{property: type}`` or ``{property: (column, type)}``; what is neither stays as it is.
+    """Return the option as ``{property: type}`` or ``{property: (column, type)}``. Other values are returned unchanged.
 
-    :raises ValueError: naming every property that is wrong.
+    :raises ValueError: naming every invalid property.
     """
     if value == "auto":
         raise ValueError(
-            "'auto' is refused, because a column's type must not change with what a day holds: let 'airflow "
-            "connect propose mixpanel --conn-id <conn_id>' propose a dict from a sample, and set that"
+            "'auto' is refused, because column types must not depend on a day's data. Run 'airflow connect propose "
+            "mixpanel --conn-id <conn_id>' and set the dict that it prints"
         )
     problems: list[str] = []
     if isinstance(value, list | tuple):
         names = [name for name in value if isinstance(name, str)]
         if len(names) < len(value):
-            raise ValueError("a list holds names of properties, which become strings; for other types set a dict")
+            raise ValueError("a list contains names of properties, which become strings. Set a dict for other types")
         problems += [
-            f"property {quote_name(name)} stands twice" for name in dict.fromkeys(names) if names.count(name) > 1
+            f"property {quote_name(name)} is listed twice" for name in dict.fromkeys(names) if names.count(name) > 1
         ]
         value = dict.fromkeys(names, "string")
     if not isinstance(value, Mapping):
         return value
-    found: dict[Any, Any] = {}
-    for name, wanted in value.items():
+    entries: dict[Any, Any] = {}
+    for name, entry in value.items():
         try:
-            found[name] = _entry(name, wanted)
+            entries[name] = _entry(name, entry)
         except ValueError as error:
             problems.append(f"property {quote_name(name)} {error}")
     if problems:
         raise ValueError("; ".join(problems))
-    return found
+    return entries
 
 
 def can_be_promoted(name: str) -> bool:
-    """Tell whether a property's name is one that decoders take: without characters that JSON escapes."""
+    """Return whether a property's name contains no characters that JSON escapes."""
     return _ESCAPED_IN_JSON.search(name) is None
 
 
-def _entry(name: Any, wanted: Any) -> str | tuple[str, str]:
+def _entry(name: Any, entry: Any) -> str | tuple[str, str]:
     if not isinstance(name, str):
-        raise ValueError("is not a text")  # not a TypeError: pydantic reports no other
+        raise ValueError("is not text")  # not a TypeError: pydantic reports no other
     if not can_be_promoted(name):
         raise ValueError("cannot be a column: its name has quotes, backslashes or control characters")
-    if isinstance(wanted, str):
+    if isinstance(entry, str):
         if not name:
-            raise ValueError("has no name that a column could have: " + alias_advice(name))
-        return _type(wanted)
-    if not isinstance(wanted, list | tuple) or len(wanted) != 2 or not all(isinstance(one, str) for one in wanted):
+            raise ValueError("has no name to use as a column: " + alias_advice(name))
+        return _type(entry)
+    if not isinstance(entry, list | tuple) or len(entry) != 2 or not all(isinstance(part, str) for part in entry):
         raise ValueError(f"takes a type or (column, type): {alias_advice(name)}")
-    column, kind = wanted
+    column, kind = entry
     if not column or column != column_name(column) or not can_be_promoted(column):
-        raise ValueError("has a column name with characters that sinks refuse: take letters, digits and _")
+        raise ValueError("has a column name with characters that sinks refuse. Use letters, digits and _")
     return column, _type(kind)
 
 
@@ -88,54 +88,49 @@ def _type(kind: str) -> str:
     if digits is not None:
         return "decimal({},{})".format(*digits)
     if kind not in SIMPLE_TYPES:
-        raise ValueError(f"has a type that is not known; known: {TYPES_TEXT}")
+        raise ValueError(f"has an unknown type. Known types: {TYPES_TEXT}")
     return kind
 
 
 def column_name(name: str) -> str:
-    """Return the column of a property without an alias: its name, with ``_`` for each space and each of ``,;{}()=.``.
-
-    Sinks refuse these characters.
-    """
+    """Return the column of a property without an alias. Spaces and ``,;{}()=.``, which sinks refuse, become ``_``."""
     return _ILLEGAL_IN_COLUMNS.sub("_", name)
 
 
 def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[PromotedProperty, ...]:
-    """Return the promoted properties in their order."""
+    """Return the promoted properties in order."""
     return tuple(
-        PromotedProperty(name, column_name(name), wanted)
-        if isinstance(wanted, str)
-        else PromotedProperty(name, *wanted)
-        for name, wanted in promote.items()
+        PromotedProperty(name, column_name(name), entry) if isinstance(entry, str) else PromotedProperty(name, *entry)
+        for name, entry in promote.items()
     )
 
 
 def column_collisions(promoted: Iterable[PromotedProperty], fixed: Iterable[str]) -> list[str]:
-    """Name the properties whose column is taken, by another property or by a column of every row."""
-    found = []
-    taken = {fold_name(name): "a column of every row" for name in fixed}
+    """Return a message for each property whose column another property or every row already has."""
+    problems = []
+    owners = {fold_name(name): "a column of every row" for name in fixed}
     for name, column, _ in promoted:
-        owner = taken.setdefault(fold_name(column), f"the column of property {quote_name(name)}")
+        owner = owners.setdefault(fold_name(column), f"the column of property {quote_name(name)}")
         if owner != f"the column of property {quote_name(name)}":
-            found.append(
-                f"promote: property {quote_name(name)} would become column {quote_name(column)}, which is {owner} (sinks tell "
-                f"neither case nor Unicode forms apart): {alias_advice(name)}"
+            problems.append(
+                f"promote: property {quote_name(name)} would become column {quote_name(column)}, which is {owner} "
+                f"(sinks ignore case and Unicode form): {alias_advice(name)}"
             )
-    return found
+    return problems
 
 
 def fold_name(column: str) -> str:
-    """Return what columns have in common that a sink may take for one."""
+    """Return a form that is equal for columns that a sink may take for the same."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", column).casefold())
 
 
 def alias_advice(name: str) -> str:
-    """Say how a property gets another column."""
-    return f"give it a column of its own, such as {{{quote_name(name)}: ('my_column', 'string')}}"
+    """Return the advice to give a property an alias."""
+    return f"give it another column, such as {{{quote_name(name)}: ('my_column', 'string')}}"
 
 
 def quote_name(name: Any) -> str:
-    """Return a name for a message: one that looks like another when printed, in ASCII."""
+    """Quote a name for a message, in ASCII if it could be mistaken for another."""
     return repr(name) if isinstance(name, str) and unicodedata.is_normalized("NFKC", name) else ascii(name)
 
 
@@ -143,31 +138,33 @@ Regime = Literal["utc", "project_local"]
 
 COLUMNS: dict[str, RowColumn] = {
     "event": RowColumn("string", "Name of the event.", required=True, few_values=True),
-    "distinct_id": RowColumn("string", "Whom the event is about; a number keeps its JSON text; null if missing."),
-    "insert_id": RowColumn("string", "The client's or server's $insert_id; null if missing."),
-    "time": RowColumn("timestamp", "When the event happened (UTC); null if the record has no usable time."),
+    "distinct_id": RowColumn("string", "User of the event. A number keeps its JSON text. Null if missing."),
+    "insert_id": RowColumn("string", "The $insert_id of client or server. Null if missing."),
+    "time": RowColumn("timestamp", "Time of the event (UTC). Null if unreadable."),
     "time_local": RowColumn(
         "wall",
-        "What the project's clock showed, as exported; null unless the project's timestamps are project_local.",
+        "Time of the event on the project's clock, as exported. Null unless timestamps is project_local.",
     ),
-    "properties": RowColumn("json", "All properties: the JSON text as exported, byte for byte.", required=True),
-    "processing_time": RowColumn("timestamp", "When the vendor received the event (UTC, from mp_processing_time_ms)."),
-    "record_key": RowColumn("string", "Identity of the event, 32 hex digits: see key_origin.", required=True),
+    "properties": RowColumn("json", "All properties as exported: JSON text, byte for byte.", required=True),
+    "processing_time": RowColumn(
+        "timestamp", "Time at which Mixpanel received the event (UTC, from mp_processing_time_ms)."
+    ),
+    "record_key": RowColumn("string", "Key of the event, 32 hex digits. See key_origin.", required=True),
     "key_origin": RowColumn(
         "string",
-        "vendor: the key is made from event, distinct_id, time and $insert_id; fallback: one of them is missing, "
-        "and it is made from the event's name and all properties.",
+        "vendor: the key is made from event, distinct_id, time and $insert_id. fallback: one of them is missing, "
+        "and the key is made from event and all properties.",
         required=True,
         few_values=True,
     ),
 }
-"""Those of the raw export."""
+"""Columns of the raw export."""
 
 
 def schema(
     promoted_properties: tuple[PromotedProperty, ...] = (), columns: Mapping[str, RowColumn] = COLUMNS
 ) -> pa.Schema:
-    """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
+    """Return the schema of all batches, with the metadata of :meth:`.Poller.schema`."""
     import pyarrow as pa
 
     fields = [arrow_field(name, column) for name, column in columns.items()]

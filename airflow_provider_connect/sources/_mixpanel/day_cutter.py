@@ -1,4 +1,4 @@
-"""Cuts an export into the days it was asked for, by the rule by which the request names them."""
+"""Assigns the records of one export to its days, by the rule of the request."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NO_DAY = -1
 def row_maker_for(
     partition: InputPartition, options: MixpanelOptions, field_names: tuple[str, ...], keys: KeySet, tally: Tally
 ) -> EventRowMaker | DayCutter:
-    """Return what makes rows of the records of one request.
+    """Return the maker of rows for one request.
 
-    :param names: of the records' fields.
-    :param keys: of all the request's days: a key has the time in it, so no two days share one.
+    :param field_names: names of the records' fields.
+    :param keys: keys of all days of the request. A key contains the time, so two days never share one.
     """
-    regime, covers_more = partition.params["timestamps"], _with_more_than_their_own(partition)
+    regime, edge_days = partition.params["timestamps"], _days_at_wider_edges(partition)
     makers = [
         EventRowMaker(
             options,
@@ -39,7 +39,7 @@ def row_maker_for(
             field_names=field_names,
             keys=keys,
             tally=tally.for_day(day),
-            drops_other_days=day in covers_more,
+            drops_other_days=day in edge_days,
         )
         for day in partition.days
     ]
@@ -49,75 +49,74 @@ def row_maker_for(
 
 
 class DayCutter:
-    """Turns records of several days, in any order, into rows of each day.
+    """Assigns records of several days, in any order, to the rows of each day.
 
-    A row belongs to the day that its time names, as the server reads dates: by the project's clock as exported, or by
-    UTC. One outside all of them goes to the nearest, whose rules say whether it stays. One without a time is a reject:
-    the answer does not say which of its days it was found for.
+    A row belongs to the day of its time, as the server reads dates: by the project's clock, or by UTC. A row outside
+    all days goes to the nearest one, whose rules decide whether to keep it. A record without a time is rejected,
+    because the answer does not show its day.
     """
 
     def __init__(
         self, partition: InputPartition, makers: list[EventRowMaker], time_index: int, stray_tally: Tally
     ) -> None:
-        """Prepare to cut.
+        """Prepare for the days of a partition.
 
         :param makers: one for each day.
-        :param time: where the time is among the records' fields.
-        :param stray: counts records without a time.
+        :param time_index: index of the time among the records' fields.
+        :param stray_tally: counts records without a time.
         """
         import numpy as np
 
         self._days = partition.days
         self._makers = makers
-        self._time = time_index
-        self._stray = stray_tally
+        self._time_index = time_index
+        self._stray_tally = stray_tally
         is_local = partition.params["timestamps"] == "project_local"
         firsts = [_midnight(day.date) if is_local else day.start for day in partition.days]
         self._starts = np.array([(first - _EPOCH) // _MICROSECOND for first in firsts], dtype=np.int64)
 
     def rows_by_day(self, records: RecordColumns) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the rows to keep, by day, and the rejects."""
+        """Return the accepted rows with their days, and the rejects."""
         import numpy as np
 
-        found: list[tuple[Day, pa.RecordBatch]] = []
+        batches: list[tuple[Day, pa.RecordBatch]] = []
         rejects: list[Reject] = []
-        at = self._day_numbers(records)
-        for number in np.unique(at).tolist():
-            rows = np.flatnonzero(at == number).tolist()
-            of_day = records if len(rows) == len(records) else records.select_rows(rows)
+        day_numbers = self._day_numbers(records)
+        for number in np.unique(day_numbers).tolist():
+            rows = np.flatnonzero(day_numbers == number).tolist()
+            day_records = records if len(rows) == len(records) else records.select_rows(rows)
             if number == _NO_DAY:
-                rejects += self._without_day(of_day)
+                rejects += self._reject_without_day(day_records)
                 continue
-            placed, more = self._makers[number].placed(of_day)
-            found += placed
-            rejects += more
-        return found, sorted(rejects, key=lambda reject: reject.position)
+            day_batches, day_rejects = self._makers[number].rows_by_day(day_records)
+            batches += day_batches
+            rejects += day_rejects
+        return batches, sorted(rejects, key=lambda reject: reject.position)
 
     def _day_numbers(self, records: RecordColumns) -> Any:
-        """Return for each record the number of its day."""
         import numpy as np
         import pyarrow.compute as pc
 
-        _, micros = parse_times(records.field_values[self._time])
-        at = np.searchsorted(self._starts, pc.fill_null(micros, 0).to_numpy(), side="right") - 1
-        at = at.clip(0, len(self._days) - 1)
-        at[micros.is_null().to_numpy(zero_copy_only=False)] = _NO_DAY
-        return at
+        _, micros = parse_times(records.field_values[self._time_index])
+        day_numbers = np.searchsorted(self._starts, pc.fill_null(micros, 0).to_numpy(), side="right") - 1
+        day_numbers = day_numbers.clip(0, len(self._days) - 1)
+        day_numbers[micros.is_null().to_numpy(zero_copy_only=False)] = _NO_DAY
+        return day_numbers
 
-    def _without_day(self, records: RecordColumns) -> list[Reject]:
-        self._stray.rows += len(records)
-        self._stray.counts["time_unreadable"] += len(records)
+    def _reject_without_day(self, records: RecordColumns) -> list[Reject]:
+        self._stray_tally.rows += len(records)
+        self._stray_tally.counts["time_unreadable"] += len(records)
         return reject_undated(records, list(range(len(records))))
 
 
-def _with_more_than_their_own(part: InputPartition) -> set[Day]:
-    """Return the days beside which the request covers parts of others, which can only be at its two ends."""
-    first, last = (dt.date.fromisoformat(part.params[name]) for name in ("from_date", "to_date"))
-    found: set[Day] = set()
-    if part.params["timestamps"] == "utc":
-        found |= {part.days[0]} if part.days[0].start != _midnight(first) else set()
-        found |= {part.days[-1]} if part.days[-1].end != _midnight(last + dt.timedelta(days=1)) else set()
-    return found
+def _days_at_wider_edges(partition: InputPartition) -> set[Day]:
+    """Return the days next to which the request covers parts of other days: the first, the last, or none."""
+    first, last = (dt.date.fromisoformat(partition.params[name]) for name in ("from_date", "to_date"))
+    edge_days: set[Day] = set()
+    if partition.params["timestamps"] == "utc":
+        edge_days |= {partition.days[0]} if partition.days[0].start != _midnight(first) else set()
+        edge_days |= {partition.days[-1]} if partition.days[-1].end != _midnight(last + dt.timedelta(days=1)) else set()
+    return edge_days
 
 
 def _midnight(date: dt.date) -> dt.datetime:

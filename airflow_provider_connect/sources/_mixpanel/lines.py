@@ -1,4 +1,4 @@
-"""Finds and compares the lines of a block of bytes, all at once."""
+"""Vectorized search and comparison of the lines in a block of bytes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _FILLED = bytes(0 if byte in _WHITE_SPACE else 1 for byte in range(256))
 
 
 class LineBounds(NamedTuple):
-    """Where each line of a block starts, and where it ends without its newline."""
+    """Start of each line, and its end without the newline."""
 
     starts: Any
     ends: Any
 
 
 def find_line_bounds(data: bytes, *, min_mean_bytes: int = 0) -> LineBounds | None:
-    """Return the bounds of the lines; None if they are shorter than ``least_bytes`` on average."""
+    """Return the bounds of the lines, or None if they average fewer than ``min_mean_bytes``."""
     import numpy as np
 
     marks = np.frombuffer(data, np.uint8) == _NEWLINE
@@ -30,7 +30,7 @@ def find_line_bounds(data: bytes, *, min_mean_bytes: int = 0) -> LineBounds | No
 
 
 def find_blank_lines(data: bytes, bounds: LineBounds) -> Any:
-    """Return a mask of the lines that hold white space only."""
+    """Return a mask of the lines that contain only white space."""
     import numpy as np
 
     starts, ends = bounds
@@ -38,13 +38,13 @@ def find_blank_lines(data: bytes, bounds: LineBounds) -> Any:
     blank = np.isin(np.frombuffer(data, np.uint8)[starts], _WHITE_SPACE)
     if blank.any():
         filled = np.frombuffer(data.translate(_FILLED), np.uint8)
-        before = np.concatenate((np.zeros(1, np.int32), np.cumsum(filled, dtype=np.int32)))
-        blank &= before[ends] == before[starts]
+        filled_before = np.concatenate((np.zeros(1, np.int32), np.cumsum(filled, dtype=np.int32)))
+        blank &= filled_before[ends] == filled_before[starts]
     return blank
 
 
 def find_runs(mask: Any) -> list[tuple[int, int]]:
-    """Return (begin, end) of each run of marked neighbours."""
+    """Return (begin, end) of each run of true values."""
     import numpy as np
 
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
@@ -52,14 +52,14 @@ def find_runs(mask: Any) -> list[tuple[int, int]]:
 
 
 def matches_at(data: bytes, positions: Any, pattern: bytes) -> Any:
-    """Return a mask of the positions where ``data`` holds ``what``; positions outside of it count as no."""
+    """Return a mask of the positions where ``data`` contains ``pattern``. False for positions outside the data."""
     import numpy as np
 
     windows = max(len(data) - len(pattern) + 1, 0)
     result = (positions >= 0) & (positions < windows)
     if windows:
-        every = np.ndarray((windows,), f"V{len(pattern)}", data, strides=(1,))
-        result[result] = every[positions[result]] == np.void(pattern)
+        candidates = np.ndarray((windows,), f"V{len(pattern)}", data, strides=(1,))
+        result[result] = candidates[positions[result]] == np.void(pattern)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Polls of Mixpanel's export and of its Query API: they ask and read, and succeed only if the end was seen."""
+"""Pollers of the export and of the Query API, which succeed only after the end of the data."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _BLOCKS_AHEAD = 1
 
 
 class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts):
-    """Polls a day, or several that follow each other, in one request, or a large day in several."""
+    """Polls one or several consecutive days in one request, or a large day in several requests."""
 
     def __init__(self, options: MixpanelOptions, connection: Connection) -> None:
         self._options = options
@@ -70,21 +70,23 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         return schema(self._options.promoted)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one request for each day, for as many as ``days_per_request`` allows, or several for a large day.
+        """Return a request for each day, for up to ``days_per_request`` days, or several for a large day.
 
         :raises ConfigError: if the options or the connection are wrong, or a day is in the future.
-        :raises RetriableError: if a day ends within the hour: a clock may be wrong.
+        :raises RetriableError: if a day ends within the hour, because a clock may be wrong.
         """
         regime = self._options.require_regime(self._connection)
         for day in days:
             require_over(day, self._options.zone, client.current_time())
-        together = group_days(days, self.days_per_plan)
-        wanted = [(group, params) for group in together for params in self._requests(group, regime)]
-        return [InputPartition(days=group, index=index, params=params) for index, (group, params) in enumerate(wanted)]
+        groups_of_days = group_days(days, self.days_per_plan)
+        requests = [(group, params) for group in groups_of_days for params in self._requests(group, regime)]
+        return [
+            InputPartition(days=group, index=index, params=params) for index, (group, params) in enumerate(requests)
+        ]
 
-    def days_together(self, wanted: Sequence[Day], sizes: Sizes) -> Together:
-        """Return what ``days_per_request`` says, or what it comes to if it is ``auto``."""
-        return choose_days_together(self._options, wanted, sizes)
+    def days_together(self, days: Sequence[Day], sizes: Sizes) -> Together:
+        """Return the number of days in the next request, and the reason with ``auto``."""
+        return choose_days_together(self._options, days, sizes)
 
     def _requests(self, days: Sequence[Day], regime: Regime) -> list[dict[str, str]]:
         first, last = days[0].date, days[-1].date
@@ -103,48 +105,48 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         return self._options.split_rows is not None or day in self._more_than
 
     def split(self, day: Day, more_than: int) -> None:
-        """Plan a day in more exports than so many, twice as many if its hours allow it."""
+        """Plan a day in more than ``more_than`` exports, in twice as many if its hours allow it."""
         self._more_than.pop(day, None)
         if more_than:
             self._more_than[day] = more_than
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Return how many events Mixpanel counts on a day of the project's zone, in either regime.
+        """Return Mixpanel's count of events on a day of the project's zone, in either regime.
 
-        Mixpanel counts without duplicates. It counts events by name, and lists only the most frequent names of the last
-        31 days: unless the option ``event`` names them, the day may have more.
+        The count excludes duplicates. Mixpanel counts by name and lists only the most frequent names of the last 31
+        days, so without the option ``event`` the day may have more events.
 
         :raises ConfigError: the credentials, the role or the plan do not allow it.
-        :raises RetriableError: Mixpanel is away, in trouble or busy.
+        :raises RetriableError: Mixpanel is unreachable, failing or busy.
         """
         options = self._options
         require_over(day, options.zone, client.current_time())
         access = MixpanelAccess.from_connection(self._connection, "query")
-        with closing(client.MixpanelClient(options, access, day, tally)) as there:
+        with closing(client.MixpanelClient(options, access, day, tally)) as api_client:
             names = options.event or self._events
             if names is None:
-                names = self._events = fetch_frequent_events(there)
-            names, where = list(dict.fromkeys(names)), options.where_expression
+                names = self._events = fetch_frequent_events(api_client)
+            names, expression = list(dict.fromkeys(names)), options.where_expression
             if not self._is_split(day):
-                rows = sum(count_events(there, names, where).values())
+                rows = sum(count_events(api_client, names, expression).values())
             else:
-                hours = self._hours[day] = count_events_by_hour(there, names, where)
+                hours = self._hours[day] = count_events_by_hour(api_client, names, expression)
                 rows = hours.total()
         return VendorCount(rows, is_least=options.event is None or options.deduplicate == "off")
 
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Hold all exports of a day to what one may set aside."""
+        """Apply ``max_rejects`` to the sum of a day's exports."""
         options = self._options
         tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
-        tolerance.require(counts.get("rejected", 0), f"day {day}: its exports hold lines that are no records")
+        tolerance.require(counts.get("rejected", 0), f"day {day}: its exports contain lines that are not records")
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a day, or of several: one request, read to its end.
+        """Yield the rows of one request, read to its end.
 
-        :raises DeadlineError: if the answer takes longer than it may, or its first byte does.
-        :raises RetriableError: if the answer is a refusal that may pass, is cut, or is not an export.
+        :raises DeadlineError: if the answer or its first byte takes too long.
+        :raises RetriableError: if a refusal may pass, or the answer is truncated or not an export.
         :raises ConfigError: if credentials, rights, plan or options are wrong.
-        :raises DataError: if a line is not a record, and not tolerated.
+        :raises DataError: if a line is not a record and not tolerated.
         """
         try:
             yield from self._poll(part, tally)
@@ -157,12 +159,12 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         options = self._options
         access = MixpanelAccess.from_connection(self._connection)
         reader = RecordReader(tuple(options.promote))
-        with _ask(options, part, access, tally) as answer, KeySet() as keys:
+        with _send_export_request(options, part, access, tally) as answer, KeySet() as keys:
             rows = row_maker_for(part, options, reader.field_names, keys, tally)
             tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
             stray = tally.for_day(part.days[0])
             export = ExportReader(reader, rows, tolerance, tally, options.max_record_bytes, stray_tally=stray)
-            lines = prefetch(blocks(_decoded(answer, access, tally), options.max_record_bytes), depth=_BLOCKS_AHEAD)
+            lines = prefetch(blocks(_decompress(answer, access, tally), options.max_record_bytes), depth=_BLOCKS_AHEAD)
             try:
                 for block in lines:
                     yield from export.read_block(block)
@@ -180,48 +182,50 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
                 lines.close()
 
 
-def _ask(options: MixpanelOptions, part: InputPartition, access: MixpanelAccess, tally: Tally) -> HttpResponse:
-    params = {"from_date": part.params["from_date"], "to_date": part.params["to_date"]}
+def _send_export_request(
+    options: MixpanelOptions, partition: InputPartition, access: MixpanelAccess, tally: Tally
+) -> HttpResponse:
+    params = {"from_date": partition.params["from_date"], "to_date": partition.params["to_date"]}
     if access.project_id is not None:
         params["project_id"] = access.project_id
     if options.event is not None:
         params["event"] = json.dumps(options.event, ensure_ascii=False)
-    where = join_expressions(options.where_expression, part.params.get("condition"))
-    if where is not None:
-        params["where"] = where
-    if "limit" in part.params:  # of a sample
-        params["limit"] = part.params["limit"]
+    expression = join_expressions(options.where_expression, partition.params.get("condition"))
+    if expression is not None:
+        params["where"] = expression
+    if "limit" in partition.params:  # of a sample
+        params["limit"] = partition.params["limit"]
     answer = access.request(_EXPORT_PATH, params, options.timeouts, tally.request)
     if answer.status != 200:
         with answer:
-            body, after = answer.text(), answer.header("Retry-After")
+            body, retry_after = answer.text(), answer.header("Retry-After")
             raise refusal_error(
-                answer.status, body.text, access, retry_after=after, now=client.current_time(), is_cut=body.is_cut
+                answer.status, body.text, access, retry_after=retry_after, now=client.current_time(), is_cut=body.is_cut
             )
     return answer
 
 
-def _decoded(answer: HttpResponse, access: MixpanelAccess, tally: Tally) -> Iterator[bytes]:
-    """Yield the export's bytes.
+def _decompress(answer: HttpResponse, access: MixpanelAccess, tally: Tally) -> Iterator[bytes]:
+    """Yield the export's decompressed bytes.
 
-    :raises RetriableError: if the headers are not those of an export, or the answer is cut.
+    :raises RetriableError: if the headers belong to another answer, or the answer is truncated.
     """
-    kind = answer.header("Content-Type").partition(";")[0].strip().lower()
-    if kind == "text/html":
+    content_type = answer.header("Content-Type").partition(";")[0].strip().lower()
+    if content_type == "text/html":
         raise RetriableError(
-            f"the answer is not an export: {answer.host} sent a web page with status 200; it may come from a "
-            "proxy or a login"
+            f"the answer is not an export: {answer.host} sent a web page with status 200. It may come from "
+            "a proxy or a login page"
         )
     answer.require_framing()
     encoding = answer.header("Content-Encoding").strip().lower()
     if encoding not in ("", "identity", "gzip"):
-        shown = excerpt(answer.header("Content-Encoding"), access.secrets)[:20]
-        raise RetriableError(f"{answer.host} sent Content-Encoding {shown!r}; only gzip was asked for")
-    wire = _counted(answer, tally)
-    return gunzip(wire) if encoding == "gzip" else wire
+        encoding_text = excerpt(answer.header("Content-Encoding"), access.secrets)[:20]
+        raise RetriableError(f"{answer.host} sent Content-Encoding {encoding_text!r}, but only gzip was requested")
+    compressed = _count_bytes(answer, tally)
+    return gunzip(compressed) if encoding == "gzip" else compressed
 
 
-def _counted(answer: HttpResponse, tally: Tally) -> Iterator[bytes]:
+def _count_bytes(answer: HttpResponse, tally: Tally) -> Iterator[bytes]:
     length = answer.header("Content-Length")
     tally.announced_bytes = int(length) if length.isdecimal() else 0
     for chunk in answer.chunks():
@@ -230,7 +234,7 @@ def _counted(answer: HttpResponse, tally: Tally) -> Iterator[bytes]:
 
 
 class QueryPoller(Poller):
-    """Polls one stream; a day, or a snapshot, is one partition."""
+    """Polls one stream of the Query or App API. A day, or a snapshot, is one partition."""
 
     def __init__(self, stream: MixpanelStream, options: MixpanelOptions, connection: Connection) -> None:
         self._stream = stream
@@ -244,8 +248,8 @@ class QueryPoller(Poller):
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return one partition for each day.
 
-        :raises ConfigError: if a day is another zone's, or lies ahead.
-        :raises RetriableError: if a day ends within the hour; a snapshot may be taken while its day lasts.
+        :raises ConfigError: if a day is in another zone or in the future.
+        :raises RetriableError: if a day ends within the hour. A snapshot may be taken during its day.
         """
         return [self._partition(index, day) for index, day in enumerate(days)]
 
@@ -258,17 +262,17 @@ class QueryPoller(Poller):
         return InputPartition(days=(day,), index=index)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a day, or of the snapshot taken now.
+        """Yield the rows of a day, or of the present snapshot.
 
-        :raises RetriableError: if the API is away, in trouble or busy, or an answer is not whole.
+        :raises RetriableError: if the API is unreachable, failing or busy, or an answer is incomplete.
         :raises ConfigError: if credentials, rights, plan or options are wrong.
-        :raises DataError: if what came is bad, and not tolerated.
+        :raises DataError: if the data is invalid and not tolerated.
         """
         (day,) = part.days
         read = self._stream.read_batches
         assert read is not None, "the export has a poller of its own"
         access = MixpanelAccess.from_connection(self._connection, self._stream.api)
-        with closing(client.MixpanelClient(self._options, access, day, tally)) as there:
-            for batch in read(self._stream, there):
+        with closing(client.MixpanelClient(self._options, access, day, tally)) as api_client:
+            for batch in read(self._stream, api_client):
                 if batch.num_rows:
                     yield day, batch

@@ -1,4 +1,4 @@
-"""Makes promoted columns from decoded properties: exact, or null and counted."""
+"""Converts decoded properties to promoted columns: exactly, or to null and a count."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _NESTED = {dict, list}
 
 
 class PromotedColumns:
-    """Makes the promoted columns of any records of one poll.
+    """Builds the promoted columns of one poll.
 
     :param null_texts: texts that mean null.
-    :param count: adds a number to a count of the report.
+    :param add_count: adds a number to a count of the report.
     """
 
     def __init__(
@@ -36,21 +36,25 @@ class PromotedColumns:
         self._promoted = promoted
         self._null_texts = frozenset(null_texts)
         self._count = add_count
-        self._sources = {one.property: PropertyTexts(one.property) for one in promoted}
+        self._texts = {
+            promoted_property.property: PropertyTexts(promoted_property.property) for promoted_property in promoted
+        }
 
     def build(self, values: Mapping[str, list[Any]], records: RecordColumns) -> dict[str, pa.Array]:
         """Return the columns by name.
 
-        :param values: the decoded values by property.
+        :param values: decoded values by property.
         """
         columns = {}
         for name, column, kind in self._promoted:
-            found = values[name]
+            property_values = values[name]
             if self._null_texts:
-                missing = found.count(None)
-                found = [None if isinstance(one, str) and one in self._null_texts else one for one in found]
-                self._count(f"promote_null_text.{name}", found.count(None) - missing)
-            columns[column], misfits = self._typed(name, kind, found, records)
+                missing = property_values.count(None)
+                property_values = [
+                    None if isinstance(value, str) and value in self._null_texts else value for value in property_values
+                ]
+                self._count(f"promote_null_text.{name}", property_values.count(None) - missing)
+            columns[column], misfits = self._typed(name, kind, property_values, records)
             self._count(f"promote_null.{name}", misfits)
         return columns
 
@@ -60,44 +64,44 @@ class PromotedColumns:
         if kind == "date":
             return read_dates(values)
         if (digits := decimal_digits(kind)) is not None:
-            sources = self._sources[name].find_texts(
-                records, [row for row, one in enumerate(values) if type(one) is float]
+            sources = self._texts[name].find_texts(
+                records, [row for row, value in enumerate(values) if type(value) is float]
             )
             return read_decimals(values, sources, *digits)
         types = set(map(type, values))
         if kind == "string" and not types.isdisjoint(_NESTED):
-            nested = [row for row, one in enumerate(values) if type(one) in _NESTED]
-            sources = self._sources[name].find_texts(records, nested)
-            values = [sources.get(row, one) for row, one in enumerate(values)]
+            nested = [row for row, value in enumerate(values) if type(value) in _NESTED]
+            sources = self._texts[name].find_texts(records, nested)
+            values = [sources.get(row, value) for row, value in enumerate(values)]
             types = set(map(type, values))
         return read_plain(values, kind, types)
 
 
 class PropertyTexts:
-    """Finds the JSON text of one property: what decoding changes, such as the digits of a number, is still there."""
+    """Finds the JSON text of one property, with details that decoding loses, such as the digits of a number."""
 
     def __init__(self, name: str) -> None:
         import msgspec
 
-        wanted = msgspec.defstruct(
+        value_struct = msgspec.defstruct(
             "Wanted", [("value", msgspec.Raw, msgspec.Raw())], rename={"value": name}.get, gc=False
         )
         self._name = name
-        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(wanted).decode
+        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(value_struct).decode
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def find_texts(self, records: RecordColumns, rows: list[int]) -> dict[int, str]:
-        """Return the text of each of these rows; a row whose text cannot be found has none."""
+        """Return the text by row. Rows without a readable text are left out."""
         import numpy as np
         import pyarrow as pa
 
         if not rows:
             return {}
         texts = records.properties_of_rows(np.array(rows, np.int64)).cast(pa.binary()).to_pylist()
-        found = {row: self._of(text) for row, text in zip(rows, texts, strict=True)}
-        return {row: text for row, text in found.items() if text is not None}
+        texts_by_row = {row: self._find_text(text) for row, text in zip(rows, texts, strict=True)}
+        return {row: text for row, text in texts_by_row.items() if text is not None}
 
-    def _of(self, properties: bytes) -> str | None:
+    def _find_text(self, properties: bytes) -> str | None:
         try:
             return bytes(self._decode(properties).value).decode()
         except self._malformed:  # what msgspec does not read, such as lone surrogates

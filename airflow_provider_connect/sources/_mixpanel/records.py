@@ -1,7 +1,7 @@
-"""Turns lines of an export into records: fast for lines as the server writes them, exact for all others.
+"""Parses lines of an export: fast for usual lines, exact for all others.
 
-A line is ``{"event":"…","properties":{…}}``. The bytes of the properties are kept as they are, and only
-the few that become columns are decoded.
+A line is ``{"event":"…","properties":{…}}``. The bytes of the properties are kept, and only the properties that become
+columns are decoded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.polling.jsonlines import Block
 
 REQUIRED_PROPERTIES = ("time", "distinct_id", "$insert_id", "mp_processing_time_ms")
-"""The properties every row needs; promoted ones follow them."""
+"""Properties of every row. Promoted properties follow them."""
 
 _OPENING, _MIDDLE, _CLOSING = b'{"event":"', b'","properties":{', b"}}"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -35,18 +35,18 @@ _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
 
 NotARecordError = NotJsonError
-"""A line is not a record; the text says why, without its values."""
+"""Raised for a line that is not a record. The message explains why, without the line's values."""
 
 
 class ErrorDocumentError(Exception):
-    """A line is a JSON object with an ``error``: the server failed while it was answering."""
+    """Raised for a line that is a JSON object with ``error``: the server failed during its answer."""
 
 
 class ParsedRecord(NamedTuple):
-    """One record, read by :meth:`RecordReader.read_line`.
+    """One record from :meth:`RecordReader.read_line`.
 
-    :param properties: the bytes of the properties, unchanged.
-    :param values: the decoded fields, in order.
+    :param properties: bytes of the properties, unchanged.
+    :param values: decoded fields, in order.
     :param notes: names of the counts that this record increases.
     """
 
@@ -61,11 +61,11 @@ class ParsedRecord(NamedTuple):
 class RecordColumns:
     """Records as columns.
 
-    :param position: (int64) where each record's line starts in the answer.
-    :param event: (string) the events' names.
-    :param pieces: (string) two for each record: its properties, unchanged, and the bytes from there to the next
-        record's properties. So nothing is copied until :meth:`properties_of_rows` copies those of the rows that are kept.
-    :param values: one list for each field, with the decoded JSON values; None if missing or null.
+    :param positions: (int64) start of each record's line in the answer.
+    :param events: (string) names of the events.
+    :param property_slices: (string) two for each record: its unchanged properties, and the bytes up to the next
+        record's properties. So nothing is copied until :meth:`properties_of_rows` copies the accepted rows.
+    :param field_values: one list for each field, with decoded JSON values. None if missing or null.
     """
 
     positions: Any
@@ -77,7 +77,7 @@ class RecordColumns:
         return len(self.events)
 
     def properties_of_rows(self, rows: Any) -> pa.StringArray:
-        """Return the properties of the rows with these numbers."""
+        """Return the properties of rows by index."""
         import pyarrow as pa
 
         return self.property_slices.take(pa.array(2 * rows))
@@ -87,25 +87,25 @@ class RecordColumns:
         return str(self.property_slices[2 * row].as_py())
 
     def select_rows(self, rows: list[int]) -> RecordColumns:
-        """Return only the rows with these numbers."""
+        """Return the rows with these indexes."""
         import pyarrow as pa
 
         return RecordColumns(
             self.positions[rows],
             self.events.take(pa.array(rows, pa.int64())),
             self.property_slices.take(
-                pa.array([piece for row in rows for piece in (2 * row, 2 * row + 1)], pa.int64())
+                pa.array([slice_index for row in rows for slice_index in (2 * row, 2 * row + 1)], pa.int64())
             ),
             [[column[row] for row in rows] for column in self.field_values],
         )
 
     @classmethod
     def from_list(cls, records: list[ParsedRecord]) -> RecordColumns:
-        """Gather single records."""
+        """Collect single records."""
         import numpy as np
         import pyarrow as pa
 
-        pieces = [piece for record in records for piece in (record.properties, b"")]
+        pieces = [part for record in records for part in (record.properties, b"")]
         return cls(
             np.array([record.position for record in records], dtype=np.int64),
             pa.array([record.event for record in records], pa.string()),
@@ -115,12 +115,10 @@ class RecordColumns:
 
 
 class BlockRecords(NamedTuple):
-    """The records of a block's usual lines, and where its other lines are.
+    """Records of a block's usual lines, and the positions of its other lines.
 
-    :param odd: (number among the lines that are not blank, start in the block) of the lines that need
-        :meth:`RecordReader.read_line`.
-    :param lines: number of lines that are not blank.
-    :param blank: number of blank lines.
+    :param odd_lines: (index among the nonblank lines, start in the block) of lines for :meth:`RecordReader.read_line`.
+    :param line_count: number of nonblank lines.
     """
 
     records: RecordColumns | None
@@ -130,30 +128,30 @@ class BlockRecords(NamedTuple):
 
 
 class RecordReader:
-    """Reads records whose decoded fields are :data:`REQUIRED_PROPERTIES` and ``promoted``."""
+    """Reads records with the decoded fields :data:`REQUIRED_PROPERTIES` and ``promoted_names``."""
 
     def __init__(self, promoted_names: tuple[str, ...] = ()) -> None:
         import msgspec
 
         self.field_names = tuple(dict.fromkeys(REQUIRED_PROPERTIES + promoted_names))
-        """Of the decoded properties, in the order of ``values``."""
-        self._made: list[Any] = []  # every decoded properties object, in order
+        """Names of the decoded properties, in the order of ``values``."""
+        self._decoded_properties: list[Any] = []  # every decoded properties object, in order
         attributes = [f"f{i}" for i in range(len(self.field_names))]
-        wanted = msgspec.defstruct(
+        properties_struct = msgspec.defstruct(
             "Wanted",
             [(attribute, Any, None) for attribute in attributes],
             rename=dict(zip(attributes, self.field_names, strict=True)).get,
             gc=False,
-            namespace={"__post_init__": self._made.append},
+            namespace={"__post_init__": self._decoded_properties.append},
         )
         usual = msgspec.defstruct(
-            "Usual", [("event", str), ("properties", wanted)], gc=False, forbid_unknown_fields=True
+            "Usual", [("event", str), ("properties", properties_struct)], gc=False, forbid_unknown_fields=True
         )
         line = msgspec.defstruct(
             "Line", [("event", Any, None), ("properties", msgspec.Raw, msgspec.Raw())], forbid_unknown_fields=True
         )
         self._usual = msgspec.json.Decoder(usual)
-        self._properties = msgspec.json.Decoder(wanted)
+        self._properties = msgspec.json.Decoder(properties_struct)
         self._line = msgspec.json.Decoder(line)
         self._columns = _attribute_lists(attributes)
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -166,14 +164,14 @@ class RecordReader:
         data = block.data
         starts, ends = bounds
         usual = matches_at(data, starts, _OPENING) & matches_at(data, ends - len(_CLOSING), _CLOSING)
-        at, names, wanted = self._decode(data, starts, ends, usual)
-        event = pa.array(names, pa.string())
-        heads, good = _property_starts(data, starts[at] + len(_OPENING), event)
+        at, event_names, properties = self._decode(data, starts, ends, usual)
+        event = pa.array(event_names, pa.string())
+        heads, is_certain = _property_starts(data, starts[at] + len(_OPENING), event)
         if not is_utf8(data):
-            good &= np.array([is_utf8(data[starts[row] : ends[row]]) for row in at.tolist()], dtype=bool)
-        if not good.all():
-            event, at, heads = event.filter(pa.array(good)), at[good], heads[good]
-            wanted = [one for one, keep in zip(wanted, good.tolist(), strict=True) if keep]
+            is_certain &= np.array([is_utf8(data[starts[row] : ends[row]]) for row in at.tolist()], dtype=bool)
+        if not is_certain.all():
+            event, at, heads = event.filter(pa.array(is_certain)), at[is_certain], heads[is_certain]
+            properties = [decoded for decoded, keep in zip(properties, is_certain.tolist(), strict=True) if keep]
         usual[:] = False
         usual[at] = True
         blank = find_blank_lines(data, bounds)
@@ -182,50 +180,50 @@ class RecordReader:
         cuts = np.empty(2 * len(at) + 1, np.int32)
         cuts[0:-1:2], cuts[1::2], cuts[-1] = heads, ends[at] - 1, ends[at[-1]] if len(at) else 0
         pieces = pa.StringArray.from_buffers(2 * len(at), pa.py_buffer(cuts), pa.py_buffer(data))
-        records = RecordColumns(starts[at] + block.position, event, pieces, self._columns(wanted))
-        others = list(zip(numbers.tolist(), starts[odd].tolist(), strict=True))
+        records = RecordColumns(starts[at] + block.position, event, pieces, self._columns(properties))
+        odd_lines = list(zip(numbers.tolist(), starts[odd].tolist(), strict=True))
         blanks = int(blank.sum())
-        return BlockRecords(records if len(records) else None, others, len(starts) - blanks, blanks)
+        return BlockRecords(records if len(records) else None, odd_lines, len(starts) - blanks, blanks)
 
     def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
-        """Decode the lines that are marked as usual; return index, event and properties of those that are records.
+        """Decode lines marked as usual. Returns index, event and properties of the lines that are records.
 
-        The decoder takes many lines at once, and ends an object where the JSON ends, not the line. Here that is the
-        same: a string never holds a bare newline, so it ends in its line; each line starts with ``{`` and ends with
-        ``}``, and ``}{`` cannot occur inside an object; so each object ends in its line, and equal numbers of objects
-        and lines mean one object a line. Equal numbers of properties and lines mean that no line has the key
+        The decoder takes many lines at once, and ends an object at the end of its JSON, not of its line. Here both are
+        the same. A string never contains a bare newline, so it ends in its line. Each line starts with ``{`` and ends
+        with ``}``, and ``}{`` cannot occur inside an object. So each object ends in its line, and equal numbers of
+        objects and lines mean one object a line. Equal numbers of properties and lines mean that no line has the key
         ``properties`` twice: the object that closes the line is the one found at its start.
         """
         import numpy as np
 
-        found: list[Any] = []
-        names: list[str] = []
-        wanted: list[Any] = []
+        row_indexes: list[Any] = []
+        event_names: list[str] = []
+        properties: list[Any] = []
         view = memoryview(data)
         runs = find_runs(usual)[::-1]
         while runs:
             begin, end = runs.pop()
-            self._made.clear()
+            self._decoded_properties.clear()
             try:
                 lines = self._usual.decode_lines(view[starts[begin] : ends[end - 1]])
             except self._malformed:
                 lines = []
-            if len(lines) == len(self._made) == end - begin:
-                found.append(np.arange(begin, end))
-                names += map(_EVENT, lines)
-                wanted += self._made
+            if len(lines) == len(self._decoded_properties) == end - begin:
+                row_indexes.append(np.arange(begin, end))
+                event_names += map(_EVENT, lines)
+                properties += self._decoded_properties
             elif end - begin > 1:
                 step = max(1, (end - begin) // _RUN_SPLIT)
                 runs += [(at, min(at + step, end)) for at in range(begin, end, step)][::-1]
-        self._made.clear()
-        return np.concatenate(found) if found else np.empty(0, np.int64), names, wanted
+        self._decoded_properties.clear()
+        return np.concatenate(row_indexes) if row_indexes else np.empty(0, np.int64), event_names, properties
 
     def read_line(self, line: bytes, position: int) -> ParsedRecord:
         """Read one line of any shape.
 
-        Of a key that occurs twice, the last counts. A lone surrogate becomes U+FFFD in columns; the properties keep it.
+        If a key occurs twice, the last counts. A lone surrogate becomes U+FFFD in columns, and stays in the properties.
 
-        :raises NotARecordError: if it is not a record; :class:`ErrorDocumentError` if it reports a failure.
+        :raises NotARecordError: if it is not a record. :class:`ErrorDocumentError` if it reports a failure.
         """
         text = decode_utf8(line)
         notes: tuple[str, ...] = ()
@@ -234,7 +232,7 @@ class RecordReader:
             event, properties = parsed.event, bytes(parsed.properties)
             values = self._values(properties) if properties[:1] == b"{" else ()
         except self._malformed:
-            event, properties, values, notes = self._walk(text)
+            event, properties, values, notes = self._read_with_json(text)
         if not isinstance(event, str):
             raise NotARecordError("it has no event name")
         if properties[:1] != b"{":
@@ -244,8 +242,8 @@ class RecordReader:
     def _values(self, properties: bytes) -> tuple[Any, ...]:
         return tuple(column[0] for column in self._columns([self._properties.decode(properties)]))
 
-    def _walk(self, text: str) -> tuple[Any, bytes, tuple[Any, ...], tuple[str, ...]]:
-        """Read a line that msgspec cannot: with other top-level keys, lone surrogates, numbers beyond a double."""
+    def _read_with_json(self, text: str) -> tuple[Any, bytes, tuple[Any, ...], tuple[str, ...]]:
+        """Read a line that msgspec cannot: with other top-level keys, lone surrogates or numbers beyond a double."""
         top = dict(members(text))
         if "error" in top and "event" not in top:
             error = parse_json(top["error"])
@@ -264,12 +262,13 @@ class RecordReader:
 
 
 def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
-    """Return where the properties of decoded lines start, and for which lines that is certain.
+    """Return the start of the properties of decoded lines, and a mask of the lines with a certain start.
 
-    Without an escape, a name's length gives its end. With one, that position lies inside the name, and the text after a
-    name cannot be there: its second quote would end the name, and no JSON goes on like that.
+    Without an escape, the length of an event name gives its end. With an escape, the computed position lies inside the
+    name, where the text that follows a name cannot occur: its second quote would end the name, and no JSON continues
+    so.
 
-    :param names: where the event names of the lines start.
+    :param names: start of the event name of each line.
     """
     import numpy as np
     import pyarrow.compute as pc

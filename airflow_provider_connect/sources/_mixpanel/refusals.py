@@ -1,4 +1,4 @@
-"""What Mixpanel's refusals mean, and what to do about each."""
+"""Errors for Mixpanel's refusals, with a remedy for each."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NO_DATA_GROUP = "missing datagroup"
 
 
 class UnreadableCohortError(ConfigError):
-    """The data group of a cohort was deleted, so its members cannot be read."""
+    """Raised for a cohort whose data group was deleted, so its members cannot be read."""
 
 
 class _Meaning(NamedTuple):
-    """What an answer means, and what to do; the first entry that matches counts."""
+    """Meaning and remedy of an answer. The first entry that matches counts."""
 
     status: int
     text: str
@@ -33,41 +33,42 @@ class _Meaning(NamedTuple):
     meaning: str
 
 
-_ASK_FOR_LATER_DAYS = "the project's plan does not show data that is so old: load later days, or change the plan"
+_ASK_FOR_LATER_DAYS = "the project's plan does not include data that old. Load later days, or change the plan"
 
 _TABLE = (
     _Meaning(
-        400, _FUTURE, ConfigError, "the day lies in the future of the project's zone: zone or timestamps "
-        "are not the project's own",
+        400, _FUTURE, ConfigError, "the day is in the future in the project's zone. Check zone and "
+        "timestamps",
     ),
     _Meaning(
-        400, _CREDENTIALS, ConfigError, "the host does not know the credentials: check login, password and project_id, "
-        "and whether the project lives in another region ({regions})",
+        400, _CREDENTIALS, ConfigError, "the host does not know the credentials. Check login, password, project_id and "
+        "region ({regions})",
     ),
     # Seen by https://github.com/ploner/RMixpanel/issues/7, and with 403 by https://github.com/jaredmcfarland/mixpanel_data
     # (get_events, 2026-05).
     _Meaning(400, _TOO_OLD, ConfigError, _ASK_FOR_LATER_DAYS),
     _Meaning(400, "project_id", ConfigError, "project_id in the connection's extra is missing or wrong"),
-    _Meaning(400, "", ConfigError, "the request is not understood: check {about}{options}"),
+    _Meaning(400, "", ConfigError, "Mixpanel does not understand the request. Check {about}{options}"),
     _Meaning(
-        401, "", ConfigError, "the credentials are wrong, or the project lives in another region ({regions}): check "
-        "login, password and the region",
+        401, "", ConfigError, "the credentials or the region are wrong. Check login, password and region "
+        "({regions})",
     ),
     _Meaning(402, "", ConfigError, "the project's plan does not include {plan}"),
     _Meaning(403, _TOO_OLD, ConfigError, _ASK_FOR_LATER_DAYS),
-    _Meaning(403, "", ConfigError, "the account has no role in this project that may {may}: ask for one, and check "
+    _Meaning(403, "", ConfigError, "the account has no role that may {may} in this project. Ask for one, and check "
              "project_id"),
     # https://github.com/estuary/connectors/pull/2550 (2026-11)
     _Meaning(
         404, _NO_DATA_GROUP, UnreadableCohortError, "{what} cannot be read: its data group was deleted. Change the "
         "data group of the cohort in Mixpanel",
     ),
-    _Meaning(404, "", ConfigError, "{unknown}there is no {verb} API at that host: check host and region"),
-    _Meaning(408, "", RetriableError, "the server gave up waiting"),
+    _Meaning(404, "", ConfigError, "{unknown}the host has no {verb} API. Check host and region"),
+    _Meaning(408, "", RetriableError, "the server stopped waiting"),
     _Meaning(429, "", RetriableError, "the project's query limit is reached"),
 )  # fmt: skip
-"""Refusals, as documented and as seen by connectors (2026-11):
-https://developer.mixpanel.com/reference/raw-event-export, /reference/rate-limits."""
+"""Refusals from the documentation and from other connectors (2026-11):
+https://developer.mixpanel.com/reference/raw-event-export, /reference/rate-limits.
+"""
 
 _WORDS: dict[Api, dict[str, str]] = {
     "export": {
@@ -82,7 +83,7 @@ _WORDS: dict[Api, dict[str, str]] = {
         "regions": ", ".join(QUERY_HOSTS),
         "verb": "query",
         "may": "query",
-        "plan": "the Query API, which needs Growth or Enterprise; of this source, stream='export' does without it",
+        "plan": "the Query API, which needs Growth or Enterprise. stream='export' works without it",
         "options": "the stream's options",
         "who": "the Query API",
     },
@@ -108,49 +109,54 @@ def refusal_error(
     is_cut: bool = False,
     subject: str = "",
 ) -> ConnectError:
-    """Return the error to raise for a refusal.
+    """Return the error for a refusal.
 
-    :param body: the beginning of the answer, or of the error document in it.
-    :param retry_after: the header of that name.
-    :param seen: how much was read before a status 200 turned into an error.
-    :param is_cut: whether ``body`` lacks its end.
-    :param about: what was asked for, and which option names it.
+    :param body: beginning of the answer, or of the error document in it.
+    :param retry_after: value of the header.
+    :param progress: amount read before an answer with status 200 failed.
+    :param is_cut: whether ``body`` is incomplete.
+    :param subject: requested object and its option.
     """
     text = _error_text(body)
     quote = excerpt(text, access.secrets, is_cut=is_cut)
-    quoted = f"; it said: {quote!r}" if quote else ""
-    after = f"; {progress}" if progress else ""
+    quote_suffix = f". Mixpanel said: {quote!r}" if quote else ""
+    progress_suffix = f". {progress}" if progress else ""
     effective = _effective_status(status, text)
     wait = retry_after_seconds(retry_after, now)
-    said = next((row for row in _TABLE if row.status == effective and row.text in text.lower()), None)
-    if said is not None:
-        words = _WORDS[access.api] | {
+    entry = next((row for row in _TABLE if row.status == effective and row.text in text.lower()), None)
+    if entry is not None:
+        placeholders = _WORDS[access.api] | {
             "about": f"{subject} and " if subject else "",
-            "unknown": f"this project has no {subject}: check it and project_id; or " if subject else "",
-            "what": subject or "what was asked for",
+            "unknown": f"this project has no {subject}, so check it and project_id. Or " if subject else "",
+            "what": subject or "the requested object",
         }
-        message = f"Mixpanel ({access.server_text}) answered {status}: {said.meaning.format(**words)}{quoted}{after}"
+        message = (
+            f"Mixpanel ({access.server_text}) answered {status}: {entry.meaning.format(**placeholders)}"
+            f"{quote_suffix}{progress_suffix}"
+        )
         if effective == 429:
-            return _limited(message, text, wait)
-        if said.error is RetriableError:
+            return _limit_error(message, text, wait)
+        if entry.error is RetriableError:
             return RetriableError(message, retry_after_seconds=wait)
-        return said.error(message)
+        return entry.error(message)
     if status >= 500 or status == 200:
         trouble = "an error inside its answer" if status == 200 else str(status)
-        message = f"Mixpanel ({access.server_text}) answered {trouble}: it is in trouble{quoted}{after}"
+        message = (
+            f"Mixpanel ({access.server_text}) answered {trouble}: the server failed{quote_suffix}{progress_suffix}"
+        )
         return RetriableError(message, retry_after_seconds=wait)
     return ConfigError(
-        f"Mixpanel ({access.server_text}) answered {status}, which {_WORDS[access.api]['who']} never does{quoted}{after}"
+        f"Mixpanel ({access.server_text}) answered {status}, which is unexpected for "
+        f"{_WORDS[access.api]['who']}{quote_suffix}{progress_suffix}"
     )
 
 
 def status_of_refusal(status: int, body: str) -> int:
-    """Return the status of a refusal, or the one that fits its error document if that came with status 200."""
+    """Return the status of a refusal. For an error document with status 200, return the status that fits it."""
     return _effective_status(status, _error_text(body))
 
 
 def _effective_status(status: int, text: str) -> int:
-    """Return the status that fits an error document sent with status 200."""
     if status != 200:
         return status
     if "rate limit" in text.lower():
@@ -159,7 +165,6 @@ def _effective_status(status: int, text: str) -> int:
 
 
 def _error_text(body: str) -> str:
-    """Return the ``error`` of a JSON answer, or the whole text."""
     try:
         parsed: Any = json.loads(body)
     except (ValueError, RecursionError):
@@ -168,23 +173,22 @@ def _error_text(body: str) -> str:
     return error if isinstance(error, str) else body
 
 
-def _limited(message: str, text: str, wait: float | None) -> RetriableError:
-    """Return the error for a limit that is reached.
+def _limit_error(message: str, text: str, wait: float | None) -> RetriableError:
+    """Return the error for an exceeded limit.
 
-    :param text: reads like ``1/5 queries running concurrently and 61/60 queries running in the last hour``.
-    :param wait: what the answer asks for; else it is guessed from these counters.
+    :param text: such as ``1/5 queries running concurrently and 61/60 queries running in the last hour``.
+    :param wait: seconds from the answer. If None, they are estimated from these counters.
     """
-    if (hour := _full(text, "in the last hour")) is not None:
-        after = _HOUR_IS_USED_UP_SECONDS if wait is None else wait
-        return QuotaError(message, said=(*hour, wait or 0.0), retry_after_seconds=after)
+    if (hour := _reached_limit(text, "in the last hour")) is not None:
+        retry_after_seconds = _HOUR_IS_USED_UP_SECONDS if wait is None else wait
+        return QuotaError(message, said=(*hour, wait or 0.0), retry_after_seconds=retry_after_seconds)
     if wait is None:
-        wait = _TOO_FAST_SECONDS if _full(text, "concurrently") is None else _TOO_MANY_AT_ONCE_SECONDS
+        wait = _TOO_FAST_SECONDS if _reached_limit(text, "concurrently") is None else _TOO_MANY_AT_ONCE_SECONDS
     return RetriableError(message, retry_after_seconds=wait)
 
 
-def _full(text: str, what: str) -> tuple[int, int] | None:
-    """Return a counter and its limit, if the text says that it is reached."""
-    counters = re.search(rf"(\d{{1,9}})/(\d{{1,9}}) queries running {what}", text)
+def _reached_limit(text: str, period: str) -> tuple[int, int] | None:
+    counters = re.search(rf"(\d{{1,9}})/(\d{{1,9}}) queries running {period}", text)
     if counters is None or int(counters[1]) < int(counters[2]):
         return None
     return int(counters[1]), int(counters[2])

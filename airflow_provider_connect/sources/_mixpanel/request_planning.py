@@ -1,4 +1,4 @@
-"""How many days one export is asked for, and what that costs. DAG files import this."""
+"""Number of days in one export, and its cost. DAG files import this."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from airflow_provider_connect.sources._mixpanel.options import MAX_DAYS_PER_REQU
 from airflow_provider_connect.window import Day, group_days
 
 TARGET_BYTES = 1 << 30
-"""The most that ``auto`` asks for in one request, after decoding. A cut answer, or a killed task, loses all that its
-request brought. To read and stage so much takes some 20 s of a processor (measured 2026-11), and a server that sends
-5 MB of it a second takes four minutes: little to lose, and far below ``request_deadline_seconds``."""
+"""Most decoded bytes of one request with ``auto``. A truncated answer or killed task loses the whole request. Reading
+and staging this much takes some 20 s of a processor (measured 2026-11), and four minutes from a server that sends 5
+MB a second: a small loss, and far below ``request_deadline_seconds``.
+"""
 
 
 def max_days_per_request(options: MixpanelOptions) -> int:
-    """Return the most days that one request may take."""
+    """Return the greatest number of days in one request."""
     return MAX_DAYS_PER_REQUEST if options.days_per_request == "auto" else options.days_per_request
 
 
 def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
-    """Return how many requests the days of a window cost at least.
+    """Return the least number of requests for the days of a window.
 
-    :raises ConfigError: nobody can tell before a template is rendered.
+    :raises ConfigError: the option is a template that is not rendered yet.
     """
     if "days_per_request" in options.templates:
         raise ConfigError(
-            "days_per_request: a template has no cost before it is rendered: plan with a number, or with 'auto'"
+            "days_per_request: the cost of a template is unknown until it is rendered. Plan with a number or 'auto'"
         )
     size = options.days_per_request
-    return len(group_days(days, _needed(len(days)) if size == "auto" else size))
+    return len(group_days(days, _days_to_fit_limit(len(days)) if size == "auto" else size))
 
 
 def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: Sizes) -> Together:
-    """Return how many days the next request takes.
+    """Return the number of days in the next request.
 
-    ``auto`` takes as few as bring the whole window into an hour's limit, and no more than fit into
-    :data:`TARGET_BYTES`. While no day's size is known, it is one.
+    ``auto`` takes the fewest that fit the window into one hour's limit, and at most :data:`TARGET_BYTES`. While the
+    size of no day is known, this is one day.
     """
     if options.days_per_request != "auto":
         return Together(options.days_per_request)
-    needed = _needed(len(days))
+    needed = _days_to_fit_limit(len(days))
     limit = VENDOR_LIMITS["export"].requests
     if needed == 1:
-        return Together(1, f"{len(days)} days are wanted, and {limit} requests an hour have room for each of them")
-    known = sizes()
-    if not known:
-        return Together(1, "no day's size is known yet")
-    largest = max(known)
+        return Together(1, f"{len(days)} days fit into {limit} requests an hour, one day in each")
+    known_sizes = sizes()
+    if not known_sizes:
+        return Together(1, "the size of no day is known yet")
+    largest = max(known_sizes)
     fitting = max(1, TARGET_BYTES // max(1, largest))
-    why = (
-        f"{len(days)} days fit into the {limit} requests of an hour if each takes {needed}; the largest known day "
-        f"nearby has {largest / 1e6:,.1f} MB, and one request should bring {TARGET_BYTES / 1e6:,.0f} MB at most"
+    reason = (
+        f"{len(days)} days fit into {limit} requests an hour with {needed} days in each. The largest known day "
+        f"nearby has {largest / 1e6:,.1f} MB, and a request should have at most {TARGET_BYTES / 1e6:,.0f} MB"
     )
-    return Together(min(needed, fitting), why)
+    return Together(min(needed, fitting), reason)
 
 
-def _needed(days: int) -> int:
-    """Return how many days each request of a window has to take to bring it into one hour's limit."""
+def _days_to_fit_limit(days: int) -> int:
     return min(MAX_DAYS_PER_REQUEST, max(1, -(-days // VENDOR_LIMITS["export"].requests)))

@@ -1,4 +1,4 @@
-"""Turns records of an export into rows: typed columns with a record key, without duplicates and other days."""
+"""Converts records of an export to rows with a record key, without duplicates and rows of other days."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_SECONDS = -62_135_596_800 + 2 * 86_400
 MAX_SECONDS = 253_402_300_799 - 2 * 86_400
-"""Years 1 to 9999, without two days at each end: no zone then moves a time out of the calendar."""
+"""Years 1 to 9999, without two days at each end, so that no zone moves a time out of the calendar."""
 
 _SEPARATOR = b"\xff"
 _FALLBACK_MARK = b"\xfe"
@@ -33,11 +33,11 @@ _MILLION = 1_000_000
 
 
 class EventRowMaker:
-    """Turns records into batches of the rows of one day, and counts those it drops.
+    """Converts records to batches of one day's rows, and counts dropped records.
 
-    :param names: of the records' fields.
-    :param keys: those of the rows so far.
-    :param only_day: drop rows of other days, because the answer covers more than the day.
+    :param field_names: names of the records' fields.
+    :param keys: keys of the rows so far.
+    :param drops_other_days: drop rows of other days, because the answer covers more than the day.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class EventRowMaker:
         self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
 
     def make_batch(self, records: RecordColumns) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the rows to keep, and the records that cannot be read or put into a day."""
+        """Return the accepted rows and the rejects."""
         import numpy as np
         import pyarrow as pa
 
@@ -84,30 +84,29 @@ class EventRowMaker:
         self._count("fallback_keys", len(records) - int(is_vendor.sum()))
         self._tally.rows += len(records)
         keep, rejects = self._placed(records, columns["time"])
-        keep = self._first(key_bytes, keep)
+        keep = self._drop_duplicates(key_bytes, keep)
         if not keep.all():
             columns = {name: column.filter(pa.array(keep)) for name, column in columns.items()}
         columns["properties"] = records.properties_of_rows(np.flatnonzero(keep))
-        self._see(columns["time"])
+        self._widen_span(columns["time"])
         count_late(self._tally, self._day, columns["processing_time"])
         return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
 
     def rows_by_day(self, records: RecordColumns) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the rows to keep with their day, and the rejects."""
+        """Return the accepted rows with their day, and the rejects."""
         batch, rejects = self.make_batch(records)
         return [(self._day, batch)] if batch.num_rows else [], rejects
 
     def _batch_without(self, rows: list[int], records: RecordColumns) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the batch without these rows, which become rejects."""
         import pyarrow as pa
 
-        reason = "it is nested too deep to read an identifier's digits"
+        reason = "it is nested too deep to read the digits of an identifier"
         rejects = [Reject(int(records.positions[row]), reason, _line(records, row)) for row in rows]
-        rest = sorted(set(range(len(records))) - set(rows))
-        if not rest:
+        other_rows = sorted(set(range(len(records))) - set(rows))
+        if not other_rows:
             return pa.RecordBatch.from_pylist([], schema=self._schema), rejects
-        batch, others = self.make_batch(records.select_rows(rest))
-        return batch, sorted([*rejects, *others], key=lambda reject: reject.position)
+        batch, other_rejects = self.make_batch(records.select_rows(other_rows))
+        return batch, sorted([*rejects, *other_rejects], key=lambda reject: reject.position)
 
     def _count(self, name: str, number: int) -> None:
         if number:
@@ -130,17 +129,17 @@ class EventRowMaker:
             }
         readable = micros.is_valid().to_numpy(zero_copy_only=False)
         wall = pc.fill_null(micros, 0).to_numpy()
-        seconds, rest = np.divmod(wall, _MILLION)
-        found = instants(seconds, self._options.zone)
-        self._count("ambiguous_time", int((found.ambiguous & readable).sum()))
-        self._count("nonexistent_time", int((found.nonexistent & readable).sum()))
-        utc = pa.array(found.seconds * _MILLION + rest, pa.int64(), mask=~readable)
+        seconds, microseconds = np.divmod(wall, _MILLION)
+        utc_times = instants(seconds, self._options.zone)
+        self._count("ambiguous_time", int((utc_times.ambiguous & readable).sum()))
+        self._count("nonexistent_time", int((utc_times.nonexistent & readable).sum()))
+        utc = pa.array(utc_times.seconds * _MILLION + microseconds, pa.int64(), mask=~readable)
         return {"time": utc.cast(pa.timestamp("us", tz="UTC")), "time_local": micros.cast(pa.timestamp("us"))}
 
     def _identifier(
         self, name: str, records: RecordColumns, value: dict[str, list[Any]]
     ) -> tuple[pa.StringArray, list[int]]:
-        """Return an identifier's column, and the rows whose JSON is nested too deep to read."""
+        """Return an identifier's column, and the rows whose JSON is nested too deep."""
         import pyarrow as pa
 
         try:
@@ -148,10 +147,12 @@ class EventRowMaker:
         except pa.ArrowException:
             texts: list[str | None] = []
             too_deep = []
-            for row, one in enumerate(value[name]):
+            for row, identifier in enumerate(value[name]):
                 try:
-                    is_text = one is None or isinstance(one, str)
-                    texts.append(one if is_text else _number_text(one, records.properties_of_row(row), name))
+                    is_text = identifier is None or isinstance(identifier, str)
+                    texts.append(
+                        identifier if is_text else _number_text(identifier, records.properties_of_row(row), name)
+                    )
                 except RecursionError:
                     texts.append(None)
                     too_deep.append(row)
@@ -161,16 +162,17 @@ class EventRowMaker:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        millis = _whole(values)
+        millis = _as_integers(values)
         if millis is None:
-            millis = pa.array([one if fits_bigint(one) else None for one in values], pa.int64())
+            millis = pa.array(
+                [milliseconds if fits_bigint(milliseconds) else None for milliseconds in values], pa.int64()
+            )
         bounded = _within(millis, MIN_SECONDS * 1000, MAX_SECONDS * 1000)
         read = pc.if_else(bounded, millis, None)
         self._count("processing_time_unreadable", read.null_count - values.count(None))
         return pc.multiply(read, 1000).cast(pa.timestamp("us", tz="UTC"))
 
     def _placed(self, records: RecordColumns, time: pa.Array) -> tuple[Any, list[Reject]]:
-        """Return which rows to keep by their time, and the rejects: rows without a time, if the time decides."""
         import numpy as np
         import pyarrow.compute as pc
 
@@ -185,8 +187,7 @@ class EventRowMaker:
         self._count("other_day", elsewhere)
         return inside, reject_undated(records, np.flatnonzero(~readable).tolist())
 
-    def _first(self, key_bytes: bytes, keep: Any) -> Any:
-        """Narrow ``keep`` to the first row of each key, unless duplicates are kept."""
+    def _drop_duplicates(self, key_bytes: bytes, keep: Any) -> Any:
         if self._options.deduplicate == "off":
             return keep
         first = self._keys.add_keys(key_bytes, keep)
@@ -195,7 +196,7 @@ class EventRowMaker:
         keep[keep] = first
         return keep
 
-    def _see(self, time: pa.Array) -> None:
+    def _widen_span(self, time: pa.Array) -> None:
         import pyarrow.compute as pc
 
         span = pc.min_max(time).as_py()
@@ -204,27 +205,29 @@ class EventRowMaker:
 
 
 def parse_times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
-    """Return times as whole seconds (for the key) and as microseconds; both null if unreadable."""
+    """Return times as whole seconds (for the key) and as microseconds. Both are null if unreadable."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    whole = _whole(values)
-    if whole is not None:
-        seconds = pc.if_else(_within(whole, MIN_SECONDS, MAX_SECONDS), whole, None)
+    integers = _as_integers(values)
+    if integers is not None:
+        seconds = pc.if_else(_within(integers, MIN_SECONDS, MAX_SECONDS), integers, None)
         return seconds, pc.multiply(seconds, _MILLION)
-    read = [_seconds(value) for value in values]
-    seconds = pa.array([one if isinstance(one, int) else None for one in read], pa.int64())
-    return seconds, pa.array([None if one is None else round(one * _MILLION) for one in read], pa.int64())
+    parsed = [_seconds(value) for value in values]
+    seconds = pa.array([second_count if isinstance(second_count, int) else None for second_count in parsed], pa.int64())
+    return seconds, pa.array(
+        [None if second_count is None else round(second_count * _MILLION) for second_count in parsed], pa.int64()
+    )
 
 
 def reject_undated(records: RecordColumns, rows: list[int]) -> list[Reject]:
-    """Return the rejects for records without a time, where the time decides their day."""
+    """Return the rejects for records without a time, if the time decides their day."""
     reason = "it has no usable time, so its day is unknown"
     return [Reject(int(records.positions[row]), reason, _line(records, row)) for row in rows]
 
 
-def _whole(values: list[Any]) -> pa.Array | None:
-    """Return the values as integers, None unless all are: pyarrow would silently truncate floats."""
+def _as_integers(values: list[Any]) -> pa.Array | None:
+    """Return the values as integers, or None unless all are integers: pyarrow would silently truncate floats."""
     import pyarrow as pa
 
     if set(map(type, values)) <= {int, type(None)}:
@@ -242,7 +245,6 @@ def _seconds(value: Any) -> int | float | None:
 
 
 def _number_text(value: Any, properties: str, name: str) -> str | None:
-    """Return the JSON text of a number; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return str(json.loads(properties, parse_int=str, parse_float=str)[name])
@@ -258,7 +260,7 @@ def _within(values: pa.Array, low: Any, high: Any) -> pa.BooleanArray:
 
 
 def _keys(records: RecordColumns, distinct_id: pa.Array, insert_id: pa.Array, seconds: pa.Array) -> tuple[bytes, Any]:
-    """Return the 16-byte keys in a row, and a mask of those made from the vendor's four fields."""
+    """Return the concatenated 16-byte keys, and a mask of keys made from the vendor's four fields."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from xxhash import xxh3_128_digest

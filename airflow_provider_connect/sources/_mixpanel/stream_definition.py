@@ -1,4 +1,4 @@
-"""What a stream of Mixpanel is: data about the API, from which one poller makes the rows of any stream."""
+"""Definition of a Mixpanel stream: data about the API from which one poller makes rows."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.sources._mixpanel.client import MixpanelClient
 
-RECORD_KEY = RowColumn("string", "Identity of the row, 32 hex digits: the same whenever it is read.", required=True)
+RECORD_KEY = RowColumn("string", "Key of the row: 32 hex digits, equal each time it is read.", required=True)
 
 PROMOTED_COUNTS = {
-    "promote_null.<property>": "values that do not fit the type of the promoted column, and are null there",
-    "promote_null_text.<property>": "texts of null_texts, which are null in the promoted column",
+    "promote_null.<property>": "values that do not fit the promoted column's type and become null",
+    "promote_null_text.<property>": "texts of null_texts, which become null in the promoted column",
 }
 """Counts of a stream with promoted properties."""
 
-OTHER_DAY_COUNT = {"other_day": "dates in an answer that were not asked for"}
+OTHER_DAY_COUNT = {"other_day": "dates in an answer that were not requested"}
 
 BatchReader = Callable[["MixpanelStream", "MixpanelClient"], Iterator["pa.RecordBatch"]]
-"""Asks the API for a day, or a snapshot, and yields all its rows; ends normally only at the end of the data."""
+"""Function that reads a day or a snapshot and yields its rows. It returns only at the end of the data."""
 
 
 def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:
-    """Return a variant for streams whose options make the question: another question is another stream."""
+    """Return a variant for a stream whose options define its query. Other values define another stream."""
 
     def variant(options: MixpanelOptions) -> str:
-        asked = json.dumps([getattr(options, name) for name in names])
-        return hashlib.blake2b(asked.encode(), digest_size=4).hexdigest()
+        values = json.dumps([getattr(options, name) for name in names])
+        return hashlib.blake2b(values.encode(), digest_size=4).hexdigest()
 
     return variant
 
@@ -46,17 +46,17 @@ def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:
 class MixpanelStream:
     """One stream.
 
-    :param about: what a row is, in a few words.
-    :param columns: of every row, in order; promoted properties follow them.
-    :param key: the columns that ``record_key`` is made from.
-    :param options: names of the options that belong to it. One that no stream names belongs to all of them.
-    :param variant: what tells it from other streams of this name in the same project: letters, digits, dot, dash and
-        underscore; part of ledger and record key. "" for the only one.
-    :param problems: what is wrong with the options together, beside what holds for every stream.
-    :param requests: how many requests that count to the API's hour a day, or a snapshot, costs at least.
-    :param cost: the same in words, for people.
-    :param counts: what its polls count in the report, beside ``rows_read``: each name, and what is counted.
-    :param read: how it is read; None for the export, whose lines have a poller of their own.
+    :param summary: a row, in a few words.
+    :param columns: columns of every row, in order. Promoted properties follow them.
+    :param key: columns of ``record_key``.
+    :param options: options of this stream. An option that no stream names belongs to all.
+    :param variant: distinguishes streams of this name in a project, in the ledger and the record key: letters, digits,
+        dot, dash and underscore. Empty for the only one.
+    :param problems: problems of the options of this stream.
+    :param min_requests: least number of counted requests for a day or snapshot.
+    :param cost_text: the same in words.
+    :param counts: counts in the report besides ``rows_read``, with their meaning.
+    :param read_batches: reads the stream. None for the export, which has its own poller.
     """
 
     name: StreamName

@@ -1,4 +1,4 @@
-"""Every stream of the Mixpanel source by its name, and which options go with which. DAG files import this."""
+"""Every Mixpanel stream by name, and its options. DAG files import this."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ EXPORT = MixpanelStream(
         }
     ),
     problems=split_problems,
-    cost_text="1; less with days_per_request, more with split_rows",
+    cost_text="1, less with days_per_request, more with split_rows",
     counts={
-        "duplicates": "records whose key came before on the day; they are dropped",
-        "rejected": "lines that are no records, and are set aside",
-        "rejoined": "records that came broken over several lines",
+        "duplicates": "records with the key of an earlier record of the day, dropped",
+        "rejected": "lines that are not records, set aside",
+        "rejoined": "records broken over several lines",
         "blank_lines": "lines without a record",
-        "other_day": "records of other days, where a request covers more than the day (utc); they are dropped",
-        "outside_day": "records with a time outside the day that the server counts to it; they are kept",
+        "other_day": "records of other days, because the request covers more than the day (utc), dropped",
+        "outside_day": "records of the server's day with a time outside it, kept",
         "time_unreadable": "records without a usable time",
-        "processing_time_unreadable": "records whose mp_processing_time_ms is no time",
-        "ambiguous_time": "times that the project's clock showed twice; the first is taken",
-        "nonexistent_time": "times that the project's clock skipped; they are moved forward",
-        "fallback_keys": "records whose key is made from their properties, for a part of the usual one is missing",
-        "lone_surrogates": "records with half a character, which columns show as U+FFFD",
-        "unknown_fields": "records with fields beside event and properties, which are not kept",
+        "processing_time_unreadable": "records with an unreadable mp_processing_time_ms",
+        "ambiguous_time": "times that occur twice on the project's clock, read as the first",
+        "nonexistent_time": "times that the project's clock skipped, moved forward",
+        "fallback_keys": "records with a key from all properties, because a part of the usual key is missing",
+        "lone_surrogates": "records with a lone surrogate, which columns show as U+FFFD",
+        "unknown_fields": "records with fields other than event and properties, which are dropped",
         **PROMOTED_COUNTS,
-        "late_<n>_days": "records that Mixpanel received after n further days were over, for n from 1 to 10",
-        "late": "records that Mixpanel received since the day was polled before",
+        "late_<n>_days": "records that Mixpanel received after n further days had ended, for n from 1 to 10",
+        "late": "records that Mixpanel received since the previous poll of the day",
     },
 )
 
@@ -65,37 +65,39 @@ STREAMS: dict[StreamName, MixpanelStream] = {stream.name: stream for stream in _
 
 
 def option_problems(options: MixpanelOptions) -> list[str]:
-    """Return what is wrong with the options for the stream that they name; [] if nothing is."""
+    """Return the problems of the options with their stream, or an empty list."""
     stream = STREAMS[options.stream]
     return [
-        *_foreign(options, stream),
-        *_promotion(options, stream),
+        *_unused_option_problems(options, stream),
+        *_promotion_problems(options, stream),
         *stream.problems(options),
     ]
 
 
 def connection_problems(options: MixpanelOptions, connection: Connection) -> list[str]:
-    """Return what is wrong with the options and the connection; [] if nothing is."""
+    """Validate the options against the connection. Returns the problems found, or an empty list."""
     stream = STREAMS[options.stream]
     has_regime = "timestamps" in stream.options
     return options.export_problems(connection) if has_regime else access.access_problems(connection, stream.api)
 
 
-def _promotion(options: MixpanelOptions, stream: MixpanelStream) -> list[str]:
-    """Name the promoted properties whose columns are taken, and what needs a promoted property."""
-    found = column_collisions(options.promoted, (*stream.columns, "day"))
+def _promotion_problems(options: MixpanelOptions, stream: MixpanelStream) -> list[str]:
+    problems = column_collisions(options.promoted, (*stream.columns, "day"))
     if "null_texts" in stream.options and options.null_texts and not options.promote:
-        found.append("null_texts: they are null in promoted columns, and no property is promoted: set promote")
-    return found
+        problems.append("null_texts: no property is promoted. Set promote, or remove null_texts")
+    return problems
 
 
-def _foreign(options: MixpanelOptions, stream: MixpanelStream) -> list[str]:
-    """Name the options that are set and that the stream has no use for."""
-    found = []
+def _unused_option_problems(options: MixpanelOptions, stream: MixpanelStream) -> list[str]:
+    problems = []
     for name in sorted(options.model_fields_set - stream.options):
-        users = [other.name for other in STREAMS.values() if name in other.options]
+        users = [
+            stream_with_option.name for stream_with_option in STREAMS.values() if name in stream_with_option.options
+        ]
         field = type(options).model_fields[name]
         # What travelled to Spark has every option: one that has its default was not given.
         if users and getattr(options, name) != field.get_default(call_default_factory=True):
-            found.append(f"{name}: stream {stream.name!r} has no use for it; it belongs to {', '.join(users)}")
-    return found
+            problems.append(
+                f"{name}: stream {stream.name!r} does not use it. Remove it, or use stream {', '.join(users)}"
+            )
+    return problems

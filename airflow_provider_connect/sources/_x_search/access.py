@@ -1,4 +1,4 @@
-"""Where X is, with which token it is asked, and how often. DAG files import this: keep it light."""
+"""Address, token and limits of X. DAG files import this: keep it light."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ VENDOR_LIMITS = {
     "all": Quota("all", requests=300, seconds=_WINDOW_SECONDS, per_second=1),
     "counts": Quota("counts", requests=300, seconds=_WINDOW_SECONDS),
 }
-"""X's own figures for an app: https://docs.x.com/x-api/fundamentals/rate-limits (2026-11). A connection may set others:
-:func:`quota_of`."""
+"""X's published limits for an app: https://docs.x.com/x-api/fundamentals/rate-limits (2026-11). A connection may set
+others: :func:`quota_of`.
+"""
 
 
 def quota_of(connection: Connection, endpoint: str) -> Quota:
-    """Return an app's limit on one endpoint, whichever task asks.
+    """Return an app's limit on one endpoint, shared by all tasks.
 
-    An app has one bearer token, and two connections with it share its limits; the token is no part of the name.
+    Connections with the same token share its limits. The token is not part of the name.
 
     :raises ConfigError: if the connection's own limits are wrong.
     """
@@ -44,7 +45,7 @@ def quota_of(connection: Connection, endpoint: str) -> Quota:
 
 
 def limit_problems(connection: Connection) -> list[str]:
-    """Return what is wrong with a connection's own limits."""
+    """Return the problems of a connection's own limits."""
     return quota_problems(connection.extra, VENDOR_LIMITS)
 
 
@@ -52,28 +53,28 @@ HOST = "api.x.com"
 
 
 def server_url(connection: Connection) -> str:
-    """Return scheme and host of a connection that has no problems."""
+    """Return scheme and host of a valid connection."""
     return base_url(connection.host or HOST, connection.port if connection.host else None)
 
 
 def read_access(connection: Connection) -> HttpAccess:
     """Read a connection.
 
-    :raises ConfigError: naming everything that is wrong with it.
+    :raises ConfigError: naming every problem of the connection.
     """
-    if found := access_problems(connection):
-        raise ConfigError("; ".join(found))
+    if problems := access_problems(connection):
+        raise ConfigError("; ".join(problems))
     return HttpAccess.for_url(connection, server_url(connection), bearer_auth(connection.password or SecretStr("")))
 
 
 def access_problems(connection: Connection) -> list[str]:
-    """Return everything that is wrong with a connection; [] if nothing is."""
-    where = f"connection {connection.conn_id!r}"
-    found = []
+    """Return every problem of a connection, or an empty list."""
+    subject = f"connection {connection.conn_id!r}"
+    messages = []
     if connection.password is None or not connection.password.get_secret_value().strip():
-        found.append(f"{where}: password is empty; it holds the app's bearer token")
+        messages.append(f"{subject}: password is empty. Enter the app's bearer token")
     checks = (host_override_problems, _app_problem, proxy_problems, ca_bundle_problems, limit_problems)
-    return found + collect_problems(connection, checks)
+    return messages + collect_problems(connection, checks)
 
 
 def _app_problem(connection: Connection) -> list[str]:

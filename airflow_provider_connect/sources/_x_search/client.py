@@ -1,6 +1,6 @@
-"""Asks X: one request, one whole document, and refusals that say what to do.
+"""Client of X. Every request returns one complete document or raises an error with a remedy.
 
-An app's window holds for all its requests, so whoever asks waits here until the next one begins, and keeps the pace.
+An app's window limits all its requests. So every caller waits here for the next window and keeps the pace.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from airflow_provider_connect.window import Day
 _T = TypeVar("_T")
 
 _MAX_BYTES = 64 << 20
-"""The most that one answer may hold: it is in memory whole. A page of 500 posts has a few megabytes."""
+"""Largest answer, which is held in memory. A page of 500 posts has a few megabytes."""
 
 _PAUSES = (1.0, 5.0, 20.0)
-"""Before a later page is asked for again."""
+"""Seconds before each retry of a later page."""
 
 _WINDOWS = RateLimits(remaining="x-rate-limit-remaining", reset=WINDOW_RESET)
 
 
 def current_time() -> dt.datetime:
-    """Return the present instant; tests replace this clock."""
+    """Return the current time. Tests replace this clock."""
     return dt.datetime.now(dt.UTC)
 
 
 class XClient:
-    """The way to one of X's endpoints, of one poll or one count.
+    """Sends the requests of one poll or count to one endpoint.
 
-    :param path: the endpoint's; each has windows of its own.
-    :param quota: its limits; None for a question that is asked once, and waits for nothing.
-    :param share: how many ask it at the same time.
+    :param path: path of the endpoint, which has its own windows.
+    :param quota: its limits. None for a single request without waiting.
+    :param share: number of concurrent clients of the endpoint.
     """
 
     def __init__(
@@ -69,16 +69,16 @@ class XClient:
         quota: Quota | None,
         share: int = 1,
     ) -> None:
-        there = read_access(connection)
+        access = read_access(connection)
         self.day = day
         self._tally = tally
         self._clock = CLOCK
-        self._url = there.url
-        self._secrets = Secrets([*there.credentials.auth().secrets, *there.route.secrets])
+        self._url = access.url
+        self._secrets = Secrets([*access.credentials.auth().secrets, *access.route.secrets])
         self._answers = 0
         limits = RateLimits() if quota is None else _WINDOWS.model_copy(update={"per_second": quota.per_second})
         api = JsonApi(
-            replace(there, url=there.url + path),
+            replace(access, url=access.url + path),
             limits=limits,
             share=share,
             max_bytes=_MAX_BYTES,
@@ -89,28 +89,28 @@ class XClient:
         self._api = CountedApi(api, quota)
 
     def fetch_document(self, params: Mapping[str, str], parse: Callable[[bytes, XClient], _T]) -> _T:
-        """Return what ``read`` makes of the document that answers a request.
+        """Send a request and return the parsed document.
 
-        What fails after the first answer is asked for again alone, a few times: the pages before it are still good. A
-        window that is used up is waited for: else a day of more pages than a window has would never end.
+        After the first answer a failed request is repeated a few times, because the earlier pages stay valid. The
+        client waits for the next window, because a day may have more pages than a window allows.
 
-        :raises RetriableError: X is away, in trouble or busy, or what it sent is not a whole document.
-        :raises ConfigError: it refuses the request, the token, or more posts.
+        :raises RetriableError: X is unreachable, failing or busy, or the document is incomplete.
+        :raises ConfigError: X refuses the request, the token, or more posts.
         """
         call = Call("", params=params, is_repeatable=False)
-        refusal = partial(self._refusal, is_later_page="next_token" in params)
-        tries = 0
+        refusal_of_call = partial(self._refusal, is_later_page="next_token" in params)
+        failures = 0
         while True:
             try:
-                found = parse(self._api.ask(call, self._tally, error_of=refusal).body, self)
+                document = parse(self._api.ask(call, self._tally, error_of=refusal_of_call).body, self)
             except RetriableError as error:
-                tries += 1
-                if not self._answers or tries > len(_PAUSES) or isinstance(error, TokenError):
+                failures += 1
+                if not self._answers or failures > len(_PAUSES) or isinstance(error, TokenError):
                     raise
-                self._clock.sleep(max(_PAUSES[tries - 1], error.retry_after_seconds or 0.0))
+                self._clock.sleep(max(_PAUSES[failures - 1], error.retry_after_seconds or 0.0))
             else:
                 self._answers += 1
-                return found
+                return document
 
     def fetch_pages(
         self,
@@ -118,7 +118,7 @@ class XClient:
         parse: Callable[[bytes, XClient], _T],
         next_token_of: Callable[[_T], str | None],
     ) -> Iterator[_T]:
-        """Yield what ``read`` makes of page after page, with the errors of :meth:`fetch_document`."""
+        """Yield the parsed pages, with the errors of :meth:`fetch_document`."""
 
         def fetch(token: str | None) -> _T:
             return self.fetch_document({**params, **({} if token is None else {"next_token": token})}, parse)
@@ -131,10 +131,10 @@ class XClient:
         return refusal_error(reply, self.day, current_time())
 
     def incomplete_answer_error(self, size_bytes: int) -> RetriableError:
-        """Return the error for what is no document of the shape that was asked for."""
+        """Return the error for an answer that is not the expected document."""
         host = urlsplit(self._url).netloc
         return RetriableError(
-            f"{host} sent no whole answer ({size_bytes} bytes): a proxy or a login page may answer in its place"
+            f"{host} sent an incomplete answer ({size_bytes} bytes). A proxy or a login page may have answered instead"
         )
 
     def _refusal(self, reply: Reply, *, is_later_page: bool) -> ConnectError | None:
@@ -144,31 +144,31 @@ class XClient:
 
 
 def describe_usage(connection: Connection) -> str:
-    """Return, in words, what the app has used of its month: the question that reads no post.
+    """Return the app's usage of its monthly posts as a sentence. Reads no post.
 
-    It has limits of its own: 50 requests in 15 minutes.
+    This request has its own limit: 50 in 15 minutes.
 
-    :raises ConnectError: X cannot be reached, or refuses the token.
+    :raises ConnectError: X is unreachable, or refuses the token.
     """
     options = XSearchOptions(
         conn_id=connection.conn_id, queries=["x"], request_deadline_seconds=30, read_timeout_seconds=15
     )
-    there = XClient(options, connection, "/2/usage/tweets", None, Tally(), quota=None)
-    found = there.fetch_document({}, _figures)
-    used, cap = (found.get(name) for name in ("project_usage", "project_cap"))
+    client = XClient(options, connection, "/2/usage/tweets", None, Tally(), quota=None)
+    figures = client.fetch_document({}, _figures)
+    used, cap = (figures.get(name) for name in ("project_usage", "project_cap"))
     if used is None or cap is None:
-        return "X knows the token; it does not say how much of the month's posts is used up"
-    return f"X knows the token; {_shown(used)} of {_shown(cap)} posts of this month are used up"
+        return "X accepts the token. The month's usage is unknown"
+    return f"X accepts the token. {_format_figure(used)} of {_format_figure(cap)} posts of this month are used up"
 
 
 def _figures(data: bytes, _: XClient) -> dict[str, Any]:
     try:
-        found = json.loads(data)["data"]
+        data_object = json.loads(data)["data"]
     except (ValueError, RecursionError, KeyError, TypeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return data_object if isinstance(data_object, dict) else {}
 
 
-def _shown(figure: Any) -> str:
+def _format_figure(figure: Any) -> str:
     text = str(figure)
     return f"{int(text):,}" if text.isdecimal() else "?"

@@ -1,17 +1,16 @@
-"""The names that X knows, in two dialects: how requests are written, and how answers are read. DAG files import this.
+"""Field names of X in two dialects: one for a request, both for answers. DAG files import this.
 
-X's specification (2.167, 2026-08) says ``post.fields``, its guides of the same days ``tweet.fields``. The server takes
-both, and answers in the names of the request (https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md, 2026-09).
-So a request is written in one dialect, and an answer is read in both.
+X's specification (2.167, 2026-08) has ``post.fields``, its guides of the same time ``tweet.fields``. The server accepts
+both, and answers with the names of the request (https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md,
+2026-09). So a request uses one dialect, and answers are read in both.
 
-They differ in one thing: the newer dialect has no fields for the ids of author and referenced posts. They come with the
-expansions alone, which bring users and posts that X bills.
+The newer dialect has no fields for the ids of author and referenced posts. They come only with expansions, whose users
+and posts X bills.
 
-X answers a request with a name that it does not know as if the name had not been there: with status 200, no error, and
-posts that are billed and lack the field. A client measured it on 2026-09-21 (there, and
-tests/api-field-validity.test.ts). So such names are refused before anything is sent. The names are those of the
-specification, https://api.x.com/2/openapi.json: 2.167 (2026-08) for ``post``, 2.159 for ``tweet``. Both lists have the
-newer names, as options have.
+X ignores an unknown field: it answers with status 200, without an error, and bills posts that lack the field. A client
+measured it on 2026-09-21 (there, and tests/api-field-validity.test.ts). So unknown names are refused before a request
+is sent. The names are from the specification, https://api.x.com/2/openapi.json: 2.167 (2026-08) for ``post``, 2.159 for
+``tweet``. Both lists, and the options, use the newer names.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from typing import Any, Literal
 Dialect = Literal["post", "tweet"]
 
 SENT_WITH_EXPANSIONS = ("author_id", "in_reply_to_user_id", "referenced_posts")
-"""Fields that the newer dialect has as expansions only; the older one has both."""
+"""Fields that are only expansions in the newer dialect. The older dialect has both."""
 
 ALWAYS_SENT = "edit_history_post_ids"
-"""A field of every post, which the newer dialect does not list among those to ask for."""
+"""Field of every post, not among the requestable fields of the newer dialect."""
 
 _OLD_FIELDS = {
     "edit_history_post_ids": "edit_history_tweet_ids",
@@ -43,39 +42,39 @@ _OLD_EXPANSIONS = {
 
 
 def request_parameters(dialect: Dialect, field_names: Iterable[str], expansion_names: Iterable[str]) -> dict[str, str]:
-    """Return the parameters that ask for fields of posts, and for what posts refer to.
+    """Return the parameters for fields of posts and for expansions.
 
-    :param names: of fields, in the newer names.
-    :param expanded: of expansions, likewise.
+    :param field_names: fields, by newer names.
+    :param expansion_names: expansions, by newer names.
     """
     if dialect == "tweet":
         fields = [_OLD_FIELDS.get(name, name) for name in field_names]
         expansions = [_old_expansion(name) for name in expansion_names]
     else:
-        asked = list(field_names)
-        fields = [name for name in asked if name not in (*SENT_WITH_EXPANSIONS, ALWAYS_SENT)]
-        expansions = [*expansion_names, *(name for name in asked if name in SENT_WITH_EXPANSIONS)]
+        names = list(field_names)
+        fields = [name for name in names if name not in (*SENT_WITH_EXPANSIONS, ALWAYS_SENT)]
+        expansions = [*expansion_names, *(name for name in names if name in SENT_WITH_EXPANSIONS)]
     return {f"{dialect}.fields": ",".join(dict.fromkeys(fields)), "expansions": ",".join(dict.fromkeys(expansions))}
 
 
 def newer_name(name: str) -> str | None:
-    """Return the newer name of a field or an expansion; None if it is not an older name."""
-    head, _, rest = name.partition("referenced_tweets.id")
+    """Return the newer name of a field or an expansion, or None if the name is not an older one."""
+    head, _, suffix = name.partition("referenced_tweets.id")
     if not head and name.startswith("referenced_tweets.id"):
-        return f"referenced_posts{rest}"
+        return f"referenced_posts{suffix}"
     return {old: new for new, old in _OLD_FIELDS.items()}.get(name)
 
 
 def get_field(document: Mapping[str, Any], name: str) -> Any:
-    """Return a field by its newer name, whichever the answer uses; None if it has none."""
-    found = document.get(name)
-    return document.get(_OLD_FIELDS[name]) if found is None and name in _OLD_FIELDS else found
+    """Return a field by its newer name, whichever dialect the answer uses, or None."""
+    value = document.get(name)
+    return document.get(_OLD_FIELDS[name]) if value is None and name in _OLD_FIELDS else value
 
 
 def _old_expansion(name: str) -> str:
-    head, dot, rest = name.partition(".")
+    head, dot, suffix = name.partition(".")
     if head == "referenced_posts":
-        return _OLD_EXPANSIONS[head] + dot + rest
+        return _OLD_EXPANSIONS[head] + dot + suffix
     return _OLD_EXPANSIONS.get(name, name)
 
 
@@ -119,7 +118,7 @@ _IN_ONE: dict[Dialect, dict[str, str]] = {
     },
 }
 
-_OTHERWISE_SENT: dict[Dialect, frozenset[str]] = {
+_SENT_UNLISTED: dict[Dialect, frozenset[str]] = {
     "post": frozenset({*SENT_WITH_EXPANSIONS, ALWAYS_SENT}),
     "tweet": frozenset(),
 }
@@ -130,11 +129,11 @@ def _vocabulary(dialect: Dialect) -> Mapping[str, frozenset[str]]:
         option: frozenset(both.split()) | frozenset(_IN_ONE[dialect].get(option, "").split())
         for option, both in _IN_BOTH.items()
     }
-    return names | {"post_fields": names["post_fields"] | _OTHERWISE_SENT[dialect]}
+    return names | {"post_fields": names["post_fields"] | _SENT_UNLISTED[dialect]}
 
 
 VOCABULARY: Mapping[Dialect, Mapping[str, frozenset[str]]] = {
     "post": _vocabulary("post"),
     "tweet": _vocabulary("tweet"),
 }
-"""The names of each option, by dialect."""
+"""Names of each option, by dialect."""

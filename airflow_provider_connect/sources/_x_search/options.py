@@ -1,4 +1,4 @@
-"""The options of X search. DAG files import this: keep it light."""
+"""Options of X search. DAG files import this: keep it light."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_QUERY_LENGTHS: dict[str, dict[Endpoint, int]] = {
     "self_serve": {"recent": 512, "all": 1024},
     "enterprise": {"recent": 4096, "all": 4096},
 }
-"""The longest query by access level: https://docs.x.com/x-api/posts/search/integrate/overview (2026-11)."""
+"""Longest query by access level: https://docs.x.com/x-api/posts/search/integrate/overview (2026-11)."""
 
 MAX_PAGE_SIZE: dict[Endpoint, int] = {"recent": 100, "all": 500}
 _HEAVY_FIELD, _HEAVY_PAGE = "context_annotations", 100
@@ -50,12 +50,12 @@ _POLL_FIELDS = ("duration_minutes", "end_datetime", "options", "voting_status")
 _PLACE_FIELDS = ("country_code", "full_name", "geo", "name", "place_type")
 
 
-_NEEDED: dict[StreamName, tuple[str, tuple[str, ...]]] = {
+_NEEDED_EXPANSIONS: dict[StreamName, tuple[str, tuple[str, ...]]] = {
     "users": ("author_id", ("author_id", "user_id", "username")),
     "media": ("attachments.media_keys", ("media_keys",)),
     "referenced": ("referenced_posts", ("referenced_posts",)),
 }
-"""By stream, the expansion that brings its rows, and how the names of all that do end."""
+"""By stream, an expansion that brings its rows, and the endings of all such names."""
 
 
 def _as_list(value: Any) -> Any:
@@ -66,154 +66,156 @@ Names = Annotated[list[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.]*$")]], Be
 
 
 class XSearchOptions(Options):
-    """What may be asked of X, and how."""
+    """Options of X search."""
 
     removed: ClassVar[Mapping[str, str]] = {
         "page_size": "pages are as large as the endpoint allows",
         "connect_timeout_seconds": "a connection may take 10 seconds, within request_deadline_seconds",
     }
 
-    conn_id: str = Field(
-        description="Airflow connection that holds where the source is and who may read it.", examples=["x_default"]
-    )
+    conn_id: str = Field(description="Airflow connection with the address and the credentials.", examples=["x_default"])
     queries: Annotated[
         list[Annotated[str, Field(min_length=1, pattern=r"\S")]], BeforeValidator(_as_list), Field(min_length=1)
     ] = Field(
-        description="What to search for, in X's query language. A post that several queries find is one row, which "
-        "names them.",
+        description="Searches in X's query language. A post that several queries find is one row, which lists them.",
         examples=[["coffee lang:en"]],
     )
     stream: StreamName = Field(
         default="posts",
-        description="What a row is: a post that the queries find, or a user, a medium or another post that the posts "
-        "of the day refer to, each once a day.",
+        description="Rows to load: the posts that match, or the users, media or referenced posts to which the posts of "
+        "the day refer, each once a day.",
     )
     endpoint: Literal["auto", "recent", "all"] = Field(
         default="auto",
-        description="Recent search, which reaches back seven days, or the full archive (all); auto: by the day's age.",
+        description="Recent search, which reaches back seven days, or the full archive (all). auto: by the day's age.",
     )
     access_level: Literal["self_serve", "enterprise"] = Field(
-        default="self_serve", description="The app's access to X, which decides how long a query may be."
+        default="self_serve", description="The app's access to X, which limits the length of a query."
     )
     dialect: Dialect = Field(
         default="tweet",
-        description="Names in requests: tweet (tweet.fields), or post as in X's newest specification (post.fields), "
-        "where the ids of authors and referenced posts come only with users and posts that X bills. Answers are read "
-        "in both. The other options use the names of post.",
+        description="Names in requests: tweet (tweet.fields), or post as in X's newest specification (post.fields). "
+        "With post the ids of authors and referenced posts come only with users and posts that X bills. Answers are "
+        "read in both. The other options use the names of post.",
     )
     post_fields: Names = Field(
         default=list(_POST_FIELDS),
-        description="Fields of posts to ask for. id, text, created_at and the edit history are always asked for.",
+        description="Fields of posts to request. id, text, created_at and the edit history are always requested.",
     )
     expansions: Names = Field(
-        default=list(_EXPANSIONS), description="What a post refers to and X is to send along with it."
+        default=list(_EXPANSIONS), description="Objects to which posts refer, to request with the posts."
     )
-    user_fields: Names = Field(default=list(_USER_FIELDS), description="Fields of users to ask for.")
-    media_fields: Names = Field(default=list(_MEDIA_FIELDS), description="Fields of media to ask for.")
-    poll_fields: Names = Field(default=list(_POLL_FIELDS), description="Fields of polls to ask for.")
-    place_fields: Names = Field(default=list(_PLACE_FIELDS), description="Fields of places to ask for.")
+    user_fields: Names = Field(default=list(_USER_FIELDS), description="Fields of users to request.")
+    media_fields: Names = Field(default=list(_MEDIA_FIELDS), description="Fields of media to request.")
+    poll_fields: Names = Field(default=list(_POLL_FIELDS), description="Fields of polls to request.")
+    place_fields: Names = Field(default=list(_PLACE_FIELDS), description="Fields of places to request.")
     split_rows: int | None = Field(
         default=None,
         ge=1,
-        description="A day with more posts than these, as X counts them, is read in several parts side by side; an "
-        "hour is not cut. Each day is then counted first. By default a day is one part, and not counted.",
+        description="A day with more posts by X's count is read in several parts concurrently. An hour is never "
+        "divided. Each day is counted first. By default a day is one part without a count.",
     )
     parallel_days: int = Field(
         default=1,
         ge=1,
-        description="How many days of one window may be polled at the same time. One day alone can use up X's limits.",
+        description="Days of one window to poll at the same time. One day alone can use up X's limits.",
     )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",
         description="A post without id or time fails the day (none), or is set aside and counted (all).",
     )
-    max_rejects: int = Field(default=1000, ge=0, description="How many posts may be set aside before the day fails.")
+    max_rejects: int = Field(
+        default=1000, ge=0, description="Number of posts that may be set aside before the day fails."
+    )
     read_timeout_seconds: float = Field(default=60.0, gt=0, description="Longest wait for the next bytes.")
     request_deadline_seconds: float = Field(
-        default=300.0, gt=0, description="Longest time for a whole request, even while bytes still arrive."
+        default=300.0, gt=0, description="Longest time for a request, even while bytes still arrive."
     )
 
     @property
     def timeouts(self) -> HttpTimeouts:
-        """How long each part of a request may take."""
+        """Time limits of a request."""
         return HttpTimeouts(
             read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds
         )
 
     @model_validator(mode="after")
-    def _can_be_asked(self) -> XSearchOptions:
-        most = max(MAX_QUERY_LENGTHS[self.access_level][each] for each in self.endpoints)
-        found = [
-            f"queries: query {number} has {len(query)} characters, and X takes {most} with "
-            f"access_level={self.access_level!r} and endpoint={self.endpoint!r}: shorten it, or cut it in two"
+    def _validate_together(self) -> XSearchOptions:
+        max_length = max(MAX_QUERY_LENGTHS[self.access_level][endpoint] for endpoint in self.endpoints)
+        problems = [
+            f"queries: query {number} has {len(query)} characters, and X accepts {max_length} with "
+            f"access_level={self.access_level!r} and endpoint={self.endpoint!r}. Shorten it, or make two queries of it"
             for number, query in enumerate(self.queries, 1)
-            if len(query) > most
+            if len(query) > max_length
         ]
         if len(set(self.queries)) < len(self.queries):
-            found.append("queries: a query is listed twice")
-        found += self._name_problems()
-        found += self._stream_problems()
+            problems.append("queries: a query is listed twice")
+        problems += self._name_problems()
+        problems += self._stream_problems()
         if self.split_rows is not None:
-            found += [f"split_rows: {problem}" for problem in self.joined_query_problems()]
-        if found:
-            raise ValueError("; ".join(found))
+            problems += [f"split_rows: {problem}" for problem in self.joined_query_problems()]
+        if problems:
+            raise ValueError("; ".join(problems))
         return self
 
     def _name_problems(self) -> list[str]:
-        """Name what X would leave out without a word."""
-        found = []
-        for option, known in VOCABULARY[self.dialect].items():
+        problems = []
+        for option, known_names in VOCABULARY[self.dialect].items():
             for name in getattr(self, option):
-                if name not in known:
+                if name not in known_names:
                     better = newer_name(name)
-                    advice = f"write {better!r}" if better in known else f"choose from {', '.join(sorted(known))}"
-                    found.append(
-                        f"{option}: X knows no {name!r} with dialect={self.dialect!r}, and would leave it out without "
+                    advice = (
+                        f"write {better!r}"
+                        if better in known_names
+                        else f"choose from {', '.join(sorted(known_names))}"
+                    )
+                    problems.append(
+                        f"{option}: X knows no {name!r} with dialect={self.dialect!r}, and would ignore it without "
                         f"an error: {advice}"
                     )
-        return found
+        return problems
 
     def _stream_problems(self) -> list[str]:
         if self.stream == "posts":
             return []
-        found = []
-        example, ends = _NEEDED[self.stream]
-        if not any(each.endswith(ends) for each in self.expansions):
-            found.append(f"expansions: stream={self.stream!r} has no rows without {example!r}: add it")
+        problems = []
+        example, ends = _NEEDED_EXPANSIONS[self.stream]
+        if not any(expansion.endswith(ends) for expansion in self.expansions):
+            problems.append(f"expansions: stream={self.stream!r} has no rows without {example!r}. Add it")
         if self.split_rows is not None:
-            found.append(
-                f"split_rows: stream={self.stream!r} takes none: posts of several parts may refer to the same one, "
-                "which would then be there twice"
+            problems.append(
+                f"split_rows: not possible with stream={self.stream!r}, because posts of several parts may refer to "
+                "the same object, which would be loaded twice. Remove split_rows"
             )
-        return found
+        return problems
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The endpoints that days may be read from."""
+        """Endpoints that may serve days."""
         return ("recent", "all") if self.endpoint == "auto" else (self.endpoint,)
 
     @property
     def variant(self) -> str:
-        """What tells this stream from others of the connection: other queries find other posts."""
+        """Hash of the queries, which distinguishes streams of one connection."""
         return hashlib.blake2b(json.dumps(sorted(self.queries)).encode(), digest_size=4).hexdigest()
 
     @property
     def joined_query(self) -> str:
-        """One query that finds what all queries find together."""
+        """Query for the posts of all queries, joined by OR."""
         if len(self.queries) == 1:
             return self.queries[0]
         return " OR ".join(f"({query})" for query in self.queries)
 
     def max_page_size(self, endpoint: Endpoint) -> int:
-        """Return how many posts to ask for at once: the most that X sends in one answer."""
+        """Return the greatest number of posts in one answer."""
         return min(MAX_PAGE_SIZE[endpoint], _HEAVY_PAGE if _HEAVY_FIELD in self.post_fields else MAX_PAGE_SIZE["all"])
 
     def joined_query_problems(self) -> list[str]:
-        """Say why X's counts cannot be compared with the rows; [] if they can."""
-        most = min(MAX_QUERY_LENGTHS[self.access_level][each] for each in self.endpoints)
-        if len(self.joined_query) <= most:
+        """Return the reasons why X's counts cannot be compared with the rows, or an empty list."""
+        max_length = min(MAX_QUERY_LENGTHS[self.access_level][endpoint] for endpoint in self.endpoints)
+        if len(self.joined_query) <= max_length:
             return []
         return [
-            f"posts that several queries find are counted once only if the queries are counted together, joined by OR; "
-            f"joined they have {len(self.joined_query)} characters, and X takes {most}: use fewer queries in one source"
+            f"X counts several queries as one query joined by OR, so that each post counts once. Joined they have "
+            f"{len(self.joined_query)} characters, and X accepts {max_length}. Use fewer queries in one source"
         ]

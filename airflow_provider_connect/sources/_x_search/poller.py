@@ -1,6 +1,6 @@
-"""Polls posts: a day, or a part of it, with all queries, and succeeds only if the end of each was seen.
+"""Polls a day, or a part of a day, with all queries. Succeeds only after the end of each.
 
-Counts are an upper bound: they hold posts that were deleted or are withheld, which a search leaves out
+Counts are an upper bound, because they include deleted and withheld posts, which a search leaves out
 (https://docs.x.com/x-api/posts/counts/introduction, 2026-11).
 """
 
@@ -37,53 +37,54 @@ MAX_PARTS = 24
 """Counts are by hour."""
 
 
-def count_posts_by_hour(client: XClient, search_range: SearchRange, query: str) -> dict[dt.datetime, int]:
-    """Return how many posts X counts in each hour, by its beginning.
+def count_posts_by_hour(api_client: XClient, search_range: SearchRange, query: str) -> dict[dt.datetime, int]:
+    """Return X's count of posts by start of the hour.
 
-    :raises RetriableError: the counts end before they have reached the beginning of the piece, as twarc has seen
+    :raises RetriableError: the counts do not reach the start of the range, as twarc has seen
         (https://github.com/DocNow/twarc, client2.py, 2026-11).
     :raises ConnectError: as :meth:`.CountsRows.count`.
     """
     params = search_range.time_params | {"query": query, "granularity": "hour"}
-    found: dict[dt.datetime, int] = {}
-    for counted, _ in client.fetch_pages(params, read_counts, itemgetter(1)):
+    posts_by_hour: dict[dt.datetime, int] = {}
+    for counted, _ in api_client.fetch_pages(params, read_counts, itemgetter(1)):
         for start, count in counted:
             try:
-                found[dt.datetime.fromisoformat(start).astimezone(dt.UTC)] = count
+                posts_by_hour[dt.datetime.fromisoformat(start).astimezone(dt.UTC)] = count
             except ValueError:
-                raise client.incomplete_answer_error(0) from None
-    if found and min(found) > search_range.start:
+                raise api_client.incomplete_answer_error(0) from None
+    if posts_by_hour and min(posts_by_hour) > search_range.start:
         raise RetriableError(
-            f"X's counts of posts begin at {format_instant(min(found))}, not at {format_instant(search_range.start)}"
+            f"X's counts of posts start at {format_instant(min(posts_by_hour))}, not at "
+            f"{format_instant(search_range.start)}"
         )
-    return found
+    return posts_by_hour
 
 
 def split_day(
     day: Day, endpoint: Endpoint, posts_by_hour: Mapping[dt.datetime, int], split_rows: int | None
 ) -> list[SearchRange]:
-    """Cut a day into parts of about as many posts, at full hours; together they are the whole day.
+    """Cut a day at full hours into parts of similar size, which together cover the day.
 
-    :param hours: how many posts there are in each hour.
-    :param split_rows: how many make a day large; None for a day that is not cut.
+    :param posts_by_hour: number of posts in each hour.
+    :param split_rows: number of posts above which a day is split. None for never.
     """
     total = sum(posts_by_hour.values())
     parts = 1 if split_rows is None else min(MAX_PARTS, max(1, math.ceil(total / split_rows)))
     cuts: list[dt.datetime] = []
-    before = 0
+    posts_before = 0
     for hour, count in sorted(posts_by_hour.items()):
-        is_due = len(cuts) + 1 < parts and before * parts >= (len(cuts) + 1) * total
+        is_due = len(cuts) + 1 < parts and posts_before * parts >= (len(cuts) + 1) * total
         if is_due and day.start < hour < day.end:
             cuts.append(hour)
-        before += count
+        posts_before += count
     edges = [day.start, *cuts, day.end]
     return [SearchRange(endpoint, start, end) for start, end in itertools.pairwise(edges)]
 
 
 _ZONE = "UTC"
 _WEEK = dt.timedelta(days=7)
-_WHILE_IT_IS_READ = dt.timedelta(hours=3)
-"""A day must stay within the week until its last page is read."""
+_TIME_TO_READ_A_DAY = dt.timedelta(hours=3)
+"""Time to read a day to its last page, before it leaves the week."""
 
 _NOT_YET = dt.timedelta(seconds=10)
 _FIRST_DAY = dt.date(2006, 3, 21)
@@ -103,43 +104,43 @@ class XSearchPoller(Poller, CountsRows):
         return schema(self._options.stream)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition for each day, or several for a large one.
+        """Return one partition for each day, or several for a large day.
 
-        :raises ConfigError: a day is in the future, too old for the endpoint, or another zone's.
+        :raises ConfigError: a day is in the future, in another zone, or too old for the endpoint.
         :raises RetriableError: a day ends within the hour, or ended within ten seconds.
         """
-        wanted = [(day, piece) for day in days for piece in self._pieces(day)]
-        parts = {day: sum(day == each for each, _ in wanted) for day in days}
+        ranges = [(day, search_range) for day in days for search_range in self._search_ranges(day)]
+        parts = {day: sum(day == range_day for range_day, _ in ranges) for day in days}
         return [
             InputPartition(
                 days=(day,),
                 index=index,
                 params={
-                    "endpoint": piece.endpoint,
-                    "start": piece.start.isoformat(),
-                    "end": piece.end.isoformat(),
+                    "endpoint": search_range.endpoint,
+                    "start": search_range.start.isoformat(),
+                    "end": search_range.end.isoformat(),
                     "parts": parts[day],
                 },
             )
-            for index, (day, piece) in enumerate(wanted)
+            for index, (day, search_range) in enumerate(ranges)
         ]
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Return how many posts X counts on a day, which is more than it sends: deleted ones are among them.
+        """Return X's count of posts on a day, deleted posts included.
 
         :raises ConfigError: the token or the app's access do not allow it.
-        :raises RetriableError: X is away, in trouble or busy.
+        :raises RetriableError: X is unreachable, failing or busy.
         """
-        piece = SearchRange(self._endpoint(day), day.start, day.end)
-        path, quota = f"/2/tweets/counts/{piece.endpoint}", quota_of(self._connection, "counts")
-        there = client.XClient(self._options, self._connection, path, day, tally, quota=quota)
-        hours = self._hours[day] = count_posts_by_hour(there, piece, self._options.joined_query)
+        search_range = SearchRange(self._endpoint(day), day.start, day.end)
+        path, quota = f"/2/tweets/counts/{search_range.endpoint}", quota_of(self._connection, "counts")
+        api_client = client.XClient(self._options, self._connection, path, day, tally, quota=quota)
+        hours = self._hours[day] = count_posts_by_hour(api_client, search_range, self._options.joined_query)
         return VendorCount(sum(hours.values()), is_most=True)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the posts of a day, or of a part of it.
+        """Yield the posts of a day or of a part of it.
 
-        :raises RetriableError: X is away, in trouble or busy, or an answer is not whole.
+        :raises RetriableError: X is unreachable, failing or busy, or an answer is incomplete.
         :raises ConfigError: token, access or options are wrong, or the usage cap is reached.
         :raises DataError: a post has no id or time, and that is not tolerated.
         """
@@ -147,9 +148,9 @@ class XSearchPoller(Poller, CountsRows):
         options, endpoint = self._options, part.params["endpoint"]
         start, end = (dt.datetime.fromisoformat(part.params[name]) for name in ("start", "end"))
         if endpoint == "recent" and options.endpoint == "auto" and day.start < client.current_time() - _WEEK:
-            raise RetriableError(f"day {day} has fallen out of recent search's week; the next try reads the archive")
-        self._require_within_reach(day, endpoint)
-        there = client.XClient(
+            raise RetriableError(f"day {day} has left the week of recent search. The next try reads the archive")
+        self._require_endpoint_serves(day, endpoint)
+        api_client = client.XClient(
             options,
             self._connection,
             f"/2/tweets/search/{endpoint}",
@@ -159,47 +160,43 @@ class XSearchPoller(Poller, CountsRows):
             # its other parts and days ask, too
             share=self._context.polls_at_once or part.params["parts"] * options.parallel_days,
         )
-        searching = Search(options, there, SearchRange(endpoint, start, end), tally.for_day(day))
-        results = [searching.find_hits(number) for number in range(len(options.queries))]
+        search = Search(options, api_client, SearchRange(endpoint, start, end), tally.for_day(day))
+        results = [search.find_hits(number) for number in range(len(options.queries))]
         if options.stream == "posts":
-            found = post_batches(results, options.queries, tally.for_day(day))
+            row_batches = post_batches(results, options.queries, tally.for_day(day))
         else:
-            found = related_batches(results, options.stream, tally.for_day(day))
-        for batch in found:
+            row_batches = related_batches(results, options.stream, tally.for_day(day))
+        for batch in row_batches:
             yield day, batch
 
-    def _pieces(self, day: Day) -> list[SearchRange]:
+    def _search_ranges(self, day: Day) -> list[SearchRange]:
         endpoint, options = self._endpoint(day), self._options
         if options.split_rows is not None and day not in self._hours:  # who plans without a job has counted nothing
             self.count(day, Tally())
         return split_day(day, endpoint, self._hours.get(day, {}), options.split_rows)
 
     def _endpoint(self, day: Day) -> Endpoint:
-        """Return where a day is read.
+        """Return the endpoint for a day.
 
-        :raises ConfigError: it cannot be read.
-        :raises RetriableError: it cannot be read yet.
+        :raises ConfigError: no endpoint can serve the day.
+        :raises RetriableError: the day cannot be read yet.
         """
         options, present = self._options, client.current_time()
         require_over(day, _ZONE, present - _NOT_YET)
         if options.endpoint != "auto":
-            self._require_within_reach(day, options.endpoint)
+            self._require_endpoint_serves(day, options.endpoint)
             return options.endpoint
         is_short = all(len(query) <= MAX_QUERY_LENGTHS[options.access_level]["recent"] for query in options.queries)
-        is_recent = day.start >= present - _WEEK + _WHILE_IT_IS_READ
+        is_recent = day.start >= present - _WEEK + _TIME_TO_READ_A_DAY
         endpoint: Endpoint = "recent" if is_recent and is_short else "all"
-        self._require_within_reach(day, endpoint)
+        self._require_endpoint_serves(day, endpoint)
         return endpoint
 
-    def _require_within_reach(self, day: Day, endpoint: Endpoint) -> None:
-        """Make sure that an endpoint has a day.
-
-        :raises ConfigError: it is too old.
-        """
+    def _require_endpoint_serves(self, day: Day, endpoint: Endpoint) -> None:
         if day.date < _FIRST_DAY:
-            raise ConfigError(f"day {day} is before the first post: X's archive begins on {_FIRST_DAY}")
+            raise ConfigError(f"day {day} is before the first post. X's archive starts on {_FIRST_DAY}")
         if endpoint == "recent" and day.start < client.current_time() - _WEEK:
             raise ConfigError(
-                f"day {day} began more than seven days ago, and recent search does not reach back further: set "
+                f"day {day} began more than seven days ago, which recent search does not cover. Set "
                 "endpoint='all', or 'auto', if the app has access to the full archive"
             )

@@ -1,6 +1,6 @@
-"""What X's refusals mean, and what to do about each.
+"""Errors for X's refusals, with a remedy for each.
 
-By the end of a problem's ``type``: it has come with two host names
+Problems are recognized by the end of their ``type``, which has come with two host names
 (https://docs.x.com/x-api/fundamentals/response-codes-and-errors, 2026-11, and replies of that year). A 429 is either a
 rate limit, which passes, or the usage cap, which only a person can raise.
 """
@@ -20,10 +20,10 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaErro
 from airflow_provider_connect.window import Day
 
 MAX_WAIT_SECONDS = 960.0
-"""X's windows are fifteen minutes long; a reset that lies further ahead is a clock's mistake."""
+"""X's windows are fifteen minutes long. A later reset is attributed to a wrong clock."""
 
 WINDOW_RESET = Moment(header="x-rate-limit-reset", format="epoch_s")
-"""Where an answer says when the next window begins."""
+"""Header with the start of the next window."""
 
 _TOO_FAST_SECONDS = 2.0
 _UNKNOWN_SECONDS = 60.0
@@ -31,35 +31,36 @@ _CAPS = ("usage-capped", "usagecapexceeded", "credits", "creditsdepleted")
 
 
 class TokenError(RetriableError):
-    """X takes its own next_token no more: asking again with it is no use."""
+    """Raised if X no longer accepts its own next_token. Repeating the request does not help."""
 
 
 def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: bool = False) -> ConnectError:
-    """Return the error to raise for a refusal.
+    """Return the error for a refusal.
 
-    :param day: which was asked for; None for a question of another kind.
-    :param is_later_page: whether the request named a next_token.
+    :param day: requested day, or None for a request without a day.
+    :param is_later_page: whether the request had a next_token.
     """
     status, host, problem = reply.status, reply.host, _problem(reply.text)
-    words = excerpt(_words(problem) or reply.text, reply.secrets, is_cut=reply.is_cut)
-    quoted = f"; it said: {words!r}" if words else ""
+    words = excerpt(_problem_text(problem) or reply.text, reply.secrets, is_cut=reply.is_cut)
+    quoted = f". X said: {words!r}" if words else ""
     wait = retry_after_seconds(reply.header("Retry-After"), now)
     if is_usage_cap(status, problem):
-        return _capped(status, problem, day, host, quoted)
+        return _usage_cap_error(status, problem, day, host, quoted)
     if status == 429:
-        return _slowed(reply, now, wait, quoted)
+        return _rate_limit_error(reply, now, wait, quoted)
     if status == 400 and is_later_page:
         return TokenError(
-            f"{host} answered 400 to a later page: it takes its own next_token no more, and the day begins anew{quoted}"
+            f"{host} answered 400 to a later page: X no longer accepts its own next_token, so the day starts "
+            f"again{quoted}"
         )
     if status >= 500 or status in (408, 425):
-        return RetriableError(f"{host} answered {status}: it is in trouble{quoted}", retry_after_seconds=wait)
-    meaning = _MEANINGS.get(status, "which a search never does")
+        return RetriableError(f"{host} answered {status}: the server failed{quoted}", retry_after_seconds=wait)
+    meaning = _MEANINGS.get(status, "an unexpected status")
     return ConfigError(f"{host} answered {status}: {meaning}{quoted}")
 
 
 def is_usage_cap(status: int, problem: Mapping[str, Any]) -> bool:
-    """Tell whether the app has read as many posts as it has paid for: then no wait helps."""
+    """Return whether the app has read all posts that it has paid for. Waiting does not help."""
     if status not in (402, 429):
         return False
     kind, title = _kind(problem), str(problem.get("title", "")).replace(" ", "").lower()
@@ -73,62 +74,63 @@ def problem_kind(problem: Mapping[str, Any]) -> str:
 
 
 _MEANINGS = {
-    400: "the request is not understood: check queries, dialect, fields and expansions",
-    401: "it does not know the token: check the connection's password, which holds the app's bearer token",
-    403: "the app may not search there: check its access, and that it belongs to a project; the archive "
+    400: "X does not understand the request. Check queries, dialect, fields and expansions",
+    401: "X does not know the token. Check the connection's password, the app's bearer token",
+    403: "the app may not search there. Check its access, and that it belongs to a project. The archive "
     "(endpoint='all', and days older than a week with 'auto') needs pay-per-use or Enterprise access",
-    404: "there is no search at that host: check the connection's host",
+    404: "the host has no search. Check the connection's host",
 }
 
 
-def _slowed(reply: Reply, now: dt.datetime, wait: float | None, quoted: str) -> RetriableError:
-    """Return the error for a rate limit, by the headers that tell of the app's window.
+def _rate_limit_error(reply: Reply, current_time: dt.datetime, wait: float | None, quoted: str) -> RetriableError:
+    """Return the error for a rate limit, from the headers of the app's window.
 
-    :param wait: as the header Retry-After says.
+    :param wait: seconds in the header Retry-After.
     """
-    limit, remaining, reset = (_whole(reply.header(f"x-rate-limit-{name}")) for name in ("limit", "remaining", "reset"))
+    limit, remaining, reset = (
+        _int_or_none(reply.header(f"x-rate-limit-{name}")) for name in ("limit", "remaining", "reset")
+    )
     if remaining:  # it is the limit on a second: the window has room
-        message = f"{reply.host} answered 429: the app asks too fast{quoted}"
+        message = f"{reply.host} answered 429: the app sends too many requests a second{quoted}"
         return RetriableError(message, retry_after_seconds=_TOO_FAST_SECONDS if wait is None else wait)
-    ends = None if reset is None else wait_seconds(WINDOW_RESET, reply, now)
-    after = wait if ends is None else min(max(ends, 1.0), MAX_WAIT_SECONDS)
+    reset_seconds = None if reset is None else wait_seconds(WINDOW_RESET, reply, current_time)
+    seconds = wait if reset_seconds is None else min(max(reset_seconds, 1.0), MAX_WAIT_SECONDS)
     message = f"{reply.host} answered 429: the app's requests of this window are used up{quoted}"
-    if limit is not None and after is not None:
-        return QuotaError(message, said=(limit, limit, after), retry_after_seconds=after)
-    return RetriableError(message, retry_after_seconds=_UNKNOWN_SECONDS if after is None else after)
+    if limit is not None and seconds is not None:
+        return QuotaError(message, said=(limit, limit, seconds), retry_after_seconds=seconds)
+    return RetriableError(message, retry_after_seconds=_UNKNOWN_SECONDS if seconds is None else seconds)
 
 
-def _capped(status: int, problem: Mapping[str, Any], day: Day | None, host: str, quoted: str) -> ConfigError:
+def _usage_cap_error(status: int, problem: Mapping[str, Any], day: Day | None, host: str, quoted: str) -> ConfigError:
     period = problem.get("period")
     cap = f"the {period.lower()} usage cap" if isinstance(period, str) and period.isalpha() else "the usage cap"
-    following = f"; day {day} is the next one to load: clear its task then" if day is not None else ""
+    following = f". The next day to load is {day}: clear its task then" if day is not None else ""
     return ConfigError(
-        f"{host} answered {status}: {cap} of the app is reached, and no retry helps before it is reset or "
-        f"raised in X's developer console{following}{quoted}"
+        f"{host} answered {status}: {cap} of the app is reached. Wait until it is reset, or raise it in X's developer "
+        f"console. Retries do not help before{following}{quoted}"
     )
 
 
 def _problem(body: str) -> dict[str, Any]:
     try:
-        found: Any = json.loads(body)
+        problem: Any = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return problem if isinstance(problem, dict) else {}
 
 
 def _kind(problem: Mapping[str, Any]) -> str:
     return str(problem.get("type") or "").rstrip("/").rpartition("/")[2].lower()
 
 
-def _words(problem: Mapping[str, Any]) -> str:
-    """Return what a problem says; its ``errors`` say what exactly."""
+def _problem_text(problem: Mapping[str, Any]) -> str:
     texts = [problem.get("title"), problem.get("detail")]
     errors = problem.get("errors")
-    for each in errors if isinstance(errors, list) else []:
-        if isinstance(each, dict):
-            texts += [each.get("message"), each.get("detail")]
+    for error in errors if isinstance(errors, list) else []:
+        if isinstance(error, dict):
+            texts += [error.get("message"), error.get("detail")]
     return ": ".join(dict.fromkeys(text for text in texts if isinstance(text, str) and text))
 
 
-def _whole(text: str) -> int | None:
+def _int_or_none(text: str) -> int | None:
     return int(text) if text.strip().isdecimal() and len(text) < 20 else None

@@ -1,4 +1,4 @@
-"""Reads a page: its posts with their JSON text, and what was sent along with them."""
+"""Parses a page: its posts with their JSON text, and the included objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class JsonPart(NamedTuple):
-    """A part of an answer: parsed, and its JSON text as sent."""
+    """Part of an answer: the parsed object, and its JSON text as sent."""
 
     value: dict[str, Any]
     text: str
@@ -24,11 +24,11 @@ class JsonPart(NamedTuple):
 
 @dataclass(frozen=True)
 class ResultPage:
-    """What one answer brought.
+    """One answer.
 
     :param posts: in the order sent.
-    :param includes: what the posts refer to: by kind, and by id.
-    :param errors: what could not be sent along.
+    :param includes: objects to which the posts refer, by kind and id.
+    :param errors: problems of objects that X could not send.
     """
 
     posts: list[JsonPart]
@@ -38,94 +38,92 @@ class ResultPage:
 
     @cached_property
     def errors_by_id(self) -> dict[str, list[int]]:
-        """The numbers of the errors that name an id."""
-        found: dict[str, list[int]] = {}
+        """Indexes of the errors that name an id."""
+        numbers_by_id: dict[str, list[int]] = {}
         for number, error in enumerate(self.errors):
             for named_id in {str(error.value.get(name)) for name in ("resource_id", "value") if error.value.get(name)}:
-                found.setdefault(named_id, []).append(number)
-        return found
+                numbers_by_id.setdefault(named_id, []).append(number)
+        return numbers_by_id
 
 
 _KEYS = {"users": "id", "posts": "id", "media": "media_key", "polls": "id", "places": "id"}
 
 
 def read_page(data: bytes, client: XClient) -> ResultPage:
-    """Read an answer.
+    """Parse an answer.
 
-    :raises RetriableError: it is not a page of results, or tells of trouble; :class:`.ConfigError` if that is a
-        person's.
+    :raises RetriableError: the answer is not a page of results, or reports a passing error. :class:`.ConfigError` if a
+        person must act.
     """
     return _read(_page, data, client)
 
 
 def read_counts(data: bytes, client: XClient) -> tuple[list[tuple[str, int]], str | None]:
-    """Read an answer of the counts: when each bucket begins and how many posts are in it, and the next token.
+    """Parse an answer of the counts: start and count of each bucket, and the next token.
 
     :raises RetriableError: as :func:`read_page`.
     """
     return _read(_buckets, data, client)
 
 
-def _read(how: Callable[[bytes, XClient], _T], data: bytes, there: XClient) -> _T:
+def _read(parse: Callable[[bytes, XClient], _T], data: bytes, client: XClient) -> _T:
     import msgspec
 
     try:
-        return how(data, there)
+        return parse(data, client)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         pass  # half a character is a reason: no column holds one, and msgspec reads none
     try:
-        return how(_mended(data), there)
+        return parse(_replace_surrogates(data), client)
     except (msgspec.MsgspecError, ValueError, RecursionError):  # its text would be part of the message
-        raise there.incomplete_answer_error(len(data)) from None
+        raise client.incomplete_answer_error(len(data)) from None
 
 
-def _mended(data: bytes) -> bytes:
-    """Return a document with U+FFFD for each half of a character.
+def _replace_surrogates(data: bytes) -> bytes:
+    """Return a document with U+FFFD for each lone surrogate.
 
-    :raises ValueError: it is not JSON.
+    :raises ValueError: the document is not JSON.
     """
     text = json.dumps(json.loads(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
-def _page(data: bytes, there: XClient) -> ResultPage:
+def _page(data: bytes, client: XClient) -> ResultPage:
     top = _members(data)
     meta = _parsed(top, "meta")
     if not isinstance(meta, dict):
-        raise _no_page(data, top, there)
+        raise _not_a_page_error(data, top, client)
     included = _members(top["includes"]) if "includes" in top else {}
     includes = {
-        kind: {str(each.value[key]): each for each in _texts(named(included, kind)) if each.value.get(key)}
+        kind: {str(part.value[key]): part for part in _texts(named(included, kind)) if part.value.get(key)}
         for kind, key in _KEYS.items()
     }
     token = meta.get("next_token")
     return ResultPage(_texts(top.get("data")), includes, _texts(top.get("errors")), str(token) if token else None)
 
 
-def _buckets(data: bytes, there: XClient) -> tuple[list[tuple[str, int]], str | None]:
+def _buckets(data: bytes, client: XClient) -> tuple[list[tuple[str, int]], str | None]:
     top = _members(data)
     meta, counted = _parsed(top, "meta"), _parsed(top, "data")
     if not isinstance(meta, dict) or not isinstance(counted, list):
-        raise _no_page(data, top, there)
-    found = []
-    for each in counted:
-        count = named(each, "post_count") if isinstance(each, dict) else None
-        if not isinstance(count, int) or isinstance(count, bool) or not isinstance(each.get("start"), str):
-            raise there.incomplete_answer_error(len(data))
-        found.append((each["start"], count))
+        raise _not_a_page_error(data, top, client)
+    buckets = []
+    for bucket in counted:
+        count = named(bucket, "post_count") if isinstance(bucket, dict) else None
+        if not isinstance(count, int) or isinstance(count, bool) or not isinstance(bucket.get("start"), str):
+            raise client.incomplete_answer_error(len(data))
+        buckets.append((bucket["start"], count))
     token = meta.get("next_token")
-    return found, str(token) if token else None
+    return buckets, str(token) if token else None
 
 
 def _members(data: Any) -> dict[str, Any]:
-    """Return the members of an object, each still encoded."""
     import msgspec
 
     return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
 
 
 def _texts(array: Any) -> list[JsonPart]:
-    """Return the objects of an encoded array; [] if there is none."""
     import msgspec
 
     if array is None:
@@ -140,10 +138,9 @@ def _parsed(top: Mapping[str, Any], name: str) -> Any:
     return msgspec.json.decode(top[name]) if name in top else None
 
 
-def _no_page(data: bytes, top: Mapping[str, Any], there: XClient) -> ConnectError:
-    """Return the error for a document that is no page: a problem that came with status 200, or nothing known."""
+def _not_a_page_error(data: bytes, top: Mapping[str, Any], client: XClient) -> ConnectError:
     if not {"title", "detail", "errors"} & top.keys():
-        return there.incomplete_answer_error(len(data))
+        return client.incomplete_answer_error(len(data))
     status = _parsed(top, "status")
     is_status = isinstance(status, int) and 400 <= status <= 599
-    return there.error_in_answer(status if is_status else 500, data)
+    return client.error_in_answer(status if is_status else 500, data)

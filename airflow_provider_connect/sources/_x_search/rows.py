@@ -1,4 +1,4 @@
-"""Turns hits into rows: one for each post, with the queries that have found it, or for each that posts refer to."""
+"""Converts hits to rows: posts with the queries that found them, or objects to which posts refer."""
 
 from __future__ import annotations
 
@@ -26,44 +26,44 @@ Row = dict[str, Any]
 def post_batches(
     hits_by_query: Sequence[Iterator[Hit]], queries: Sequence[str], tally: Tally
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of several queries' results.
+    """Yield the rows of several queries.
 
-    All results come newest first, so they are merged by id as they come: hits of one post meet, and memory holds a page
-    of each query. A post that comes again out of order is dropped, too, and counted.
+    All results come newest first and are merged by id, so hits of one post meet, and memory holds one page of each
+    query. A post that comes again out of order is dropped and counted.
 
-    :param queries: their texts, in the order of ``results``.
+    :param queries: their texts, in the order of ``hits_by_query``.
     """
     merged = heapq.merge(*hits_by_query, key=lambda hit: -hit.post_number)
     with KeySet() as keys:
         posts = (list(hits) for _, hits in groupby(merged, key=lambda hit: hit.post_number))
-        while some := list(islice(posts, _ROWS_AT_ONCE)):
-            tally.counts["duplicates"] += sum(len(hits) - 1 for hits in some)
-            batch = _batch([_row(hits, queries) for hits in some], keys, tally)
+        while hit_group := list(islice(posts, _ROWS_AT_ONCE)):
+            tally.counts["duplicates"] += sum(len(hits) - 1 for hits in hit_group)
+            batch = _batch([_row(hits, queries) for hits in hit_group], keys, tally)
             if batch.num_rows:
                 yield batch
 
 
 def keyed_unique_rows(rows: list[Row], stream: StreamName, keys: KeySet) -> list[Row]:
-    """Give each row its ``record_key``, and return those whose key has not come before."""
+    """Set ``record_key`` in each row, and return the rows with new keys."""
     from xxhash import xxh3_128_digest
 
-    made = [xxh3_128_digest(row[STREAMS[stream].key].encode()) for row in rows]
-    for row, key in zip(rows, made, strict=True):
+    digests = [xxh3_128_digest(row[STREAMS[stream].key].encode()) for row in rows]
+    for row, key in zip(rows, digests, strict=True):
         row["record_key"] = key.hex()
-    return list(compress(rows, keys.add_keys(b"".join(made))))
+    return list(compress(rows, keys.add_keys(b"".join(digests))))
 
 
 def _batch(rows: list[Row], keys: KeySet, tally: Tally) -> pa.RecordBatch:
     import pyarrow as pa
 
-    kept = keyed_unique_rows(rows, "posts", keys)
-    if again := len(rows) - len(kept):
-        tally.counts["duplicates"] += again
-        tally.counts["out_of_order"] += again
-    if kept:
-        times = [row["created_at"] for row in kept]
+    new_rows = keyed_unique_rows(rows, "posts", keys)
+    if duplicates := len(rows) - len(new_rows):
+        tally.counts["duplicates"] += duplicates
+        tally.counts["out_of_order"] += duplicates
+    if new_rows:
+        times = [row["created_at"] for row in new_rows]
         tally.widen_span(min(times), max(times))
-    return pa.RecordBatch.from_pylist(kept, schema=schema())
+    return pa.RecordBatch.from_pylist(new_rows, schema=schema())
 
 
 def _row(hits: list[Hit], queries: Sequence[str]) -> Row:
@@ -71,18 +71,18 @@ def _row(hits: list[Hit], queries: Sequence[str]) -> Row:
     return post_row(hit.post, hit.page) | {
         "created_at": hit.created_at,
         "errors": _errors(hit),
-        "queries": [queries[number] for number in sorted({each.query_index for each in hits})],
+        "queries": [queries[number] for number in sorted({each_hit.query_index for each_hit in hits})],
     }
 
 
 def post_row(sent_post: JsonPart, page: ResultPage) -> Row:
-    """Return the columns that any post has, with what the page has brought along with it."""
+    """Return the columns of a post, with the included objects of its page."""
     post, includes = sent_post.value, page.includes
     author = includes.get("users", {}).get(text_or_none(post.get("author_id")) or "")
     note = object_or_empty(get_field(post, "note_post")).get("text")
     attachments = object_or_empty(post.get("attachments"))
-    place = includes.get("places", {}).get(text_or_none(object_or_empty(post.get("geo")).get("place_id")) or "")
-    return _named(post, "posts") | {
+    place_part = includes.get("places", {}).get(text_or_none(object_or_empty(post.get("geo")).get("place_id")) or "")
+    return _same_named_columns(post, "posts") | {
         "id": str(post["id"]),
         "text": text_or_none(note) or text_or_none(post.get("text")),
         "author_username": text_or_none(author.value.get("username")) if author else None,
@@ -91,16 +91,16 @@ def post_row(sent_post: JsonPart, page: ResultPage) -> Row:
         "author": author.text if author else None,
         "referenced": _referenced(post, page),
         "users": _users(post, page),
-        "media": _along(page, "media", attachments.get("media_keys")),
-        "polls": _along(page, "polls", attachments.get("poll_ids")),
-        "place": place.text if place else None,
+        "media": _included_objects(page, "media", attachments.get("media_keys")),
+        "polls": _included_objects(page, "polls", attachments.get("poll_ids")),
+        "place": place_part.text if place_part else None,
         "post": sent_post.text,
     }
 
 
-def _named(sent: Mapping[str, Any], stream: StreamName) -> Row:
-    """Return the columns that are named like fields, or like public metrics, each as its type reads it."""
-    fields = {**object_or_empty(sent.get("public_metrics")), **sent}
+def _same_named_columns(sent_object: Mapping[str, Any], stream: StreamName) -> Row:
+    """Return the columns that are named like fields or public metrics, converted by type."""
+    fields = {**object_or_empty(sent_object.get("public_metrics")), **sent_object}
     columns = STREAMS[stream].columns.items()
     return {name: _READERS[column.kind](get_field(fields, name)) for name, column in columns if column.kind in _READERS}
 
@@ -108,42 +108,40 @@ def _named(sent: Mapping[str, Any], stream: StreamName) -> Row:
 def _referenced(post: Mapping[str, Any], page: ResultPage) -> str | None:
     parts = []
     for reference in _references(post):
-        found = page.includes.get("posts", {}).get(str(reference.get("id")))
-        own = to_json(reference)
-        parts.append(own if found is None else f'{own[:-1]},"post":{found.text}}}')
+        part = page.includes.get("posts", {}).get(str(reference.get("id")))
+        reference_json = to_json(reference)
+        parts.append(reference_json if part is None else f'{reference_json[:-1]},"post":{part.text}}}')
     return f"[{','.join(parts)}]" if parts else None
 
 
 def _references(post: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what a post says of the posts that it quotes, replies to or reposts."""
     references = get_field(post, "referenced_posts")
-    return [object_or_empty(each) for each in references] if isinstance(references, list) else []
+    return [object_or_empty(reference) for reference in references] if isinstance(references, list) else []
 
 
 def _users(post: Mapping[str, Any], page: ResultPage) -> str | None:
-    """Return the users, beside the author, whom the post or a post that it refers to names."""
     users = page.includes.get("users", {})
     entities = object_or_empty(post.get("entities"))
     mentions = entities.get("mentions")
-    wanted: list[Any] = [post.get("in_reply_to_user_id")]
-    wanted += [object_or_empty(each).get("id") for each in (mentions if isinstance(mentions, list) else [])]
+    user_ids: list[Any] = [post.get("in_reply_to_user_id")]
+    user_ids += [object_or_empty(user_id).get("id") for user_id in (mentions if isinstance(mentions, list) else [])]
     for reference in _references(post):
-        found = page.includes.get("posts", {}).get(str(reference.get("id")))
-        wanted.append(found.value.get("author_id") if found else None)
-    named = dict.fromkeys(str(each) for each in wanted if each and each != post.get("author_id"))
-    return _array([users[each] for each in named if each in users])
+        referenced_post = page.includes.get("posts", {}).get(str(reference.get("id")))
+        user_ids.append(referenced_post.value.get("author_id") if referenced_post else None)
+    named_ids = dict.fromkeys(str(user_id) for user_id in user_ids if user_id and user_id != post.get("author_id"))
+    return _array([users[user_id] for user_id in named_ids if user_id in users])
 
 
-def _along(page: ResultPage, kind: str, keys: Any) -> str | None:
-    found = page.includes.get(kind, {})
-    return _array([found[key] for key in _strings(keys) or [] if key in found])
+def _included_objects(page: ResultPage, kind: str, keys: Any) -> str | None:
+    objects = page.includes.get(kind, {})
+    return _array([objects[key] for key in _strings(keys) or [] if key in objects])
 
 
 def _errors(hit: Hit) -> str | None:
     by_id = hit.page.errors_by_id
     if not by_id:
         return None
-    numbers = {number for each in collect_ids(hit.post.value) & by_id.keys() for number in by_id[each]}
+    numbers = {number for named_id in collect_ids(hit.post.value) & by_id.keys() for number in by_id[named_id]}
     return _array([hit.page.errors[number] for number in sorted(numbers)])
 
 
@@ -152,26 +150,26 @@ def _array(parts: list[JsonPart]) -> str | None:
 
 
 def object_or_empty(value: Any) -> dict[str, Any]:
-    """Return a value that is an object; an empty one in place of any other."""
+    """Return an object, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
 def _strings(value: Any) -> list[str] | None:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else None
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else None
 
 
 def text_or_none(value: Any) -> str | None:
-    """Return a value that is text; None in place of any other."""
+    """Return a text, else None."""
     return value if isinstance(value, str) else None
 
 
 def bigint_or_none(value: Any) -> int | None:
-    """Return a value that is a whole number of 64 bits; None in place of any other."""
+    """Return a whole number of 64 bits, else None."""
     return value if fits_bigint(value) else None
 
 
 def bool_or_none(value: Any) -> bool | None:
-    """Return a value that is true or false; None in place of any other."""
+    """Return true or false, else None."""
     return value if isinstance(value, bool) else None
 
 
@@ -186,48 +184,47 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 def related_batches(
     hits_by_query: Sequence[Iterator[Hit]], stream: StreamName, tally: Tally
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a stream other than that of posts.
+    """Yield the rows of ``users``, ``media`` or ``referenced``.
 
-    X sends a user once a page, however many posts of it refer to them, so pages are read one after the other. Of what
-    comes on several pages the first is kept.
+    X sends a user once a page, even if several posts refer to it. So pages are read one after another, and the first
+    object with a key is kept.
 
-    :param results: of each query.
+    :param hits_by_query: results of each query.
     """
     import pyarrow as pa
 
     with KeySet() as keys:
         for _, of_page in groupby(chain.from_iterable(hits_by_query), key=lambda hit: id(hit.page)):
-            rows = _rows_along(list(of_page), stream)
+            rows = _related_rows(list(of_page), stream)
             tally.rows += len(rows)
-            kept = keyed_unique_rows(rows, stream, keys) if rows else []
-            tally.counts["duplicates"] += len(rows) - len(kept)
-            if kept:
-                yield pa.RecordBatch.from_pylist(kept, schema=schema(stream))
+            new_rows = keyed_unique_rows(rows, stream, keys) if rows else []
+            tally.counts["duplicates"] += len(rows) - len(new_rows)
+            if new_rows:
+                yield pa.RecordBatch.from_pylist(new_rows, schema=schema(stream))
 
 
-def _rows_along(hits: list[Hit], stream: StreamName) -> list[Row]:
-    """Return what posts of one page refer to; a page may have posts of other days, whose authors are no rows."""
+def _related_rows(hits: list[Hit], stream: StreamName) -> list[Row]:
+    """Return the objects to which posts of one page refer. Objects of other days' posts on the page are left out."""
     page = hits[0].page
-    referenced = _posts_along(hits, page)
+    referenced = _referenced_posts(hits, page)
     if stream == "referenced":
-        return [post_row(each, page) for each in referenced]
-    named = {name for post in chain((hit.post for hit in hits), referenced) for name in collect_ids(post.value)}
+        return [post_row(part, page) for part in referenced]
+    named_ids = {name for post in chain((hit.post for hit in hits), referenced) for name in collect_ids(post.value)}
     if stream == "media":
         return [
-            _named(each.value, stream) | {"media_key": key, "media": each.text}
-            for key, each in page.includes.get("media", {}).items()
-            if key in named
+            _same_named_columns(part.value, stream) | {"media_key": key, "media": part.text}
+            for key, part in page.includes.get("media", {}).items()
+            if key in named_ids
         ]
     users = page.includes.get("users", {})
     return [
-        _named(each.value, stream) | {"id": key, "user": each.text}
-        for key, each in users.items()
-        if key in named or each.value.get("username") in named
+        _same_named_columns(part.value, stream) | {"id": key, "user": part.text}
+        for key, part in users.items()
+        if key in named_ids or part.value.get("username") in named_ids
     ]
 
 
-def _posts_along(hits: Iterable[Hit], page: ResultPage) -> list[JsonPart]:
-    """Return the posts that X has sent along, without those that only a post of them refers to."""
+def _referenced_posts(hits: Iterable[Hit], page: ResultPage) -> list[JsonPart]:
     posts = page.includes.get("posts", {})
     names: dict[str, None] = {}
     for hit in hits:

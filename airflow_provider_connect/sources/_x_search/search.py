@@ -1,4 +1,4 @@
-"""Reads the results of one query to their end: page after page, the newest post first."""
+"""Reads all result pages of one query, the newest post first."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from airflow_provider_connect.sources._x_search.result_page import JsonPart, Res
 from airflow_provider_connect.stage.rejects import Reject, Tolerance
 
 _MOST_PAGES_WITHOUT_A_POST = 1000
-"""The archive sends pages without posts that name a next one. So many in a row are no day's results any more."""
+"""The archive sends pages without posts that have a next page. A day's results never have this many in a row."""
 
 _MOST_DIGITS = 30
 _MOST_PAGES_AGAIN = 5
-"""Some lists of X repeat a page for ever, each time with another next_token (measured 2026-09 by
-https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md). A page may come again once by chance."""
+"""Some lists of X repeat a page forever, each time with another next_token (measured 2026-09 by
+https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md). A page may repeat once by chance.
+"""
 
 _KINDS = ("user", "media", "poll", "place")
 _ALWAYS = ("id", "text", "created_at", "edit_history_post_ids")
@@ -31,10 +32,10 @@ _ALWAYS = ("id", "text", "created_at", "edit_history_post_ids")
 
 @dataclass(frozen=True)
 class SearchRange:
-    """What a partition asks for.
+    """Endpoint and time range of a partition.
 
-    :param start: included.
-    :param end: not included.
+    :param start: inclusive.
+    :param end: exclusive.
     """
 
     endpoint: Endpoint
@@ -43,16 +44,16 @@ class SearchRange:
 
     @property
     def time_params(self) -> dict[str, str]:
-        """The piece as parameters of a request."""
+        """The range as request parameters."""
         return {"start_time": format_instant(self.start), "end_time": format_instant(self.end)}
 
 
 class Hit(NamedTuple):
-    """A post that a query has found.
+    """Post found by a query.
 
-    :param number: its id; a later post has a higher one.
-    :param query: the number of the query.
-    :param page: which brought it, with what belongs to it.
+    :param post_number: its id. A later post has a higher one.
+    :param query_index: index of the query.
+    :param page: page with the post and its included objects.
     """
 
     post_number: int
@@ -63,12 +64,12 @@ class Hit(NamedTuple):
 
 
 def format_instant(instant: dt.datetime) -> str:
-    """Return an instant as X wants it: in whole seconds."""
+    """Format an instant for X, in whole seconds."""
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def shared_parameters(options: XSearchOptions, endpoint: Endpoint) -> dict[str, str]:
-    """Return the parameters that are the same for all queries and pages."""
+    """Return the parameters that are equal for all queries and pages."""
     params = {
         "max_results": str(options.max_page_size(endpoint)),
         "sort_order": "recency",
@@ -79,94 +80,95 @@ def shared_parameters(options: XSearchOptions, endpoint: Endpoint) -> dict[str, 
 
 
 class Search:
-    """Reads the results of queries of one partition."""
+    """Reads the results of queries in one partition."""
 
     def __init__(self, options: XSearchOptions, client: XClient, search_range: SearchRange, tally: Tally) -> None:
         self._options = options
-        self._there = client
-        self._piece = search_range
+        self._client = client
+        self._search_range = search_range
         self._tally = tally
         self._tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
         self._has_posts = options.stream == "posts"
-        self._read = self._bad = 0
+        self._posts_read = self._rejected = 0
 
     def find_hits(self, query_index: int) -> Iterator[Hit]:
-        """Yield the posts of the piece that a query finds, those of a page by descending id.
+        """Yield the posts in the range that a query finds. Within a page, ids descend.
 
-        :param query: its number.
         :raises ConnectError: as :meth:`.Poller.poll`.
         """
-        params = shared_parameters(self._options, self._piece.endpoint) | self._piece.time_params
+        params = shared_parameters(self._options, self._search_range.endpoint) | self._search_range.time_params
         params["query"] = self._options.queries[query_index]
 
-        without = again = 0
-        before: list[object] = []
-        for page in self._there.fetch_pages(params, read_page, _next_token):
+        empty_pages = repeats = 0
+        previous_ids: list[object] = []
+        for page in self._client.fetch_pages(params, read_page, _next_token):
             ids = [post.value.get("id") for post in page.posts]
-            without = 0 if ids else without + 1
-            again = again + 1 if ids and ids == before else 0
-            if without > _MOST_PAGES_WITHOUT_A_POST:
-                raise RetriableError(f"X sent {without} pages in a row without a post, and each named a next one")
-            if again > _MOST_PAGES_AGAIN:
-                raise RetriableError(
-                    f"X sent the same posts {again + 1} times in a row, and each page named a next one"
-                )
-            before = ids
-            yield from self._of(page, query_index)
+            empty_pages = 0 if ids else empty_pages + 1
+            repeats = repeats + 1 if ids and ids == previous_ids else 0
+            if empty_pages > _MOST_PAGES_WITHOUT_A_POST:
+                raise RetriableError(f"X sent {empty_pages} pages in a row without a post, each with a next page")
+            if repeats > _MOST_PAGES_AGAIN:
+                raise RetriableError(f"X sent the same posts {repeats + 1} times in a row, each with a next page")
+            previous_ids = ids
+            yield from self._page_hits(page, query_index)
 
-    def _of(self, page: ResultPage, query: int) -> list[Hit]:
+    def _page_hits(self, page: ResultPage, query_index: int) -> list[Hit]:
         self._count_errors(page)
-        hits = [hit for post in page.posts if (hit := self._hit(post, page, query)) is not None]
+        hits = [hit for post in page.posts if (hit := self._hit(post, page, query_index)) is not None]
         hits.sort(key=lambda hit: -hit.post_number)
         return hits
 
-    def _hit(self, post: JsonPart, page: ResultPage, query: int) -> Hit | None:
-        """Return a post as a hit; None if it is none of the piece, or cannot be a row."""
-        self._read += 1
+    def _hit(self, post: JsonPart, page: ResultPage, query_index: int) -> Hit | None:
+        """Convert a post to a hit. Returns None if it is outside the range or was rejected."""
+        self._posts_read += 1
         number, created_at = post.value.get("id"), parse_instant(post.value.get("created_at"))
         if not isinstance(number, str) or not number.isdecimal() or len(number) > _MOST_DIGITS:
-            self._reject(post, "it has no id that is a number")
+            self._reject(post, "its id is not a number")
             return None
         if created_at is None:
-            self._reject(post, "it has no created_at that is a time")
+            self._reject(post, "its created_at is not a time")
             return None
         if self._has_posts:
             self._tally.rows += 1
-        if not self._piece.start <= created_at < self._piece.end:
+        if not self._search_range.start <= created_at < self._search_range.end:
             self._tally.counts["outside_asked"] += 1
             return None
-        return Hit(int(number), query, created_at, post, page)
+        return Hit(int(number), query_index, created_at, post, page)
 
     def _reject(self, post: JsonPart, reason: str) -> None:
-        self._tally.reject(Reject(self._read, reason, post.text.encode()))
-        self._bad += 1
-        self._tolerance.require(self._bad, f"post {self._read} cannot be a row: {reason}")
+        self._tally.reject(Reject(self._posts_read, reason, post.text.encode()))
+        self._rejected += 1
+        self._tolerance.require(self._rejected, f"post {self._posts_read} cannot be a row: {reason}")
 
     def _count_errors(self, page: ResultPage) -> None:
-        """Count what could not be sent along; what is in no row's ``errors`` is kept as a reject."""
+        """Count objects that X could not send. Errors that no row holds are stored as rejects."""
         if not page.errors:
             return
-        named = {each for post in page.posts for each in collect_ids(post.value)} if self._has_posts else set()
-        in_rows = {number for each, numbers in page.errors_by_id.items() if each in named for number in numbers}
+        named_ids = (
+            {named_id for post in page.posts for named_id in collect_ids(post.value)} if self._has_posts else set()
+        )
+        in_rows = {
+            number for named_id, numbers in page.errors_by_id.items() if named_id in named_ids for number in numbers
+        }
         for number, error in enumerate(page.errors):
             self._tally.counts[f"partial_errors.{problem_kind(error.value)}"] += 1
             if number not in in_rows:
-                self._tally.reject(Reject(self._read, "X could not send something along", error.text.encode()))
+                self._tally.reject(Reject(self._posts_read, "X could not send an object", error.text.encode()))
 
 
 def collect_ids(post: dict[str, object]) -> set[str]:
-    """Return all ids and keys that a post names, its own included."""
-    found: set[str] = set()
-    waiting: list[object] = [post]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            waiting += each.values()
-        elif isinstance(each, list):
-            waiting += each
-        elif isinstance(each, str):
-            found.add(each)
-    return found
+    """Return all ids and keys that a post names, including its own."""
+    ids: set[str] = set()
+    pending: list[object] = [post]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+        elif isinstance(value, str):
+            ids.add(value)
+    return ids
 
 
 def _next_token(page: ResultPage) -> str | None:
@@ -174,7 +176,7 @@ def _next_token(page: ResultPage) -> str | None:
 
 
 def parse_instant(value: object) -> dt.datetime | None:
-    """Return a time as X writes it; None if it is none."""
+    """Parse a time in X's format, else return None."""
     if not isinstance(value, str):
         return None
     try:

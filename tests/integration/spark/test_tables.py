@@ -37,7 +37,7 @@ def rows_of(root: Path, day: str) -> dict[str, int]:
 
 def served(submit: Any, day: str) -> dict[str, int]:
     found: dict[str, int] = {}
-    for row in submit.standin.project.kept(dt.date.fromisoformat(day)):
+    for row in submit.standin.project.expected_rows(dt.date.fromisoformat(day)):
         found[row["event"]] = found.get(row["event"], 0) + 1
     return found
 

@@ -60,7 +60,7 @@ def test_days_of_both_endpoints_a_reload_and_the_usage_cap(submit):
         x.gate.limits = Limits(monthly_posts=x.gate.posts + 60)
         capped = submit.here([str(next_day)], token="c" * 32, **how)
         assert capped.report.exit_code == 78, capped.output
-        assert f"day {next_day} is the next one to load" in capped.report.failure.message
+        assert f"next day to load is {next_day}" in capped.report.failure.message
         assert next_day not in table()
         assert sum(by.get("429", 0) for by in x.stats["requests"].values()) == 1
 

@@ -66,7 +66,7 @@ def _standin(options: argparse.Namespace) -> StandIn:
             late_per_day=options.late_per_day,
             empty_dates=frozenset(options.empty_date),
         ),
-        faults=[Fault.from_json(each) for each in faults],
+        faults=[Fault.from_json(fault) for fault in faults],
         limits=limits,
         query_limits=limits,
         people=People(seed=options.seed, users=options.users),
@@ -83,13 +83,13 @@ def _account(options: argparse.Namespace) -> Account:
     """Read secrets from the environment, by the names given: arguments can be seen by everyone on the machine."""
     secret = _secret(options.secret_env)
     project_secret = _secret(options.project_secret_env)
-    given = {"secret": secret} if secret is not None else {}
+    secret_argument = {"secret": secret} if secret is not None else {}
     return Account(
         project_id=options.project_id,
         username=options.username,
         project_secret=project_secret,
         access=options.access,
-        **given,
+        **secret_argument,
     )
 
 
@@ -101,8 +101,8 @@ def _secret(variable: str | None) -> str | None:
     return os.environ[variable]
 
 
-def _stopped_clock(now: dt.datetime) -> Callable[[], dt.datetime]:
-    return lambda: now
+def _stopped_clock(instant: dt.datetime) -> Callable[[], dt.datetime]:
+    return lambda: instant
 
 
 def _instant(text: str) -> dt.datetime:

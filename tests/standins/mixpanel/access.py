@@ -49,8 +49,8 @@ class Account:
         """
         credentials = _basic(authorization)
         by_secret = takes_secret and self.project_secret is not None and _same(credentials, self.project_secret + ":")
-        known = by_secret or _same(credentials, f"{self.username}:{self.secret}")
-        if not known or self.access == "other_region":
+        is_known = by_secret or _same(credentials, f"{self.username}:{self.secret}")
+        if not is_known or self.access == "other_region":
             raise RefusedError(401, "Unable to authenticate request")
         if project_id is None and not by_secret:
             raise RefusedError(400, "project_id is a required parameter for service account authentication")
@@ -147,7 +147,7 @@ class Gate:
             f"{len(self._starts) + 1}/{limits.queries_per_hour or 60} queries running in the last hour"
         )
         seconds = math.ceil(wait_seconds)
-        then = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)
-        live = {"seconds": str(seconds), "http-date": format_datetime(then, usegmt=True)}
-        said = limits.retry_after and live.get(limits.retry_after, limits.retry_after)
-        return RefusedError(429, message, form=limits.form, headers={"Retry-After": said} if said else {})
+        retry_time = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)
+        live = {"seconds": str(seconds), "http-date": format_datetime(retry_time, usegmt=True)}
+        retry_after = limits.retry_after and live.get(limits.retry_after, limits.retry_after)
+        return RefusedError(429, message, form=limits.form, headers={"Retry-After": retry_after} if retry_after else {})

@@ -1,7 +1,7 @@
-"""The stand-in's ``POST /api/query/engage``: pages of profiles in sessions that it keeps for a while.
+"""The stand-in's ``POST /api/query/engage``: pages of profiles in sessions with a limited life.
 
-The fields and the reply are those of https://developer.mixpanel.com/reference/engage-query (2026-11). What an expired
-session answers is not documented; this one answers with the text that Mixpanel has for a query that it does not keep.
+Fields and reply follow https://developer.mixpanel.com/reference/engage-query (2026-11). The answer of an expired
+session is not documented. This one uses Mixpanel's text for an uncached query.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ _GONE = "request for page in uncached query"
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """A session: which profiles it has, and what it shows of them."""
+class _StoredSession:
+    """The profiles of a session, and the properties to send."""
 
     people: People
     numbers: range | list[int]
     group: str | None
-    wanted: frozenset[str] | None
-    asked: Mapping[str, str]
+    property_names: frozenset[str] | None
+    question: Mapping[str, str]
     until: float
 
 
 class Engage:
-    """Answers pages.
+    """Answers requests for pages.
 
-    :param page_size: the vendor's is 1000.
-    :param session_seconds: how long a session is kept.
-    :param page_seconds: how long it takes to answer a page.
+    :param page_size: 1000 at the vendor.
+    :param session_seconds: life of a session.
+    :param page_seconds: time to answer a page.
     """
 
     def __init__(self, *, page_size: int = 1000, session_seconds: float = 600.0, page_seconds: float = 0.0) -> None:
         self.page_size = page_size
         self.session_seconds = session_seconds
         self.page_seconds = page_seconds
-        self._sessions: dict[str, _Kept] = {}
+        self._sessions: dict[str, _StoredSession] = {}
         self._lock = threading.Lock()
 
     def forget(self) -> None:
-        """End every session, as if its time were up."""
+        """End every session."""
         with self._lock:
             self._sessions.clear()
 
@@ -65,28 +65,30 @@ class Engage:
         if number and session_id is None:
             raise RefusedError(400, "session_id is required when page is specified")
         if session_id is None:
-            session_id, kept = self._begin(people, form)
+            session_id, session = self._begin(people, form)
         else:
-            kept = self._kept(session_id, form)
+            session = self._find_session(session_id, form)
         time.sleep(self.page_seconds)
-        return _written(kept, session_id, number, self.page_size, fault)
+        return _render_page(session, session_id, number, self.page_size, fault)
 
-    def _begin(self, people: People, form: Mapping[str, str]) -> tuple[str, _Kept]:
+    def _begin(self, people: People, form: Mapping[str, str]) -> tuple[str, _StoredSession]:
         group = form.get("data_group_id")
         numbers = _numbers(people, group, _cohort(people, form.get("filter_by_cohort")), form.get("where"))
         session_id = f"{int(time.time())}-{secrets.token_hex(4)}"
         until = time.monotonic() + self.session_seconds
-        kept = _Kept(people, numbers, group, _wanted(form.get("output_properties")), _question(form), until)
+        session = _StoredSession(
+            people, numbers, group, _property_names(form.get("output_properties")), _question(form), until
+        )
         with self._lock:
-            self._sessions[session_id] = kept
-        return session_id, kept
+            self._sessions[session_id] = session
+        return session_id, session
 
-    def _kept(self, session_id: str, form: Mapping[str, str]) -> _Kept:
+    def _find_session(self, session_id: str, form: Mapping[str, str]) -> _StoredSession:
         with self._lock:
-            kept = self._sessions.get(session_id)
-        if kept is None or kept.until < time.monotonic() or kept.asked != _question(form):
+            session = self._sessions.get(session_id)
+        if session is None or session.until < time.monotonic() or session.question != _question(form):
             raise RefusedError(400, _GONE)
-        return kept
+        return session
 
 
 def _page(form: Mapping[str, str]) -> int:
@@ -100,9 +102,9 @@ def _question(form: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in form.items() if name not in ("page", "session_id")}
 
 
-def _numbers(people: People, group: str | None, cohort: Cohort | None, where: str | None) -> range | list[int]:
+def _numbers(people: People, group: str | None, cohort: Cohort | None, expression: str | None) -> range | list[int]:
     numbers = range(0, people.count(group), cohort.every if cohort else 1)
-    wants = parse_where(where, orders_texts=True)
+    wants = parse_where(expression, orders_texts=True)
     return numbers if wants is None else [number for number in numbers if wants(people.properties(number))]
 
 
@@ -121,7 +123,7 @@ def _cohort(people: People, text: str | None) -> Cohort | None:
     return cohort
 
 
-def _wanted(text: str | None) -> frozenset[str] | None:
+def _property_names(text: str | None) -> frozenset[str] | None:
     if text is None:
         return None
     try:
@@ -130,15 +132,17 @@ def _wanted(text: str | None) -> frozenset[str] | None:
         raise RefusedError(400, "output_properties must be a JSON array of strings") from None
 
 
-def _written(kept: _Kept, session_id: str, number: int, size: int, fault: Fault | None) -> bytes:
+def _render_page(session: _StoredSession, session_id: str, number: int, size: int, fault: Fault | None) -> bytes:
     kind = fault.kind if fault else "none"
-    shown = max(number - 1, 0) if kind == "page_again" else number
-    some = kept.numbers[shown * size : (shown + 1) * size]
+    page_number = max(number - 1, 0) if kind == "page_again" else number
+    numbers = session.numbers[page_number * size : (page_number + 1) * size]
     if kind == "empty_page":
-        some = some[:0]
+        numbers = numbers[:0]
     elif kind == "short_page":
-        some = some[:-1]
-    profiles = [kept.people.profile(each, kept.group, kept.wanted) for each in some]
+        numbers = numbers[:-1]
+    profiles = [
+        session.people.profile(profile_number, session.group, session.property_names) for profile_number in numbers
+    ]
     if fault is not None and kind == "bad_profile":
         profiles[: fault.count] = [b'{"$properties":{"plan":"nobody\'s"}}'] * fault.count
     head: dict[str, Any] = {"page": number + (kind == "wrong_page"), "page_size": size}
@@ -149,7 +153,7 @@ def _written(kept: _Kept, session_id: str, number: int, size: int, fault: Fault 
     if number == 0 or kind == "wrong_total":
         # Only the first page has the total: Airbyte's EngagePaginationStrategy (github.com/airbytehq/airbyte) and
         # Estuary's source-mixpanel-native (github.com/estuary/connectors) note it (2026-11).
-        tail["total"] = len(kept.numbers) + (kind == "wrong_total")
+        tail["total"] = len(session.numbers) + (kind == "wrong_total")
     return b'%b,"results":[%b],%b' % (
         json.dumps(head, separators=(",", ":")).encode()[:-1],
         b",".join(profiles),

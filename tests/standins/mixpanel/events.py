@@ -135,27 +135,27 @@ class Project:
                 due.setdefault(random_source.randrange(index, count), []).append(_copy(event, index + copy))
             yield from due.pop(index, ())
             yield from late.pop(index, ())
-        for rest in late.values():
-            yield from rest
+        for late_lines in late.values():
+            yield from late_lines
 
     def expected_rows(self, date: dt.date, unit: TimeUnit = "s") -> list[dict[str, Any]]:
         """Return the day's distinct events as parsed JSON, the first of each key, in the order served.
 
-        An event without ``$insert_id`` or ``distinct_id`` has no key and is always kept.
+        An event without ``$insert_id`` or ``distinct_id`` has no key and always remains.
         """
         return list(self.iter_expected_rows(date, unit))
 
     def iter_expected_rows(self, date: dt.date, unit: TimeUnit = "s") -> Iterator[dict[str, Any]]:
-        """Yield what :meth:`expected_rows` returns."""
-        seen: set[tuple[Any, ...]] = set()
+        """Yield the result of :meth:`expected_rows`."""
+        keys: set[tuple[Any, ...]] = set()
         for line in self.lines(date, unit):
             row = json.loads(line)
             properties = row["properties"]
             if "$insert_id" in properties and "distinct_id" in properties:
                 key = (row["event"], properties["distinct_id"], properties["time"], properties["$insert_id"])
-                if key in seen:
+                if key in keys:
                     continue
-                seen.add(key)
+                keys.add(key)
             yield row
 
     def today(self, now: dt.datetime) -> dt.date:

@@ -52,8 +52,8 @@ def export(store: DayStore, project: Project, query: Query, fault: Fault | None,
     lines = store.lines(query.dates, query.unit)
     total = sum(project.truth(date).lines for date in query.dates)
     if not query.selects_all:
-        wanted = query.select_lines(lines)
-        lines, total = iter(wanted), len(wanted)
+        selected_lines = query.select_lines(lines)
+        lines, total = iter(selected_lines), len(selected_lines)
     if fault is not None and kind in LINE_KINDS:
         lines = damage_lines(fault, lines, total)
     return _fitting(memoryview(b"".join(gzip_pieces(lines))), accepts_gzip=accepts_gzip)

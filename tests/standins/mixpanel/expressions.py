@@ -52,10 +52,10 @@ class _Reader:
 
     def any_of(self) -> Wants:
         """Read what ``or`` joins."""
-        found = [self._all_of()]
+        operands = [self._all_of()]
         while self._takes("or"):
-            found.append(self._all_of())
-        return found[0] if len(found) == 1 else lambda row: any(wants(row) for wants in found)
+            operands.append(self._all_of())
+        return operands[0] if len(operands) == 1 else lambda row: any(wants(row) for wants in operands)
 
     def end(self) -> None:
         """Make sure that nothing is left."""
@@ -63,14 +63,14 @@ class _Reader:
             raise ValueError("something follows the expression")
 
     def _all_of(self) -> Wants:
-        found = [self._one()]
+        operands = [self._operand()]
         while self._takes("and"):
-            found.append(self._one())
-        return found[0] if len(found) == 1 else lambda row: all(wants(row) for wants in found)
+            operands.append(self._operand())
+        return operands[0] if len(operands) == 1 else lambda row: all(wants(row) for wants in operands)
 
-    def _one(self) -> Wants:
+    def _operand(self) -> Wants:
         if self._takes("not"):
-            denied = self._one()
+            denied = self._operand()
             return lambda row: not denied(row)
         if self._takes("("):
             wants = self.any_of()

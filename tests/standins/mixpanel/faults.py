@@ -161,11 +161,11 @@ class FaultSchedule(Schedule[Fault]):
         self, dates: Iterable[dt.date], *, accepts_gzip: bool, path: str = EXPORT_PATH, page: int = 0
     ) -> Fault | None:
         """Return the fault for a request that holds ``dates``, or is for a page, and count it as spent."""
-        wanted = set(dates)
+        requested_dates = set(dates)
 
         def fits(fault: Fault) -> bool:
             is_asked = fault.path == path and fault.page in (None, page)
-            is_dated = fault.date is None or fault.date in wanted
+            is_dated = fault.date is None or fault.date in requested_dates
             return is_asked and is_dated and (accepts_gzip or fault.kind not in GZIP_KINDS)
 
         return self.take_first(fits)
@@ -233,18 +233,18 @@ def _record(fault: Fault, row: dict[str, Any], insert_id: str) -> bytes:
     return render(row) + b"\n"
 
 
-def _split(line: bytes, place: int) -> bytes:
+def _split(line: bytes, part_number: int) -> bytes:
     """Break a line in two: inside the text of ``$browser``, or after the brace that opens ``properties``."""
-    if place == 0:
+    if part_number == 0:
         return re.sub(rb'("\$browser":"..)', rb"\1\n", line, count=1)
     return line.replace(b'"properties":{', b'"properties":{\n', 1)
 
 
 def _cut_last(lines: Iterator[bytes]) -> Iterator[bytes]:
-    held = None
+    previous_line = None
     for line in lines:
-        if held is not None:
-            yield held
-        held = line
-    if held is not None:
-        yield held[: len(held) // 2]
+        if previous_line is not None:
+            yield previous_line
+        previous_line = line
+    if previous_line is not None:
+        yield previous_line[: len(previous_line) // 2]

@@ -65,7 +65,7 @@ class People:
     def profile(self, number: int, group: str | None = None, property_names: frozenset[str] | None = None) -> bytes:
         """Return one profile as JSON.
 
-        :param wanted: the properties to show; None for all.
+        :param property_names: properties to send. None for all.
         """
         encoded = self._id(number, group)
         last_seen = _last_seen(number)
@@ -73,8 +73,8 @@ class People:
         if property_names is None:
             return b'{"$distinct_id":%b,"$properties":{%b%b}}' % (encoded, last_seen, text)
         properties = json.loads(b"{%b%b}" % (last_seen, text))
-        shown = {name: value for name, value in properties.items() if name in property_names}
-        return b'{"$distinct_id":%b,"$properties":%b}' % (encoded, render(shown))
+        shown_properties = {name: value for name, value in properties.items() if name in property_names}
+        return b'{"$distinct_id":%b,"$properties":%b}' % (encoded, render(shown_properties))
 
     def properties(self, number: int) -> dict[str, Any]:
         """Return the properties of one profile."""
@@ -95,18 +95,18 @@ class People:
         return -(-self.users // cohort.every)
 
     def cohort_entries(self, project_id: int) -> list[dict[str, Any]]:
-        """Return the cohorts as ``/cohorts/list`` shows them."""
+        """Return the cohorts in the form of ``/cohorts/list``."""
         return [
             {
                 "count": self.members(cohort),
                 "is_visible": 1,
                 "description": f"every {cohort.every}th",
-                "created": f"2025-03-{place + 1:02d} 23:49:51",
+                "created": f"2025-03-{index + 1:02d} 23:49:51",
                 "project_id": project_id,
                 "id": cohort.id,
                 "name": cohort.name,
             }
-            for place, cohort in enumerate(self.cohorts)
+            for index, cohort in enumerate(self.cohorts)
         ]
 
     def _id(self, number: int, group: str | None) -> bytes:
@@ -119,11 +119,11 @@ class People:
 
 def _last_seen(number: int) -> bytes:
     """Return the member ``$last_seen``: for most a time, for some another text, an offset, or nothing."""
-    seen = _NEWEST - dt.timedelta(minutes=number)
+    last_seen = _NEWEST - dt.timedelta(minutes=number)
     special = number % 100
     if special == 97:
         return b""
-    text = {98: f"{seen.isoformat()}+02:00", 99: "undefined"}.get(special, seen.isoformat())
+    text = {98: f"{last_seen.isoformat()}+02:00", 99: "undefined"}.get(special, last_seen.isoformat())
     return b'"$last_seen":%b,' % render(text)
 
 

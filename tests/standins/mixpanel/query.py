@@ -64,12 +64,12 @@ class Query:
         return list(self.iter_selected_lines(lines))
 
     def iter_selected_lines(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield what :meth:`select_lines` returns."""
+        """Yield the result of :meth:`select_lines`."""
         return islice((line for line in lines if self.selects_all or self._wants(json.loads(line))), self.limit)
 
     @property
     def selects_all(self) -> bool:
-        """Whether the request names dates only."""
+        """True if the request names only dates."""
         return self.events is None and self.condition is None and self.limit is None
 
     def _wants(self, row: dict[str, Any]) -> bool:

@@ -1,7 +1,7 @@
-"""The stand-in's Query API: which endpoints there are, and what each answers.
+"""The stand-in's Query API: its endpoints and their answers.
 
-An endpoint is a function of the stand-in and the question. Follow-up pages of ``engage`` do not count to the hour's
-queries, as users and Mixpanel's support say (https://github.com/airbytehq/airbyte/issues/57513).
+An endpoint is a function of the stand-in and the question. Later pages of ``engage`` do not count to the hour's
+queries, as users and Mixpanel's support report (https://github.com/airbytehq/airbyte/issues/57513).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _JSON = {"Content-Type": "application/json"}
 
 
 class Served(Reported, Protocol):
-    """What the endpoints answer from."""
+    """Data of the endpoints."""
 
     account: Account
     engage: Engage
@@ -47,18 +47,18 @@ class Question:
 
     @property
     def page(self) -> int:
-        """The page asked for; 0 where there are none, or it is not readable."""
+        """Requested page. 0 without one, or if it is unreadable."""
         text = self.form.get("page", "")
         return int(text) if text.isascii() and text.isdigit() else 0
 
     @property
     def is_app(self) -> bool:
-        """Whether it is one to the App API, which has no stated limits and takes no project secret."""
+        """True for the App API, which has no stated limits and refuses project secrets."""
         return self.path == ANNOTATIONS_PATH
 
     @property
     def name(self) -> str:
-        """What the stats call it."""
+        """Name in the stats."""
         return self.path.removeprefix("/api/query/") + (" pages" if self.page else "")
 
 
@@ -87,9 +87,9 @@ ENDPOINTS: dict[tuple[str, str], Callable[[Served, Question, Fault | None], byte
 def parse_question(
     method: str, path: str, params: Mapping[str, str], form: Mapping[str, str] | None = None
 ) -> Question | None:
-    """Return the question that a request asks; None if there is no such endpoint.
+    """Parse a request. Returns None for an unknown endpoint.
 
-    A project that the path names is among the parameters then, as it is for all other paths.
+    A project in the path becomes a parameter, as for all other paths.
     """
     if match := re.fullmatch(r"/api/app/projects/([0-9]+)/annotations", path):
         path, params = ANNOTATIONS_PATH, {**params, "project_id": match[1]}

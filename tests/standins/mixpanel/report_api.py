@@ -18,17 +18,17 @@ ANNOTATIONS_PATH = "/api/app/projects/{project_id}/annotations"
 
 
 class Reported(Protocol):
-    """What reports are made from."""
+    """Data of the reports."""
 
     reports: Reports
 
     @property
     def project(self) -> Project:
-        """Whose events are counted."""
+        """Project with the counted events."""
 
     @property
     def today(self) -> dt.date:
-        """The last date that may be asked for."""
+        """Last date that a request may name."""
 
 
 Report = Callable[[Reported, Mapping[str, str], Fault | None], Any]
@@ -43,8 +43,8 @@ def _funnels(standin: Reported, _: Mapping[str, str], __: Fault | None) -> Any:
 
 
 def _funnel(standin: Reported, params: Mapping[str, str], fault: Fault | None) -> Any:
-    known = {funnel.id: funnel for funnel in standin.reports.funnels}
-    funnel = known.get(_number(params, "funnel_id"))
+    funnels = {funnel.id: funnel for funnel in standin.reports.funnels}
+    funnel = funnels.get(_number(params, "funnel_id"))
     if funnel is None:
         raise RefusedError(400, "funnel_id does not exist")
     _require_one_span(params)
@@ -97,19 +97,19 @@ def _insights(standin: Reported, params: Mapping[str, str], _: Fault | None) -> 
 def _segmentation(standin: Reported, params: Mapping[str, str], fault: Fault | None) -> Any:
     if "event" not in params:
         raise RefusedError(400, "event is a required parameter")
-    on, where = params.get("on"), params.get("where")
+    on, expression = params.get("on"), params.get("where")
     limit = _number(params, "limit", 60)
     values: dict[str, dict[str, int]] = {}
     dates = list(_dates(params, standin.today, fault))
     for date in dates:
         for segment, count in (
-            count_events(standin.project, date, on=on, expression=where).get(params["event"], {}).items()
+            count_events(standin.project, date, on=on, expression=expression).get(params["event"], {}).items()
         ):
             values.setdefault(segment, {})[str(date)] = count
     if params.get("unit") == "hour":
-        found = _by_hour(standin.project, dates, where).get(params["event"], {})
-        return _by_date(dates, {params["event"]: found})
-    top = dict(sorted(values.items(), key=lambda each: -sum(each[1].values()))[:limit])
+        hours = _by_hour(standin.project, dates, expression).get(params["event"], {})
+        return _by_date(dates, {params["event"]: hours})
+    top = dict(sorted(values.items(), key=lambda item: -sum(item[1].values()))[:limit])
     return _by_date(dates, top if on is not None else values or {params["event"]: {}})
 
 
@@ -124,26 +124,26 @@ def _events(standin: Reported, params: Mapping[str, str], fault: Fault | None) -
         return _by_date(dates, {name: hours[name] for name in names if name in hours})
     values: dict[str, dict[str, int]] = {}
     for date in dates:
-        found = count_events(standin.project, date)
+        counts = count_events(standin.project, date)
         for name in names:
-            if name in found:
-                values.setdefault(name, {})[str(date)] = found[name].total()
+            if name in counts:
+                values.setdefault(name, {})[str(date)] = counts[name].total()
     return _by_date(dates, values)
 
 
 def _names(standin: Reported, params: Mapping[str, str], _: Fault | None) -> Any:
     if params.get("type") not in _TYPES:
         raise RefusedError(400, "type is a required parameter")
-    listed = [name for name in EVENT_NAMES if name not in standin.reports.unlisted]
-    return sorted(listed[: _number(params, "limit", 255)], reverse=True)
+    names = [name for name in EVENT_NAMES if name not in standin.reports.unlisted]
+    return sorted(names[: _number(params, "limit", 255)], reverse=True)
 
 
-def _by_hour(project: Project, dates: list[dt.date], where: str | None) -> dict[str, dict[str, int]]:
-    found: dict[str, Counter[str]] = {}
+def _by_hour(project: Project, dates: list[dt.date], expression: str | None) -> dict[str, dict[str, int]]:
+    counts: dict[str, Counter[str]] = {}
     for date in dates:
-        for name, hours in count_events_by_hour(project, date, where=where).items():
-            found.setdefault(name, Counter()).update(hours)
-    return {name: dict(hours) for name, hours in found.items()}
+        for name, hours in count_events_by_hour(project, date, expression=expression).items():
+            counts.setdefault(name, Counter()).update(hours)
+    return {name: dict(hours) for name, hours in counts.items()}
 
 
 def _by_date(dates: list[dt.date], values: dict[str, dict[str, int]]) -> dict[str, Any]:
@@ -153,8 +153,8 @@ def _by_date(dates: list[dt.date], values: dict[str, dict[str, int]]) -> dict[st
 
 def _annotations(standin: Reported, params: Mapping[str, str], _: Fault | None) -> Any:
     first, last = params.get("fromDate", ""), params.get("toDate", "9")
-    shown = [each for each in standin.reports.annotations if first <= each["date"][:10] <= last]
-    return {"status": "ok", "results": shown}
+    annotations = [annotation for annotation in standin.reports.annotations if first <= annotation["date"][:10] <= last]
+    return {"status": "ok", "results": annotations}
 
 
 def _dates(params: Mapping[str, str], today: dt.date, fault: Fault | None) -> Iterator[dt.date]:

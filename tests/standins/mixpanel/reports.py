@@ -117,15 +117,15 @@ class Reports:
         passed = min((today - date).days, funnel.days) / funnel.days
         count = start = source.randrange(500, 1000)
         steps: list[dict[str, Any]] = []
-        for place, event in enumerate(funnel.events):
-            before = count
-            if place:
+        for index, event in enumerate(funnel.events):
+            previous_count = count
+            if index:
                 count = int(count * source.uniform(0.3, 0.6) * passed)
             step: dict[str, Any] = {
                 "count": count,
-                "avg_time": source.randrange(5, 900) if place else None,
-                "avg_time_from_start": source.randrange(900, 1800) if place else None,
-                "step_conv_ratio": count / before if before else 0,
+                "avg_time": source.randrange(5, 900) if index else None,
+                "avg_time_from_start": source.randrange(900, 1800) if index else None,
+                "step_conv_ratio": count / previous_count if previous_count else 0,
                 "goal": event,
                 "overall_conv_ratio": count / start,
                 "event": event,
@@ -145,47 +145,50 @@ class Reports:
         first = source.randrange(100, 200)
         counts = [int(first / (number + 2)) for number in range(count + 1)]
         begun = [(today - date).days >= number * days for number in range(count + 1)]
-        return {"first": first, "counts": [each if has else 0 for each, has in zip(counts, begun, strict=True)]}
+        return {
+            "first": first,
+            "counts": [count_of_interval if has else 0 for count_of_interval, has in zip(counts, begun, strict=True)],
+        }
 
 
 def count_events(
     project: Project, date: dt.date, *, on: str | None = None, expression: str | None = None
 ) -> dict[str, Counter[str]]:
-    """Return how often each event happened on a date of the project's zone, by segment.
+    """Return the count of each event on a date of the project's zone, by segment.
 
-    :param on: ``properties["name"]``, whose values are the segments; an event without it is in ``undefined``.
+    :param on: ``properties["name"]`` with the segments. Events without this property are in ``undefined``.
     :raises RefusedError: 400.
     """
     wants = parse_where(expression)
     match = _ON.fullmatch(on) if on is not None else None
     if on is not None and match is None:
         raise RefusedError(400, "on is not an expression this server understands")
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for row in _events(project, date):
         if wants is None or wants(row["properties"]):
-            segment = _shown(row["properties"].get(match[1])) if match else str(row["event"])
-            found.setdefault(row["event"], Counter())[segment] += 1
-    return found
+            segment = _segment_text(row["properties"].get(match[1])) if match else str(row["event"])
+            counts.setdefault(row["event"], Counter())[segment] += 1
+    return counts
 
 
 @lru_cache(maxsize=16)
 def count_events_by_hour(project: Project, date: dt.date, *, expression: str | None = None) -> dict[str, Counter[str]]:
-    """Return how often each event happened in each hour of a date, as the project's clock showed it.
+    """Return the count of each event in each hour of a date, on the project's clock.
 
     :raises RefusedError: 400.
     """
     wants = parse_where(expression)
     # Events of the old regime are timed by the project's clock.
     zone = ZoneInfo(project.timezone) if project.regime == "utc" else dt.UTC
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for row in _events(project, date):
         if wants is None or wants(row["properties"]):
             hour = dt.datetime.fromtimestamp(row["properties"]["time"], zone)
-            found.setdefault(row["event"], Counter())[f"{hour:%Y-%m-%d %H}:00:00"] += 1
-    return found
+            counts.setdefault(row["event"], Counter())[f"{hour:%Y-%m-%d %H}:00:00"] += 1
+    return counts
 
 
-def _shown(value: Any) -> str:
+def _segment_text(value: Any) -> str:
     return value if isinstance(value, str) else "undefined"
 
 

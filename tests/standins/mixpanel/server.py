@@ -223,7 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if is_query:
-            form = {name: each[-1] for name, each in parse_qs(text.decode(), keep_blank_values=True).items()}
+            form = {name: fault[-1] for name, fault in parse_qs(text.decode(), keep_blank_values=True).items()}
             self._query(Question("POST", path, self._parameters(), form))
             return
         try:
@@ -266,7 +266,7 @@ class _Handler(BaseHTTPRequestHandler):
         kind = fault.kind if fault else None
         answer = standin.answer(query, fault, accepts_gzip=accepts_gzip)
         status = "none" if kind in _UNANSWERED_KINDS else str(answer.status)
-        standin.counts.count_answer(_dates_asked(self.path), status, kind)
+        standin.counts.count_answer(_requested_dates(self.path), status, kind)
         self._wire().send(answer, standin.framing, fault)
 
     def _query(self, question: Question) -> None:
@@ -306,8 +306,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _parameters(self) -> dict[str, str]:
         return {name: texts[-1] for name, texts in parse_qs(urlsplit(self.path).query).items()}
 
-    def _refuse(self, refusal: RefusedError, asked: str = "") -> None:
-        self._standin.counts.count_answer(asked or _dates_asked(self.path), str(refusal.status))
+    def _refuse(self, refusal: RefusedError, request_name: str = "") -> None:
+        self._standin.counts.count_answer(request_name or _requested_dates(self.path), str(refusal.status))
         if refusal.form == "json":
             self._json(refusal.status, {"request": self.path, "error": refusal.message}, refusal.headers)
         else:
@@ -348,7 +348,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: the stats count requests, and a request line may hold secrets."""
 
 
-def _dates_asked(target: str) -> str:
+def _requested_dates(target: str) -> str:
     """Return the dates that a request names, if any, and no other text of the client's."""
     parameters = parse_qs(urlsplit(target).query)
     try:

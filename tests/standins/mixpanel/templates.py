@@ -122,7 +122,7 @@ def users(seed: int) -> tuple[bytes, ...]:
         uuid = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
         forms = (uuid, "$device:" + uuid, f"müller+{digits[:8]}@example.com")
         ids.append(forms[(index % 3 == 0) + (index % 50 == 0)])
-    return tuple(b'"distinct_id":' + render(each) + b"," for each in ids)
+    return tuple(b'"distinct_id":' + render(user) + b"," for user in ids)
 
 
 def _template(random_source: random.Random, index: int) -> Template:
@@ -171,7 +171,7 @@ def _pad(random_source: random.Random, length: int) -> str:
     return text[:length]
 
 
-def _shorten(text: bytes, by: int) -> bytes:
+def _shorten(text: bytes, byte_count: int) -> bytes:
     """Take ``by`` bytes from the ASCII pad that ends ``text``; add as many when it is negative."""
     body = text[:-1]
-    return (body[:-by] if by > 0 else body + b"x" * -by) + b'"'
+    return (body[:-byte_count] if byte_count > 0 else body + b"x" * -byte_count) + b'"'

@@ -23,10 +23,10 @@ class Ledger:
 
     def events_of_day(self, date: dt.date) -> list[dict[str, Any]]:
         """Return a UTC day's events, newest first, as Stripe lists them."""
-        return _made(self, date)
+        return _make_events(self, date)
 
     def expected_rows(self, date: dt.date) -> Iterator[dict[str, Any]]:
-        """Yield what a table must hold of a day."""
+        """Yield the expected rows of a day."""
         for event in self.events_of_day(date):
             yield {"event": event["type"], "properties": event}
 
@@ -37,16 +37,16 @@ def as_text(document: Any) -> str:
 
 
 @lru_cache(maxsize=32)
-def _made(ledger: Ledger, date: dt.date) -> list[dict[str, Any]]:
+def _make_events(ledger: Ledger, date: dt.date) -> list[dict[str, Any]]:
     chance = random.Random(f"{ledger.seed} {date}")  # made-up data
     midnight = int(dt.datetime.combine(date, dt.time(), dt.UTC).timestamp())
     seconds = sorted((chance.randrange(_SECONDS) for _ in range(ledger.events_per_day)), reverse=True)
-    return [_event(chance, f"{date:%Y%m%d}{place:06d}", midnight + second) for place, second in enumerate(seconds)]
+    return [_event(chance, f"{date:%Y%m%d}{index:06d}", midnight + second) for index, second in enumerate(seconds)]
 
 
 def _event(chance: random.Random, name: str, created: int) -> dict[str, Any]:
     kind = chance.choice(_TYPES)
-    thing = kind.partition(".")[0]
+    object_type = kind.partition(".")[0]
     return {
         "id": f"evt_{name}",
         "object": "event",
@@ -54,8 +54,8 @@ def _event(chance: random.Random, name: str, created: int) -> dict[str, Any]:
         "created": created,
         "data": {
             "object": {
-                "id": f"{thing[:2]}_{chance.randrange(10**9):09d}",
-                "object": thing,
+                "id": f"{object_type[:2]}_{chance.randrange(10**9):09d}",
+                "object": object_type,
                 "amount": chance.randrange(100, 100_000),
                 "currency": chance.choice(("eur", "usd", "jpy")),
                 "description": chance.choice(("Café crème", "Bücher", "Flight LIS to TXL", None)),

@@ -75,14 +75,14 @@ class StandIn:
         if not (1 <= limit <= MOST_ON_A_PAGE and last - first < _LONGEST_RANGE_DAYS):
             raise ValueError("out of range")
         days = [dt.date(1970, 1, 1) + dt.timedelta(days=day) for day in range(last, first - 1, -1)]
-        found = [
+        events = [
             event for day in days for event in self._ledger.events_of_day(day) if since <= event["created"] < until
         ]
         start = 0
         if "starting_after" in params:
-            start = [event["id"] for event in found].index(params["starting_after"]) + 1
-        page = found[start : start + limit]
-        return {"object": "list", "url": "/v1/events", "has_more": start + limit < len(found), "data": page}
+            start = [event["id"] for event in events].index(params["starting_after"]) + 1
+        page = events[start : start + limit]
+        return {"object": "list", "url": "/v1/events", "has_more": start + limit < len(events), "data": page}
 
 
 def _error(kind: str, message: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ _SECONDS = 86_400
 
 @dataclass(frozen=True)
 class Shop:
-    """What the shop sells in a day."""
+    """Orders of a shop."""
 
     seed: int = 0
     orders_per_day: int = 2000
@@ -36,17 +36,17 @@ class Shop:
         seconds = sorted(chance.randrange(_SECONDS) for _ in range(self.orders_per_day))
         return [
             {
-                "id": date.toordinal() * 1_000_000 + place,
+                "id": date.toordinal() * 1_000_000 + index,
                 "customer": chance.randrange(self.customers),
                 "product": chance.choice(_PRODUCTS),
                 "cents": chance.randrange(100, 100_000),
                 "created_at": (midnight + dt.timedelta(seconds=second)).isoformat(" "),
             }
-            for place, second in enumerate(seconds)
+            for index, second in enumerate(seconds)
         ]
 
     def expected_rows(self, date: dt.date) -> Iterator[dict[str, Any]]:
-        """Yield what a table must hold of a day."""
+        """Yield the expected rows of a day."""
         for order in self.orders(date):
             yield {"event": order["product"], "properties": order}
 

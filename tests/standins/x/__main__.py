@@ -50,7 +50,7 @@ def _standin(options: argparse.Namespace) -> StandIn:
         edited_per_day=options.edited_per_day,
         gone_references_per_day=options.gone_references_per_day,
     )
-    return StandIn(timeline, faults=[Fault.from_json(each) for each in faults], app=app, port=options.port)
+    return StandIn(timeline, faults=[Fault.from_json(fault) for fault in faults], app=app, port=options.port)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""Who may search the stand-in, and how often: the app's token, its windows of fifteen minutes, its monthly cap."""
+"""Access to the stand-in: the app's token, its windows of fifteen minutes, and its monthly cap."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Limits:
 
 
 class Gate:
-    """Counts the app's requests. Refused ones count, too."""
+    """Counts the app's requests, refused ones included."""
 
     def __init__(self, limits: Limits, now: Callable[[], float]) -> None:
         self.limits = limits
@@ -98,7 +98,7 @@ class Gate:
         self._recent: deque[float] = deque()
 
     def enter(self, endpoint: str) -> dict[str, str]:
-        """Count a request; return the headers that tell of it.
+        """Count a request. Returns the headers of its window.
 
         :raises RefusedError: 429.
         """
@@ -134,7 +134,7 @@ class Gate:
 
 
 def rate_headers(limit: int, remaining: int, reset: float) -> dict[str, str]:
-    """Return the headers that tell of a window."""
+    """Return the headers of a window."""
     return {
         "x-rate-limit-limit": str(limit),
         "x-rate-limit-remaining": str(remaining),

@@ -34,14 +34,14 @@ def page(timeline: Timeline, request: SearchRequest, fault: Fault | None) -> dic
     return document
 
 
-def _change(kind: str, document: dict[str, Any], timeline: Timeline, asked: SearchRequest) -> None:
+def _change(kind: str, document: dict[str, Any], timeline: Timeline, request: SearchRequest) -> None:
     posts = document.get("data", [])
     if kind == "partial_error":
         document.setdefault("errors", []).append(not_found("404404404", "pinned_post_id"))
     elif kind == "same_token":
-        document["meta"]["next_token"] = asked.token
+        document["meta"]["next_token"] = request.token
     elif kind == "repeating":
-        document["meta"]["next_token"] = make_next_token(asked, asked.first_index)
+        document["meta"]["next_token"] = make_next_token(request, request.first_index)
     elif kind == "no_time":
         del posts[0]["created_at"]
     elif kind == "no_id":
@@ -49,11 +49,11 @@ def _change(kind: str, document: dict[str, Any], timeline: Timeline, asked: Sear
     elif kind == "surrogate":
         posts[0]["text"] = "half \ud83d a character"
     elif kind == "other_day":
-        before = asked.start - dt.timedelta(days=1)
-        strays = list(timeline.between(before, asked.start))[:2]
-        posts += make_page(timeline, asked, strays)["data"]
+        day_before = request.start - dt.timedelta(days=1)
+        strays = list(timeline.between(day_before, request.start))[:2]
+        posts += make_page(timeline, request, strays)["data"]
     elif kind in ("overlap", "out_of_order"):
-        earlier = timeline.search(asked.query, asked.start, asked.end)[: asked.first_index]
-        again = make_page(timeline, asked, earlier[-2:] if kind == "overlap" else earlier[:1]).get("data", [])
+        earlier = timeline.search(request.query, request.start, request.end)[: request.first_index]
+        again = make_page(timeline, request, earlier[-2:] if kind == "overlap" else earlier[:1]).get("data", [])
         document["data"] = again + posts if kind == "overlap" else posts + again
     document["meta"]["result_count"] = len(document.get("data", []))

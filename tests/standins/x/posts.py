@@ -1,6 +1,6 @@
-"""Deterministic posts: what the stand-in serves, and the expected results for tests.
+"""Deterministic posts: the data of the stand-in, and the expected results for tests.
 
-A :class:`Timeline` is pure: the posts of a day follow from its fields and the date alone. It shares no code with the
+A :class:`Timeline` is pure: the posts of a day follow from its fields and the date. It shares no code with the
 connector that reads it, so that one mistake cannot hide in both.
 """
 
@@ -25,10 +25,10 @@ _EDIT = dt.timedelta(minutes=12)
 
 @dataclass(frozen=True)
 class Post:
-    """One post as it is stored.
+    """One stored post.
 
-    :param document: in the names of the newest spec.
-    :param is_deleted: searches leave it out, and counts do not.
+    :param document: with the names of the newest specification.
+    :param is_deleted: counts include it, searches do not.
     """
 
     id: str
@@ -39,13 +39,13 @@ class Post:
 
 @dataclass(frozen=True)
 class Timeline:
-    """All posts there are.
+    """All posts.
 
-    :param posts_per_day: those that a search finds.
-    :param deleted_per_day: further ones that were deleted, or are withheld: only the counts know them.
-    :param edited_per_day: how many of a day's posts were edited: they have a new id, and a later time.
-    :param gone_references_per_day: how many of them quote a post that is gone: the answer's ``errors`` tell of it.
-    :param gone: ids of posts that are deleted, beside.
+    :param posts_per_day: posts that a search finds.
+    :param deleted_per_day: deleted or withheld posts, which only the counts include.
+    :param edited_per_day: number of a day's posts with a new id and a later time.
+    :param gone_references_per_day: number of posts that quote a missing post, which the answer lists in ``errors``.
+    :param deleted_ids: ids of further deleted posts.
     """
 
     seed: int = 0
@@ -67,15 +67,15 @@ class Timeline:
             date -= dt.timedelta(days=1)
 
     def search(self, query: str, start: dt.datetime, end: dt.datetime) -> list[Post]:
-        """Return what a search finds, newest first."""
+        """Return the posts that a search finds, newest first."""
         return [post for post in self.matching_posts(query, start, end) if not post.is_deleted]
 
     def matching_posts(self, query: str, start: dt.datetime, end: dt.datetime) -> list[Post]:
-        """Return what the counts count, newest first."""
+        """Return the counted posts, newest first."""
         return [post for post in self.between(start, end) if matches(query, post.document)]
 
     def truth(self, date: dt.date, *queries: str) -> dict[str, list[str]]:
-        """Return, for the ids of a UTC day's posts that a search finds, which of the queries find them."""
+        """Return the queries that find each post of a UTC day, by id."""
         start = dt.datetime.combine(date, dt.time(), dt.UTC)
         truth: dict[str, list[str]] = {}
         for query in queries:
@@ -96,7 +96,7 @@ class Timeline:
 
 
 def the_place() -> dict[str, Any]:
-    """Return the only place there is."""
+    """Return the only place."""
     return dict(_PLACE)
 
 
@@ -112,9 +112,9 @@ def _day(timeline: Timeline, date: dt.date) -> tuple[Post, ...]:
     start = dt.datetime.combine(date, dt.time(), dt.UTC)
     seconds = sorted(source.sample(range(86_400), total))
     edited = set(source.sample(range(timeline.posts_per_day), timeline.edited_per_day))
-    gone = set(source.sample(range(timeline.posts_per_day), timeline.gone_references_per_day))
+    numbers_with_gone_reference = set(source.sample(range(timeline.posts_per_day), timeline.gone_references_per_day))
     deleted = set(source.sample(range(total), timeline.deleted_per_day))
-    found = []
+    posts = []
     earlier = [_id(start - dt.timedelta(days=1), number) for number in range(50)]
     for number, second in enumerate(seconds):
         at = start + dt.timedelta(seconds=second)
@@ -122,11 +122,11 @@ def _day(timeline: Timeline, date: dt.date) -> tuple[Post, ...]:
         document = _document(source, post_id, at, earlier)
         if number in edited:
             document["edit_history_post_ids"] = [_id(at - _EDIT, number), post_id]
-        if number in gone:
+        if number in numbers_with_gone_reference:
             document["referenced_posts"] = [{"type": "quoted", "id": f"9{number:05d}"}]
         is_deleted = number in deleted or post_id in timeline.deleted_ids
-        found.append(Post(post_id, at, document, is_deleted))
-    return tuple(reversed(found))
+        posts.append(Post(post_id, at, document, is_deleted))
+    return tuple(reversed(posts))
 
 
 def _document(source: random.Random, post_id: str, at: dt.datetime, earlier: list[str]) -> dict[str, Any]:

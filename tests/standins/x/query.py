@@ -18,24 +18,24 @@ def matches(query: str, document: dict[str, Any]) -> bool:
     :raises QueryError: the query cannot be read.
     """
     tokens = _TOKEN.findall(query)
-    found, rest = _any(tokens, document)
-    if rest:
+    is_match, tokens_left = _any(tokens, document)
+    if tokens_left:
         raise QueryError("unbalanced parenthesis")
-    return found
+    return is_match
 
 
 def _any(tokens: list[str], document: dict[str, Any]) -> tuple[bool, list[str]]:
-    found, tokens = _all(tokens, document)
+    is_match, tokens = _all(tokens, document)
     while tokens and tokens[0] == "OR":
         more, tokens = _all(tokens[1:], document)
-        found = found or more
-    return found, tokens
+        is_match = is_match or more
+    return is_match, tokens
 
 
 def _all(tokens: list[str], document: dict[str, Any]) -> tuple[bool, list[str]]:
     if not tokens or tokens[0] in (")", "OR"):
         raise QueryError("an operand is missing")
-    found = True
+    is_match = True
     while tokens and tokens[0] not in (")", "OR"):
         head, tokens = tokens[0], tokens[1:]
         if head in ("(", "-("):
@@ -45,8 +45,8 @@ def _all(tokens: list[str], document: dict[str, Any]) -> tuple[bool, list[str]]:
             tokens = tokens[1:]
         else:
             inner = _holds(head.removeprefix("-"), document)
-        found = found and inner != head.startswith("-")
-    return found, tokens
+        is_match = is_match and inner != head.startswith("-")
+    return is_match, tokens
 
 
 def _holds(term: str, document: dict[str, Any]) -> bool:
@@ -58,5 +58,5 @@ def _holds(term: str, document: dict[str, Any]) -> bool:
     if term == "has:media":
         return "attachments" in document
     if term in ("is:repost", "is:retweet"):
-        return any(each["type"] == "reposted" for each in document.get("referenced_posts", []))
+        return any(reference["type"] == "reposted" for reference in document.get("referenced_posts", []))
     return term.strip('"').lower() in document["text"].lower()

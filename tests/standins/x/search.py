@@ -1,4 +1,4 @@
-"""What a request asks for, whether X would take it, and the documents that answer it."""
+"""Parses requests, refuses those that X refuses, and makes the documents of answers."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ _SEARCH = _SHARED | _FIELDS | {"post.fields", "tweet.fields"}
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """A request that X would take.
+    """A request that X accepts.
 
     :param endpoint: ``search/recent`` and so on.
-    :param fields: of posts, by their newer names.
-    :param other_fields: of users, media and places, by parameter.
-    :param first: where its page begins among the results.
-    :param page: the page's number, from 1 on.
+    :param fields: fields of posts, by newer names.
+    :param other_fields: fields of users, media and places, by parameter.
+    :param first_index: index of the page's first post among the results.
+    :param page: number of the page, from 1.
     """
 
     endpoint: str
@@ -79,28 +79,28 @@ class SearchRequest:
 
 
 def parse_request(
-    endpoint: str, params: Mapping[str, str], app: App, now: dt.datetime, takes: frozenset[str]
+    endpoint: str, params: Mapping[str, str], app: App, now: dt.datetime, dialects: frozenset[str]
 ) -> SearchRequest:
-    """Read a request.
+    """Parse a request.
 
-    :param takes: the dialects that the server takes.
+    :param dialects: dialects that the server accepts.
     :raises RefusedError: 400.
     """
     is_search = endpoint.startswith("search/")
-    known = _SEARCH if is_search else _SHARED | {"granularity"}
-    if unknown := sorted(set(params) - known):
-        raise invalid(f"The query parameter [{unknown[0]}] is not one of [{', '.join(sorted(known))}]")
+    known_parameters = _SEARCH if is_search else _SHARED | {"granularity"}
+    if unknown := sorted(set(params) - known_parameters):
+        raise invalid(f"The query parameter [{unknown[0]}] is not one of [{', '.join(sorted(known_parameters))}]")
     for name in ("post", "tweet"):
-        if f"{name}.fields" in params and name not in takes:
+        if f"{name}.fields" in params and name not in dialects:
             raise invalid(f"The query parameter [{name}.fields] is not one of [expansions, …]")
     query = _query(params, endpoint, app)
     start, end = _span(endpoint, params, now)
     size = int(params.get("max_results", 10))
     if is_search and not 10 <= size <= (500 if endpoint == "search/all" else 100):
         raise invalid(f"The `max_results` query parameter value [{size}] is not between 10 and the most")
-    dialect: Dialect = "tweet" if "tweet.fields" in params or "post" not in takes else "post"
+    dialect: Dialect = "tweet" if "tweet.fields" in params or "post" not in dialects else "post"
     token = params.get("next_token") or params.get("pagination_token") or ""
-    first, page = _place(token)
+    first, page = _page_position(token)
     grain = params.get("granularity", "hour")
     if grain not in _GRAINS:
         raise invalid(f"The `granularity` query parameter value [{grain}] is not one of [minute,hour,day]")
@@ -132,7 +132,7 @@ def make_page(timeline: Timeline, request: SearchRequest, posts: list[Post]) -> 
     if not posts:
         return {"meta": meta}
     meta |= {"newest_id": posts[0].id, "oldest_id": posts[-1].id}
-    shown = [_shown(post.document, request) for post in posts]
+    shown = [_render_post(post.document, request) for post in posts]
     includes, errors = _included(timeline, request, posts)
     document: dict[str, Any] = {"data": shown}
     if includes:
@@ -143,17 +143,17 @@ def make_page(timeline: Timeline, request: SearchRequest, posts: list[Post]) -> 
 
 
 def counts(timeline: Timeline, request: SearchRequest) -> dict[str, Any]:
-    """Return the counts of a span: the archive's come in pages of 31 days, the newest first."""
+    """Return the counts of a time range. The archive's counts come in pages of 31 days, the newest first."""
     until = request.end - dt.timedelta(days=_COUNT_DAYS * (request.page - 1))
     since = max(request.start, until - dt.timedelta(days=_COUNT_DAYS))
     posts = timeline.matching_posts(request.query, since, until)
     buckets = []
-    at = since
-    while at < until:
-        next_at = min(until, _next(at, request.grain))
-        count = sum(at <= post.created_at < next_at for post in posts)
-        buckets.append({"start": _written(at), "end": _written(next_at), "post_count": count})
-        at = next_at
+    bucket_start = since
+    while bucket_start < until:
+        next_at = min(until, _next(bucket_start, request.grain))
+        count = sum(bucket_start <= post.created_at < next_at for post in posts)
+        buckets.append({"start": _written(bucket_start), "end": _written(next_at), "post_count": count})
+        bucket_start = next_at
     meta: dict[str, Any] = {"total_post_count": len(posts)}
     if since > request.start:
         meta["next_token"] = make_next_token(request, 0)
@@ -162,7 +162,7 @@ def counts(timeline: Timeline, request: SearchRequest) -> dict[str, Any]:
 
 
 def not_found(post_id: str, parameter: str, kind: str = "post") -> dict[str, Any]:
-    """Return what ``errors`` says of something that is gone."""
+    """Return the entry of ``errors`` for a missing object."""
     return {
         "value": post_id,
         "detail": f"Could not find {kind} with {parameter}: [{post_id}].",
@@ -226,9 +226,9 @@ def _names(params: Mapping[str, str], parameter: str, dialect: Dialect) -> froze
 def _post_fields(params: Mapping[str, str], dialect: Dialect) -> frozenset[str]:
     """Return the fields of posts that are to be sent, by their newer names."""
     back = {old: new for new, old in _OLD_NAMES.items()}
-    asked = {back.get(name, name) for name in _names(params, f"{dialect}.fields", dialect)}
+    requested_fields = {back.get(name, name) for name in _names(params, f"{dialect}.fields", dialect)}
     along = {_FIELDS_OF_EXPANSIONS[name] for name in _expansions(params, dialect) if name in _FIELDS_OF_EXPANSIONS}
-    return _POST_FIELDS | asked | along
+    return _POST_FIELDS | requested_fields | along
 
 
 def _expansions(params: Mapping[str, str], dialect: Dialect) -> frozenset[str]:
@@ -236,58 +236,62 @@ def _expansions(params: Mapping[str, str], dialect: Dialect) -> frozenset[str]:
     return frozenset(_OLD_EXPANSIONS.get(name, name) for name in _names(params, "expansions", dialect))
 
 
-def _place(token: str) -> tuple[int, int]:
+def _page_position(token: str) -> tuple[int, int]:
     if not token:
         return 0, 1
-    found = re.fullmatch(r"b26v89c19zqg8o3f([0-9a-f]{8})([0-9a-f]{6})", token)
-    if found is None:
+    match = re.fullmatch(r"b26v89c19zqg8o3f([0-9a-f]{8})([0-9a-f]{6})", token)
+    if match is None:
         raise expired(token)
-    return int(found[1], 16), int(found[2], 16)
+    return int(match[1], 16), int(match[2], 16)
 
 
 def expired(token: str) -> RefusedError:
-    """Return the refusal of a token that is not valid any more."""
+    """Return the refusal of an invalid token."""
     return invalid(f"Invalid 'next_token':'{token}'. The pagination token is expired or malformed.")
 
 
-def _shown(document: dict[str, Any], asked: SearchRequest) -> dict[str, Any]:
-    shown: dict[str, Any] = in_dialect(
-        {name: each for name, each in document.items() if name in asked.fields}, asked.dialect
+def _render_post(document: dict[str, Any], request: SearchRequest) -> dict[str, Any]:
+    post: dict[str, Any] = in_dialect(
+        {name: value for name, value in document.items() if name in request.fields}, request.dialect
     )
-    return shown
+    return post
 
 
-def _only(document: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    return {name: each for name, each in document.items() if name in names}
+def _selected_fields(document: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name in names}
 
 
 def _included(
-    timeline: Timeline, asked: SearchRequest, posts: list[Post]
+    timeline: Timeline, request: SearchRequest, posts: list[Post]
 ) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
     includes: dict[str, list[Any]] = {}
     errors: list[dict[str, Any]] = []
     documents = [post.document for post in posts]
-    referenced = {each["id"]: None for document in documents for each in document.get("referenced_posts", [])}
-    found = [_referenced(each) for each in referenced if not each.startswith("9")]
-    if "referenced_posts" in asked.expansions or "referenced_posts.author_id" in asked.expansions:
-        parameter = "referenced_posts" if asked.dialect == "post" else "referenced_tweets.id"
-        errors += [not_found(each, parameter, asked.dialect) for each in referenced if each.startswith("9")]
-        if found:
-            includes["posts" if asked.dialect == "post" else "tweets"] = [_shown(each, asked) for each in found]
-    if users := _users_of(asked, documents, found):
-        names = _USER_FIELDS | asked.other_fields["user.fields"]
-        includes["users"] = [in_dialect(_only(timeline.user(each), names), asked.dialect) for each in users]
-    if "attachments.media_keys" in asked.expansions:
+    referenced = {entry["id"]: None for document in documents for entry in document.get("referenced_posts", [])}
+    referenced_posts = [_referenced(entry) for entry in referenced if not entry.startswith("9")]
+    if "referenced_posts" in request.expansions or "referenced_posts.author_id" in request.expansions:
+        parameter = "referenced_posts" if request.dialect == "post" else "referenced_tweets.id"
+        errors += [not_found(entry, parameter, request.dialect) for entry in referenced if entry.startswith("9")]
+        if referenced_posts:
+            includes["posts" if request.dialect == "post" else "tweets"] = [
+                _render_post(entry, request) for entry in referenced_posts
+            ]
+    if users := _users_of(request, documents, referenced_posts):
+        names = _USER_FIELDS | request.other_fields["user.fields"]
+        includes["users"] = [
+            in_dialect(_selected_fields(timeline.user(entry), names), request.dialect) for entry in users
+        ]
+    if "attachments.media_keys" in request.expansions:
         keys = {key: None for document in documents for key in document.get("attachments", {}).get("media_keys", [])}
-        names = _MEDIA_FIELDS | asked.other_fields["media.fields"]
-        includes |= {"media": [_only(media(key), names) for key in keys]} if keys else {}
-    if "geo.place_id" in asked.expansions and any("geo" in document for document in documents):
-        includes["places"] = [_only(the_place(), _PLACE_FIELDS | asked.other_fields["place.fields"])]
+        names = _MEDIA_FIELDS | request.other_fields["media.fields"]
+        includes |= {"media": [_selected_fields(media(key), names) for key in keys]} if keys else {}
+    if "geo.place_id" in request.expansions and any("geo" in document for document in documents):
+        includes["places"] = [_selected_fields(the_place(), _PLACE_FIELDS | request.other_fields["place.fields"])]
     return includes, errors
 
 
 def _users_of(
-    asked: SearchRequest, documents: list[dict[str, Any]], referenced: list[dict[str, Any]]
+    request: SearchRequest, documents: list[dict[str, Any]], referenced: list[dict[str, Any]]
 ) -> dict[str, None]:
     """Return the ids of the users that the expansions bring, each once.
 
@@ -301,7 +305,7 @@ def _users_of(
         ],
         "referenced_posts.author_id": [document["author_id"] for document in referenced],
     }
-    return {user: None for expansion, users in sources.items() if expansion in asked.expansions for user in users}
+    return {user: None for expansion, users in sources.items() if expansion in request.expansions for user in users}
 
 
 def _referenced(post_id: str) -> dict[str, Any]:
@@ -309,13 +313,13 @@ def _referenced(post_id: str) -> dict[str, Any]:
 
 
 def in_dialect(value: Any, dialect: Dialect) -> Any:
-    """Return a document, which has the newer names, in the names of a dialect."""
+    """Convert a document with newer names to the names of a dialect."""
     if dialect == "post":
         return value
     if isinstance(value, dict):
-        return {_OLD_NAMES.get(name, name): in_dialect(each, dialect) for name, each in value.items()}
+        return {_OLD_NAMES.get(name, name): in_dialect(entry, dialect) for name, entry in value.items()}
     if isinstance(value, list):
-        return [in_dialect(each, dialect) for each in value]
+        return [in_dialect(entry, dialect) for entry in value]
     return "retweeted" if value == "reposted" else value
 
 

@@ -45,7 +45,7 @@ class StandIn:
     """The server, for use inside a test's process: ``with StandIn(Timeline()) as x: x.url``.
 
     :param timeline: what is found; set another one at any time.
-    :param takes: which dialects of field names requests may use.
+    :param dialects: dialects of field names requests may use.
     :param most_posts: how many posts a page has at most, whatever a request asks for; None for as many as X sends.
     :param now: the clock that decides what is recent, and of the windows.
     :param port: 0 takes a free one.
@@ -67,7 +67,7 @@ class StandIn:
         self.timeline = timeline or Timeline()
         self.app = app or App()
         self.faults = FaultSchedule(faults)
-        self.takes = frozenset(dialects)
+        self.dialects = frozenset(dialects)
         self.most_posts = most_posts
         self.now = now
         self.gate = Gate(limits or Limits(), lambda: self.now().timestamp())
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         if parts.path.startswith("/_standin/"):
             self._inspect(parts.path.removeprefix("/_standin/"), params)
         elif endpoint in _ENDPOINTS or parts.path == _USAGE:
-            self._ask(endpoint, params)
+            self._answer_api(endpoint, params)
         else:
             self._json(404, {"title": "Not Found", "type": "about:blank", "status": 404, "detail": "Not Found"})
 
@@ -153,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._standin.faults.replace(faults)
         self._json(200, {"faults": len(faults)})
 
-    def _ask(self, endpoint: str, params: dict[str, str]) -> None:
+    def _answer_api(self, endpoint: str, params: dict[str, str]) -> None:
         standin = self._standin
         fault = None
         headers: dict[str, str] = {}
@@ -163,28 +163,28 @@ class _Handler(BaseHTTPRequestHandler):
             if endpoint not in _ENDPOINTS:
                 status, document = 200, _usage(standin)
             else:
-                asked = parse_request(endpoint, params, standin.app, standin.now(), standin.takes)
-                asked = replace(asked, size=min(asked.size, standin.most_posts or asked.size))
-                fault = standin.faults.take(endpoint, asked.start.date(), asked.page)
-                status, document = 200, self._found(asked, fault)
+                request = parse_request(endpoint, params, standin.app, standin.now(), standin.dialects)
+                request = replace(request, size=min(request.size, standin.most_posts or request.size))
+                fault = standin.faults.take(endpoint, request.start.date(), request.page)
+                status, document = 200, self._find_document(request, fault)
         except RefusedError as refusal:
             status, document, headers = refusal.status, refusal.document, headers | refusal.headers
         self._answer(endpoint, status, document, headers, fault)
 
-    def _found(self, asked: SearchRequest, fault: Fault | None) -> Any:
+    def _find_document(self, request: SearchRequest, fault: Fault | None) -> Any:
         """Return the document that answers.
 
         :raises RefusedError: a fault refuses it.
         """
         standin = self._standin
-        standin.requests_taken.append(asked)
+        standin.requests_taken.append(request)
         if fault is not None:
-            _refuse(fault, asked, standin.now().timestamp())
-        if asked.endpoint.startswith("counts/"):
-            return counts(standin.timeline, asked)
-        found = page(standin.timeline, asked, fault)
-        standin.gate.read(len(found.get("data", [])))
-        return found
+            _refuse(fault, request, standin.now().timestamp())
+        if request.endpoint.startswith("counts/"):
+            return counts(standin.timeline, request)
+        document = page(standin.timeline, request, fault)
+        standin.gate.read(len(document.get("data", [])))
+        return document
 
     def _answer(self, endpoint: str, status: int, document: Any, headers: dict[str, str], fault: Fault | None) -> None:
         kind = fault.kind if fault else None
@@ -244,14 +244,14 @@ def _usage(standin: StandIn) -> dict[str, Any]:
     }
 
 
-def _refuse(fault: Fault, asked: SearchRequest, now: float) -> None:
+def _refuse(fault: Fault, request: SearchRequest, current_time: float) -> None:
     """Refuse the request if the fault says so.
 
     :raises RefusedError: it does.
     """
     if fault.kind in ("rate_limit", "rate_limit_88"):
-        raise rate_limit(rate_headers(450, 0, now + fault.seconds))
+        raise rate_limit(rate_headers(450, 0, current_time + fault.seconds))
     if fault.kind == "usage_cap":
         raise usage_cap()
     if fault.kind == "expired_token":
-        raise expired(asked.token)
+        raise expired(request.token)

@@ -62,7 +62,7 @@ _DIALECT: dict[Dialect, dict[str, str]] = {
 }
 
 
-def _known(dialect: Dialect) -> dict[str, frozenset[str]]:
+def _known_names(dialect: Dialect) -> dict[str, frozenset[str]]:
     names = {*_SHARED, *_DIALECT[dialect]}
     return {
         name: frozenset(_SHARED.get(name, "").split()) | frozenset(_DIALECT[dialect].get(name, "").split())
@@ -70,5 +70,5 @@ def _known(dialect: Dialect) -> dict[str, frozenset[str]]:
     }
 
 
-KNOWN: Mapping[Dialect, Mapping[str, frozenset[str]]] = {"post": _known("post"), "tweet": _known("tweet")}
+KNOWN: Mapping[Dialect, Mapping[str, frozenset[str]]] = {"post": _known_names("post"), "tweet": _known_names("tweet")}
 """The values of each parameter, by dialect."""

@@ -200,7 +200,7 @@ def test_an_app_is_asked_for_its_usage(run: Run, monkeypatch: pytest.MonkeyPatch
         assert code == 0, out + err
         state, text = lines(out)["source: usage"]
         assert state == "ok"
-        assert "X knows the token" in text
+        assert "X accepts the token" in text
         monkeypatch.setenv("AIRFLOW_CONN_X_DEFAULT", json.dumps(api | {"password": "wrong"}))
         code, out, _ = run("check", "--source", "x_search", "--options", options, "-o", "json")
     assert code == 1
@@ -295,7 +295,7 @@ def test_a_failed_proposal_has_its_message_and_exit_code(run: Run, mixpanel: Mix
     mixpanel.status, mixpanel.body = 401, b'{"error":"hush-hush"}'
     code, _, err = propose(run)
     assert code == 78
-    assert "the credentials are wrong" in err
+    assert "the credentials or the region are wrong" in err
     assert "hush-hush" not in err
 
 

@@ -34,13 +34,13 @@ def test_an_export_is_one(mixpanel: Mixpanel, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "told"),
     [
-        (401, b'{"error":"no"}', "credentials are wrong"),
+        (401, b'{"error":"no"}', "credentials or the region are wrong"),
         (402, b"", "plan"),
         (403, b"hush-hush", "role"),
         (200, b'{"error":"Unable to authenticate request"}', "credentials"),
-        (200, b"<html>login</html>\n", "trouble"),
-        (200, b"[1]\n", "trouble"),
-        (503, b"", "trouble"),
+        (200, b"<html>login</html>\n", "the server failed"),
+        (200, b"[1]\n", "the server failed"),
+        (503, b"", "the server failed"),
     ],
 )
 def test_anything_else_is_named_without_the_secret(mixpanel: Mixpanel, status: int, body: bytes, told: str) -> None:

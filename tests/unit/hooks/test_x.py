@@ -21,7 +21,7 @@ def x(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
 
 def test_the_test_button_says_how_much_of_the_month_is_used_up_and_reads_no_post(x: StandIn) -> None:
     x.gate.read(1234)
-    assert XHook().test_connection() == (True, "X knows the token; 1,234 of 2,000 posts of this month are used up")
+    assert XHook().test_connection() == (True, "X accepts the token. 1,234 of 2,000 posts of this month are used up")
     assert x.requests_taken == []
 
 

@@ -184,7 +184,7 @@ def test_the_demo_expects_posts_as_its_dag_keeps_them(monkeypatch: pytest.Monkey
     monkeypatch.setattr(client, "current_time", lambda: NOW)
     with StandIn(TIMELINE, now=lambda: NOW) as standin:
         rows, _ = poll(standin, day=day, queries=list(QUERIES))
-    expected = {as_document(post["properties"]) for post in Posts().kept(day.date)}
+    expected = {as_document(post["properties"]) for post in Posts().expected_rows(day.date)}
     assert {XDeltaTarget.as_kept(None, row["post"]) for row in rows} == expected  # type: ignore[arg-type]
     assert len(rows) == len(expected)
 
@@ -199,4 +199,4 @@ def test_the_demo_compares_with_the_queries_of_its_dag() -> None:
     dag = (Path(__file__).parents[3] / "dags" / "x_search_daily.py").read_text()
     assert all(f'"{query}"' in dag for query in QUERIES)
     day = dt.date(2026, 3, 8)
-    assert len(list(Posts().kept(day))) == len(TIMELINE.truth(day, *QUERIES)) > 500
+    assert len(list(Posts().expected_rows(day))) == len(TIMELINE.truth(day, *QUERIES)) > 500

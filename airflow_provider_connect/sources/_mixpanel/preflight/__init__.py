@@ -1,1 +1,1 @@
-"""A look at a connection before the first run."""
+"""Checks of a Mixpanel connection before the first run."""

@@ -1,4 +1,4 @@
-"""The one small request that a check of a connection asks of an API, and what came back."""
+"""Sends the one small request of a check and reads its answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_connect.sources._mixpanel.preflight.regime_detection impor
 from airflow_provider_connect.sources._mixpanel.refusals import refusal_error, status_of_refusal
 
 _EVENTS = 10_000
-"""How many events of a day are asked for: enough to tell the regime, and a megabyte or so on the wire."""
+"""Number of events of a day to request: enough to detect the regime, about a megabyte on the wire."""
 
 _LIMITS = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 64 << 20
@@ -27,12 +27,12 @@ _LATEST = 1 << 33
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What an API answered.
+    """Answer of an API.
 
-    :param status: of the answer; that of the error document in an answer with status 200.
-    :param error: what to raise for it; None if it is what was asked for.
-    :param clock_seconds: by how much our clock is ahead of the server's, at least; None if it did not say.
-    :param day: whose events were asked for.
+    :param status: status of the answer, or of the error document in an answer with status 200.
+    :param error: error to raise, or None for an answer as expected.
+    :param clock_ahead_seconds: least lead of our clock over the server's. None if the answer has no date.
+    :param day: day of the requested events.
     """
 
     status: int
@@ -43,40 +43,43 @@ class ProbeResult:
 
     @property
     def knows_credentials(self) -> bool:
-        """Whether the host knows the credentials, whatever it allows them."""
+        """True if the host knows the credentials."""
         return self.status in (200, 402, 403, 429)
 
     @property
     def rejects_credentials(self) -> bool:
-        """Whether the host says that it does not know the credentials."""
+        """True if the host reports unknown credentials."""
         return self.status == 401 or (self.status == 400 and "authenticate" in str(self.error).lower())
 
 
 def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Callable[[], None]) -> ProbeResult:
-    """Ask an API for little.
+    """Send one small request to an API.
 
-    :param clock: tells the present instant, in UTC.
-    :param on_its_way: called when the request is sent: from then on Mixpanel may count it.
+    :param clock: returns the current time in UTC.
+    :param on_sent: called when the request is sent, from which time Mixpanel may count it.
     :raises ConnectError: if there is no answer.
     """
-    sent = clock()
+    sent_at = clock()
     # It is over in every zone: the last one leaves it at noon of the day after.
-    day = sent.date() - dt.timedelta(days=2)
-    with _ask(access, day, on_sent) as answer:
-        got = clock()
-        asked = _Asked(access, answer, day, got, clock_ahead_seconds(answer.header("Date"), sent, got))
+    day = sent_at.date() - dt.timedelta(days=2)
+    with _send_request(access, day, on_sent) as answer:
+        received_at = clock()
+        answer_head = _AnswerHead(
+            access, answer, day, received_at, clock_ahead_seconds(answer.header("Date"), sent_at, received_at)
+        )
         is_page = answer.header("Content-Type").partition(";")[0].strip().lower() == "text/html"
         if answer.status == 200 and access.api == "export" and not is_page:
-            return _read_export(asked)
-        return _read_answer(asked)
+            return _read_export(answer_head)
+        return _read_answer(answer_head)
 
 
 def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetime) -> float | None:
-    """Return by how many seconds our clock is ahead of a server's, at least; negative if it is behind.
+    """Return the least lead of our clock over a server's, in seconds. Negative if ours is behind.
 
-    :param date: the header of an answer: the second in which the server wrote it.
-    :param sent: when our clock said that the request was sent, and with ``got`` that the answer came.
-    :return: 0 if the server may have written it in between; None if the header cannot be read.
+    :param date: date header of the answer: the second in which the server wrote it.
+    :param sent_at: our time when the request was sent.
+    :param received_at: our time when the answer came.
+    :return: 0 if the server may have written the date between both, None if the header is unreadable.
     """
     try:
         written = email.utils.parsedate_to_datetime(date)
@@ -90,7 +93,7 @@ def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetim
     return min(0.0, (received_at - written).total_seconds())
 
 
-def _ask(access: MixpanelAccess, day: dt.date, on_its_way: Callable[[], None]) -> HttpResponse:
+def _send_request(access: MixpanelAccess, day: dt.date, on_its_way: Callable[[], None]) -> HttpResponse:
     params, path, form = {}, "/api/2.0/export", None
     if access.api == "export":
         params = {"from_date": day.isoformat(), "to_date": day.isoformat(), "limit": str(_EVENTS)}
@@ -104,8 +107,8 @@ def _ask(access: MixpanelAccess, day: dt.date, on_its_way: Callable[[], None]) -
     return access.request(path, params, _LIMITS, on_its_way, form)
 
 
-class _Asked(NamedTuple):
-    """An answer whose head has come."""
+class _AnswerHead(NamedTuple):
+    """Answer whose headers have arrived."""
 
     access: MixpanelAccess
     answer: HttpResponse
@@ -113,7 +116,7 @@ class _Asked(NamedTuple):
     at: dt.datetime
     clock_seconds: float | None
 
-    def fine(self, samples: Sequence[EventTimes] = ()) -> ProbeResult:
+    def accepted(self, samples: Sequence[EventTimes] = ()) -> ProbeResult:
         return ProbeResult(200, None, self.clock_seconds, self.day, tuple(samples))
 
     def refused(self, text: str, *, is_cut: bool = False) -> ProbeResult:
@@ -122,53 +125,52 @@ class _Asked(NamedTuple):
         return ProbeResult(status_of_refusal(status, text), error, self.clock_seconds, self.day)
 
 
-def _read_export(asked: _Asked) -> ProbeResult:
-    first, samples = None, []
+def _read_export(answer_head: _AnswerHead) -> ProbeResult:
+    first_line, samples = None, []
     try:
-        for line in _lines(asked.answer):
-            if first is None:
-                first = line
+        for line in _lines(answer_head.answer):
+            if first_line is None:
+                first_line = line
                 if not _is_record(line):
-                    return asked.refused(first.decode("utf-8", "replace"))
+                    return answer_head.refused(first_line.decode("utf-8", "replace"))
             sample = _sample(line)
             if sample is not None:
                 samples.append(sample)
     except RetriableError:
-        if first is None:
+        if first_line is None:
             raise
-        # It began as an export. A poll finds out that it is cut; here it serves as a smaller sample.
-    return asked.fine(samples)
+        # It began as an export. A poll detects the truncation. Here the rest serves as a smaller sample.
+    return answer_head.accepted(samples)
 
 
-def _read_answer(asked: _Asked) -> ProbeResult:
-    said = asked.answer.text()
-    is_json = said.text.lstrip()[:1] in ("[", "{")
-    if asked.answer.status == 200 and is_json and not _tells_of_trouble(said.text):
-        return asked.fine()
-    return asked.refused(said.text, is_cut=said.is_cut)
+def _read_answer(answer_head: _AnswerHead) -> ProbeResult:
+    body = answer_head.answer.text()
+    is_json = body.text.lstrip()[:1] in ("[", "{")
+    if answer_head.answer.status == 200 and is_json and not _has_error(body.text):
+        return answer_head.accepted()
+    return answer_head.refused(body.text, is_cut=body.is_cut)
 
 
 def _lines(answer: HttpResponse) -> Iterator[bytes]:
     is_gzip = answer.header("Content-Encoding").strip().lower() == "gzip"
     wire = answer.chunks()
-    rest, size = b"", 0
-    for piece in gunzip(wire) if is_gzip else wire:
-        size += len(piece)
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from (line for line in whole if line.strip())
+    remainder, size = b"", 0
+    for chunk in gunzip(wire) if is_gzip else wire:
+        size += len(chunk)
+        *complete_lines, remainder = (remainder + chunk).split(b"\n")
+        yield from (line for line in complete_lines if line.strip())
         if size > _MAX_BYTES:
             return
-    if rest.strip():
-        yield rest
+    if remainder.strip():
+        yield remainder
 
 
 def _is_record(line: bytes) -> bool:
-    """Tell whether a line is an event, or the beginning of one."""
     parsed = _parsed(line)
     return "event" in parsed if isinstance(parsed, dict) else parsed is None and line.startswith(b'{"event"')
 
 
-def _tells_of_trouble(text: str) -> bool:
+def _has_error(text: str) -> bool:
     parsed = _parsed(text)
     return isinstance(parsed, dict) and bool(parsed.get("error"))
 
@@ -189,7 +191,7 @@ def _sample(line: bytes) -> EventTimes | None:
     return None if time is None or received is None else EventTimes(time, received / 1000)
 
 
-def _instant(value: Any, a_second: int) -> int | None:
-    """Return a count of seconds, or of parts of them, since 1970 if it may be one."""
+def _instant(value: Any, units_per_second: int) -> int | None:
+    """Return a count of seconds since 1970, or of fractions, if it is plausible."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_whole and 0 < value < _LATEST * a_second else None
+    return value if is_whole and 0 < value < _LATEST * units_per_second else None

@@ -1,1 +1,1 @@
-"""The streams of the Mixpanel source that ask its Query API, each as data about it."""
+"""Streams of the Query and App APIs, defined as data."""

@@ -1,4 +1,4 @@
-"""What answers of the Query API have in common: fields, lists whose entries have ids, values by date, and rows."""
+"""Common parts of the Query API's answers: fields, lists with ids, values by date, and rows."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ if TYPE_CHECKING:
 
 
 def bigint_or_none(value: Any) -> int | None:
-    """Return a whole number that a BIGINT holds."""
+    """Return a whole number that fits a BIGINT, else None."""
     return value if fits_bigint(value) else None
 
 
 def float_or_none(value: Any) -> float | None:
-    """Return a finite number."""
+    """Return a finite number, else None."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
-        read = float(value)
+        parsed = float(value)
     except OverflowError:
         return None
-    return read if math.isfinite(read) else None
+    return parsed if math.isfinite(parsed) else None
 
 
 def text_or_none(value: Any) -> str | None:
-    """Return a text; a lone surrogate, which no column holds, is U+FFFD."""
+    """Return a text, with U+FFFD for lone surrogates, else None."""
     if not isinstance(value, str):
         return None
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def to_json_text(value: Any) -> str:
-    """Return a document's part as JSON."""
+    """Return a value as JSON text."""
     return text_or_none(json.dumps(value, ensure_ascii=False)) or ""
 
 
 def flag_or_none(value: Any) -> bool | None:
-    """Return true or false, which Mixpanel writes as 1 or 0 too."""
+    """Return true or false, which Mixpanel also writes as 1 or 0, else None."""
     return bool(value) if value in (0, 1) else None
 
 
 def wall_time_or_none(value: Any) -> dt.datetime | None:
-    """Return what a clock showed, written as ``2019-03-19 23:49:51``."""
+    """Parse a clock time such as ``2019-03-19 23:49:51``."""
     try:
         return dt.datetime.fromisoformat(value).replace(tzinfo=None)
     except (TypeError, ValueError):
@@ -64,10 +64,10 @@ def wall_time_or_none(value: Any) -> dt.datetime | None:
 
 
 def instant_or_none(value: Any) -> dt.datetime | None:
-    """Return the instant of a time with an offset, such as ``2026-03-01T00:00:00-08:00``."""
+    """Parse a time with an offset, such as ``2026-03-01T00:00:00-08:00``."""
     try:
-        read = dt.datetime.fromisoformat(value)
-        return read.astimezone(dt.UTC) if read.tzinfo is not None else None
+        parsed = dt.datetime.fromisoformat(value)
+        return parsed.astimezone(dt.UTC) if parsed.tzinfo is not None else None
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -82,90 +82,90 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def same_named_columns(stream: MixpanelStream, sent_object: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that are named like fields of an object, each as its type reads it."""
+    """Return the columns that are named like fields of an object, converted by type."""
     columns = stream.columns.items()
     return {name: _READERS[column.kind](sent_object.get(name)) for name, column in columns if column.kind in _READERS}
 
 
 def fetch_member(client: MixpanelClient, call: Call, *path: str, kind: type) -> Any:
-    """Return what lies in an answer under the names of ``path``.
+    """Return the value in an answer under the names of ``path``.
 
-    :param kind: ``dict`` or ``list``: what it must be.
-    :raises RetriableError: the answer is of another shape; and the errors of :meth:`.MixpanelClient.fetch`.
+    :param kind: required type, ``dict`` or ``list``.
+    :raises RetriableError: the answer has another shape. Also the errors of :meth:`.MixpanelClient.fetch`.
     """
     data = client.fetch(call)
-    found = client.parse_json(data)
+    value = client.parse_json(data)
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(found, kind):
+        value = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(value, kind):
         raise client.incomplete_answer_error(len(data))
-    return found
+    return value
 
 
 def fetch_entries(
     client: MixpanelClient, call: Call, *path: str, entry_name: str, id_field: str = "id"
 ) -> list[dict[str, Any]]:
-    """Return the entries of a list in an answer, each with a whole number ``key``.
+    """Return the entries of a list in an answer, each with a whole number in ``id_field``.
 
-    :param what: their name, for messages.
-    :raises DataError: an entry has none.
+    :param entry_name: plural noun for messages.
+    :raises DataError: an entry has no id.
     """
     entries: list[Any] = fetch_member(client, call, *path, kind=list)
     if not all(isinstance(entry, dict) and bigint_or_none(entry.get(id_field)) is not None for entry in entries):
-        raise DataError(f"the list of {entry_name} has one without an id: report it to Mixpanel")
+        raise DataError(f"the list of {entry_name} has an entry without an id. Report it to Mixpanel")
     return entries
 
 
 def value_of_day(client: MixpanelClient, by_date: Any, report_name: str) -> Any:
-    """Return what a report has for the day that was asked for; None if it has nothing.
+    """Return a report's value for the requested day, or None.
 
-    Entries of other days are counted as ``other_day``. Dates are written as ``2026-03-01`` or with a time after it.
+    Entries of other days are counted as ``other_day``. Dates may have a time after them.
 
-    :param what: the report's name, for messages.
-    :raises RetriableError: it is for other days alone.
+    :param report_name: for messages.
+    :raises RetriableError: the report has other days only.
     """
     if not isinstance(by_date, dict):
-        raise RetriableError(f"{report_name}: in the answer of Mixpanel the days are missing")
+        raise RetriableError(f"{report_name}: Mixpanel's answer has no days")
     date = str(client.day)
-    found = [value for name, value in by_date.items() if name[:10] == date]
-    others = len(by_date) - min(len(found), 1)
-    if others and not found:
-        raise RetriableError(f"{report_name}: Mixpanel answered for other days than {date}, which was asked for")
-    if others:
-        client.tally.counts["other_day"] += others
-    return found[0] if found else None
+    day_values = [value for name, value in by_date.items() if name[:10] == date]
+    other_days = len(by_date) - min(len(day_values), 1)
+    if other_days and not day_values:
+        raise RetriableError(f"{report_name}: Mixpanel answered for other days than the requested {date}")
+    if other_days:
+        client.tally.counts["other_day"] += other_days
+    return day_values[0] if day_values else None
 
 
 def require_count(value: Any, report_name: str) -> int:
     """Return a count.
 
-    :raises DataError: it is none.
+    :raises DataError: the value is not a whole number.
     """
     count = bigint_or_none(value)
     if count is None:
-        raise DataError(f"{report_name}: a count is not a whole number: report it to Mixpanel")
+        raise DataError(f"{report_name}: a count is not a whole number. Report it to Mixpanel")
     return count
 
 
 RowValues = Mapping[str, Any]
-"""Column to value, without ``record_key``; what is missing is null."""
+"""Values by column, without ``record_key``. Missing values are null."""
 
 _ROWS_AT_ONCE = 10_000
 
 
 def batch_reader(fetch_rows: Callable[[MixpanelClient], Iterable[RowValues]]) -> BatchReader:
-    """Return how a stream is read whose rows ``rows_of`` makes, from as many questions as it likes."""
+    """Return a reader of a stream from a function that fetches its rows, with any number of requests."""
 
-    def read(stream: MixpanelStream, there: MixpanelClient) -> Iterator[pa.RecordBatch]:
-        rows = iter(fetch_rows(there))
-        while some := list(islice(rows, _ROWS_AT_ONCE)):
-            there.tally.rows += len(some)
-            yield _batch(stream, there, some)
+    def read(stream: MixpanelStream, client: MixpanelClient) -> Iterator[pa.RecordBatch]:
+        rows = iter(fetch_rows(client))
+        while row_group := list(islice(rows, _ROWS_AT_ONCE)):
+            client.tally.rows += len(row_group)
+            yield _batch(stream, client, row_group)
 
     return read
 
 
-def _batch(stream: MixpanelStream, there: MixpanelClient, rows: list[RowValues]) -> pa.RecordBatch:
+def _batch(stream: MixpanelStream, client: MixpanelClient, rows: list[RowValues]) -> pa.RecordBatch:
     import pyarrow as pa
 
     fields = schema((), stream.columns)
@@ -173,6 +173,6 @@ def _batch(stream: MixpanelStream, there: MixpanelClient, rows: list[RowValues])
     try:
         columns = {name: pa.array([row.get(name) for row in rows], fields.field(name).type) for name in names}
     except (pa.ArrowException, OverflowError):  # its text would be a value
-        raise DataError(f"stream {stream.name!r}: a row has a value of another type than its column") from None
-    columns["record_key"] = hex_record_keys(stream.variant(there.options), [columns[name] for name in stream.key])
+        raise DataError(f"stream {stream.name!r}: a value does not fit the type of its column") from None
+    columns["record_key"] = hex_record_keys(stream.variant(client.options), [columns[name] for name in stream.key])
     return pa.RecordBatch.from_arrays([columns[name] for name in fields.names], schema=fields)

@@ -1,4 +1,4 @@
-"""The stream ``funnels``: the steps of saved funnels, by day.
+"""Stream ``funnels``: steps of saved funnels, by day.
 
 https://developer.mixpanel.com/reference/funnels-list-saved, /reference/funnels-query (2026-11).
 """
@@ -31,33 +31,35 @@ if TYPE_CHECKING:
 _LIST = Call("/api/query/funnels/list", about="saved funnels")
 
 MAX_FUNNEL_DURATION = dt.timedelta(days=90)
-"""The most time that a funnel gives to complete it. Whoever begins it on a day is counted on that day, however much
-later the end comes."""
+"""Most time to complete a funnel. A user counts for the day on which the funnel began, however late it is completed."""
 
 
-def _rows(there: MixpanelClient) -> Iterator[RowValues]:
-    names: dict[int, str | None] = dict.fromkeys(there.options.funnels or ())
+def _rows(api_client: MixpanelClient) -> Iterator[RowValues]:
+    names: dict[int, str | None] = dict.fromkeys(api_client.options.funnels or ())
     if not names:
-        for funnel in fetch_entries(there, _LIST, entry_name="funnels", id_field="funnel_id"):
+        for funnel in fetch_entries(api_client, _LIST, entry_name="funnels", id_field="funnel_id"):
             names[funnel["funnel_id"]] = text_or_none(funnel.get("name"))
-    may_change = client.current_time() < there.day.end + MAX_FUNNEL_DURATION
+    may_change = client.current_time() < api_client.day.end + MAX_FUNNEL_DURATION
     for funnel_id, name in names.items():
-        for row in _steps(there, funnel_id):
+        for row in _steps(api_client, funnel_id):
             if may_change:
-                there.tally.counts["may_change"] += 1
-            yield row | {"date": there.day.date, "funnel_id": funnel_id, "funnel_name": name}
+                api_client.tally.counts["may_change"] += 1
+            yield row | {"date": api_client.day.date, "funnel_id": funnel_id, "funnel_name": name}
 
 
-def _steps(there: MixpanelClient, funnel_id: int) -> Iterator[dict[str, Any]]:
-    what, date = f"funnel {funnel_id}", str(there.day)
+def _steps(api_client: MixpanelClient, funnel_id: int) -> Iterator[dict[str, Any]]:
+    report_name, date = f"funnel {funnel_id}", str(api_client.day)
     params = {"funnel_id": str(funnel_id), "from_date": date, "to_date": date, "unit": "day"}
-    asked = Call("/api/query/funnels", params=params, about=f"{what} (option funnels)")
-    found = value_of_day(there, fetch_member(there, asked, "data", kind=dict), what)
-    steps = found.get("steps") if isinstance(found, dict) else []
+    call = Call("/api/query/funnels", params=params, about=f"{report_name} (option funnels)")
+    day_value = value_of_day(api_client, fetch_member(api_client, call, "data", kind=dict), report_name)
+    steps = day_value.get("steps") if isinstance(day_value, dict) else []
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-        raise DataError(f"{what}: Mixpanel's answer has no list of steps for {date}: report it to Mixpanel")
-    for place, step in enumerate(steps):
-        yield same_named_columns(FUNNELS, step) | {"step": place, "count": require_count(step.get("count"), what)}
+        raise DataError(f"{report_name}: Mixpanel's answer has no list of steps for {date}. Report it to Mixpanel")
+    for index, step in enumerate(steps):
+        yield same_named_columns(FUNNELS, step) | {
+            "step": index,
+            "count": require_count(step.get("count"), report_name),
+        }
 
 
 FUNNELS = MixpanelStream(
@@ -68,24 +70,22 @@ FUNNELS = MixpanelStream(
     columns={
         "date": RowColumn("date", "The day on which users began the funnel, in the project's zone.", required=True),
         "funnel_id": RowColumn("bigint", "The funnel's id.", required=True),
-        "funnel_name": RowColumn(
-            "string", "Its name; null if the option funnels names it, for then no list is asked for."
-        ),
-        "step": RowColumn("bigint", "Place of the step in the funnel, from 0.", required=True),
-        "event": RowColumn("string", "The step's event; $custom_event:<id> for a custom one."),
-        "step_label": RowColumn("string", "Name of the custom event; null, or the event, for others."),
-        "custom_event_id": RowColumn("bigint", "Id of the custom event; null for others."),
-        "count": RowColumn("bigint", "How many reached the step.", required=True),
-        "step_conv_ratio": RowColumn("double", "Of those who reached the step before, the part that reached this one."),
-        "overall_conv_ratio": RowColumn("double", "Of those who began, the part that reached this one."),
-        "avg_time": RowColumn("double", "Mean time from the step before, as Mixpanel gives it; null for step 0."),
+        "funnel_name": RowColumn("string", "Its name. Null if the option funnels lists it."),
+        "step": RowColumn("bigint", "Position of the step in the funnel, from 0.", required=True),
+        "event": RowColumn("string", "The step's event. $custom_event:<id> for a custom event."),
+        "step_label": RowColumn("string", "Name of the custom event. Null, or the event, for others."),
+        "custom_event_id": RowColumn("bigint", "Id of the custom event. Null for others."),
+        "count": RowColumn("bigint", "Number of users that reached the step.", required=True),
+        "step_conv_ratio": RowColumn("double", "Fraction of the previous step's users that reached this step."),
+        "overall_conv_ratio": RowColumn("double", "Fraction of the first step's users that reached this step."),
+        "avg_time": RowColumn("double", "Mean time from the previous step, as Mixpanel gives it. Null for step 0."),
         "avg_time_from_start": RowColumn("double", "Mean time from step 0, as Mixpanel gives it."),
         "record_key": RECORD_KEY,
     },
     key=("date", "funnel_id", "step"),
     options=frozenset({"funnels"}),
     min_requests=lambda options: len(options.funnels) if options.funnels else 2,  # the list, and a funnel
-    cost_text="1 for each funnel, and 1 for the list unless funnels names them",
+    cost_text="1 for each funnel, and 1 for the list without funnels",
     counts={"may_change": "rows of days that ended less than 90 days ago", **OTHER_DAY_COUNT},
     read_batches=batch_reader(_rows),
 )

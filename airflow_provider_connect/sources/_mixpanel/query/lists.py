@@ -1,4 +1,4 @@
-"""The streams ``annotations`` and ``cohorts``: lists of what a project has.
+"""Streams ``annotations`` and ``cohorts``: lists of a project.
 
 https://developer.mixpanel.com/reference/list-all-annotations-for-project, /reference/cohorts-list (2026-11).
 """
@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 _ANNOTATIONS = Call("/api/app/projects/{project_id}/annotations", about="annotations")
 
 
-def _annotations(there: MixpanelClient) -> Iterator[RowValues]:
-    for entry in fetch_entries(there, _ANNOTATIONS, "results", entry_name="annotations"):
+def _annotations(client: MixpanelClient) -> Iterator[RowValues]:
+    for entry in fetch_entries(client, _ANNOTATIONS, "results", entry_name="annotations"):
         user = entry.get("user")
         user = user if isinstance(user, dict) else {}
-        sent = entry | {f"user_{name}": user.get(name) for name in ("id", "first_name", "last_name")}
-        yield same_named_columns(ANNOTATIONS, sent) | {"annotation_id": entry["id"], "tags": _tags(entry.get("tags"))}
+        flat_entry = entry | {f"user_{name}": user.get(name) for name in ("id", "first_name", "last_name")}
+        yield same_named_columns(ANNOTATIONS, flat_entry) | {
+            "annotation_id": entry["id"],
+            "tags": _tags(entry.get("tags")),
+        }
 
 
 def _tags(tags: Any) -> str:
@@ -45,11 +48,11 @@ ANNOTATIONS = MixpanelStream(
     summary="notes on the project's charts",
     columns={
         "annotation_id": RowColumn("bigint", "The annotation's id.", required=True),
-        "date": RowColumn("wall", "When it stands in the charts, in the project's zone, as Mixpanel writes it."),
+        "date": RowColumn("wall", "Its time in the charts, in the project's zone, as Mixpanel writes it."),
         "description": RowColumn("string", "Its text."),
-        "user_id": RowColumn("bigint", "Id of the user who made it."),
-        "user_first_name": RowColumn("string", "First name of that user."),
-        "user_last_name": RowColumn("string", "Last name of that user."),
+        "user_id": RowColumn("bigint", "Id of its author."),
+        "user_first_name": RowColumn("string", "First name of its author."),
+        "user_last_name": RowColumn("string", "Last name of its author."),
         "tags": RowColumn("json", "Its tags, a JSON array of objects with id and name.", required=True),
         "record_key": RECORD_KEY,
     },
@@ -63,12 +66,12 @@ _COHORTS = Call("/api/query/cohorts/list", body=form_body({}))
 
 
 def fetch_cohorts(client: MixpanelClient) -> list[dict[str, Any]]:
-    """Return the project's cohorts as the API lists them, each with an ``id``."""
+    """Return the project's cohorts from the API, each with an ``id``."""
     return fetch_entries(client, _COHORTS, entry_name="cohorts")
 
 
-def _cohorts(there: MixpanelClient) -> Iterator[RowValues]:
-    for cohort in fetch_cohorts(there):
+def _cohorts(client: MixpanelClient) -> Iterator[RowValues]:
+    for cohort in fetch_cohorts(client):
         yield same_named_columns(COHORTS, cohort) | {"cohort_id": cohort["id"]}
 
 
@@ -81,9 +84,9 @@ COHORTS = MixpanelStream(
         "cohort_id": RowColumn("bigint", "The cohort's id.", required=True),
         "name": RowColumn("string", "Its name."),
         "description": RowColumn("string", "Its description."),
-        "count": RowColumn("bigint", "How many members Mixpanel says it has."),
-        "created": RowColumn("wall", "When it was made, as Mixpanel writes it, without a zone."),
-        "is_visible": RowColumn("boolean", "Whether it is shown in Mixpanel."),
+        "count": RowColumn("bigint", "Number of members according to Mixpanel."),
+        "created": RowColumn("wall", "Time of its creation, as Mixpanel writes it, without a zone."),
+        "is_visible": RowColumn("boolean", "True if Mixpanel shows it."),
         "project_id": RowColumn("bigint", "The project it belongs to."),
         "record_key": RECORD_KEY,
     },

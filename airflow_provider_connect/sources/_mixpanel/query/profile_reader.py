@@ -1,4 +1,4 @@
-"""Reads the pages of engage sessions, some at once, into batches of rows."""
+"""Reads the pages of engage sessions, several concurrently, into batches of rows."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 ENGAGE_PATH = "/api/query/engage"
 
 CONCURRENT_PAGES = 4
-"""One less than the queries that a project may run at once (https://developer.mixpanel.com/reference/rate-limits,
-2026-11), so that somebody else may ask meanwhile."""
+"""One less than the concurrent queries of a project (https://developer.mixpanel.com/reference/rate-limits, 2026-11), so
+that other clients have room.
+"""
 
 _PAGE_TRIES = 5
 _PAGE_PAUSES = doubling_pauses(0.5, 8.0)
@@ -45,11 +46,11 @@ _LAST_SEEN = "$last_seen"
 
 
 class ProfileReader:
-    """Reads sessions one after the other; a profile that came before, in any of them, is dropped."""
+    """Reads sessions one after another. Drops profiles that occurred before, in any of them."""
 
     def __init__(self, stream: MixpanelStream, client: MixpanelClient) -> None:
         options = client.options
-        self._there = client
+        self._client = client
         self._tally = client.tally
         self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
         of_cohort = stream.name == "cohort_members" or options.filter_by_cohort is not None
@@ -70,15 +71,15 @@ class ProfileReader:
     def read_session(
         self, form: dict[str, str], subject: str = "", **constant_columns: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one session, which begins here.
+        """Start a session and yield its rows.
 
-        :param form: what is asked for.
-        :param about: the cohort that is asked for, for the message of a refusal; "" for none.
-        :param constant: columns that have the same value in every row.
-        :raises RetriableError: the session is lost, or its pages do not fit together.
+        :param form: fields of the request.
+        :param subject: requested cohort, for the message of a refusal, or "".
+        :param constant_columns: columns with one value in every row.
+        :raises RetriableError: the session is dropped, or its pages do not fit together.
         """
         page, results = self._reader.read_page(
-            self._there.fetch(Call(ENGAGE_PATH, body=form_body(form), about=subject))
+            self._client.fetch(Call(ENGAGE_PATH, body=form_body(form), about=subject))
         )
         session = EngageSession(page)
         if not constant_columns:  # else there are more sessions
@@ -92,57 +93,55 @@ class ProfileReader:
                 yield from self._batches(results, constant_columns)
 
     def _later_pages(self, form: dict[str, str], session: EngageSession) -> Generator[bytes, None, None]:
-        """Yield the pages after the first, in order, while the next ones are on their way."""
         lanes = min(CONCURRENT_PAGES, session.page_count - 1)
         with ExitStack() as stack:
             running = []
             for first in range(1, lanes + 1):
-                lane = prefetch(self._lane(form, session, range(first, session.page_count, lanes)), depth=1)
+                lane = prefetch(self._load_pages(form, session, range(first, session.page_count, lanes)), depth=1)
                 running.append(stack.enter_context(closing(lane)))
                 next(lane)  # all begin at once: one that nobody has asked does nothing
-            stack.callback(self._unless_whole, session)
+            stack.callback(self._close_unless_complete, session)
             for number in range(1, session.page_count):
                 yield next(running[(number - 1) % lanes])
 
-    def _lane(self, form: dict[str, str], session: EngageSession, numbers: range) -> Iterator[bytes]:
+    def _load_pages(self, form: dict[str, str], session: EngageSession, numbers: range) -> Iterator[bytes]:
         yield b""  # what begins it, before its first page is wanted
         for number in numbers:
             yield self._page(form, session, number)
 
-    def _unless_whole(self, session: EngageSession) -> None:
+    def _close_unless_complete(self, session: EngageSession) -> None:
         if not session.is_complete:  # else closing a lane would wait until its page is there
-            self._there.close()
+            self._client.close()
 
     def _page(self, form: dict[str, str], session: EngageSession, number: int) -> bytes:
-        """Return a later page. One that does not come is asked for again: its session is still there."""
-        asked = Call(ENGAGE_PATH, body=form_body(form | {"session_id": session.id, "page": str(number)}))
-        patience = Patience(pauses=_PAGE_PAUSES, jitter=FROM_HALF, tries=_PAGE_TRIES, clock=self._there.clock)
+        call = Call(ENGAGE_PATH, body=form_body(form | {"session_id": session.id, "page": str(number)}))
+        patience = Patience(pauses=_PAGE_PAUSES, jitter=FROM_HALF, tries=_PAGE_TRIES, clock=self._client.clock)
 
         def refusal(reply: Reply) -> GoneError | None:
-            lost = f"is no longer there (status {reply.status})"
+            reason = f"no longer exists (status {reply.status})"
             return (
-                session_lost_error(number, session.page_count, lost)
+                session_lost_error(number, session.page_count, reason)
                 if is_session_lost(reply.status, reply.text)
                 else None
             )
 
         while True:
             try:  # only page 0 counts to the hour's queries
-                return self._there.fetch(asked, counts_to_limit=False, refusal_error=refusal)
+                return self._client.fetch(call, counts_to_limit=False, refusal_error=refusal)
             except RetriableError as error:
                 wait = error.retry_after_seconds or 0.0
                 if isinstance(error, GoneError) or wait > _LONGEST_WAIT_SECONDS or not patience.wait_and_retry(wait):
                     raise
 
     def _batches(self, results: list[Any], constant: dict[str, int]) -> Iterator[pa.RecordBatch]:
-        found = self._reader.read_profiles(results, self._tally.rows)
+        profiles = self._reader.read_profiles(results, self._tally.rows)
         self._tally.rows += len(results)
-        self._tally.counts.update(found.notes)
-        for reject in found.rejects:
-            where = f"profile {reject.position} of those read is no row: {reject.reason}"
-            self._tolerance.require(self._tally.counts["rejected"] + 1, where)
+        self._tally.counts.update(profiles.notes)
+        for reject in profiles.rejects:
+            message = f"profile {reject.position} cannot be a row: {reject.reason}"
+            self._tolerance.require(self._tally.counts["rejected"] + 1, message)
             self._tally.reject(reject)
-        for records in found.records:
+        for records in profiles.records:
             yield self._batch(records, constant)
 
     def _batch(self, records: RecordColumns, constant: dict[str, int]) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""The stream ``retention``: of the users who began on a day, how many came back in each interval after it.
+"""Stream ``retention``: users that began on a day and came back in each later interval.
 
 https://developer.mixpanel.com/reference/retention-query (2026-11).
 """
@@ -32,14 +32,14 @@ from airflow_provider_connect.window import ONE_DAY, Day, start_of
 if TYPE_CHECKING:
     from airflow_provider_connect.sources._mixpanel.client import MixpanelClient
 
-_WHAT = "the retention report"
+_REPORT_NAME = "the retention report"
 
 
 class ReturnInterval(NamedTuple):
-    """The span in which the users of a day come back for the n-th time.
+    """Time span in which the users of a day come back for the n-th time.
 
-    :param start: for the first of them, UTC.
-    :param end: for the last of them, UTC.
+    :param start: for the first user, UTC.
+    :param end: for the last user, UTC.
     """
 
     start: dt.datetime
@@ -49,33 +49,33 @@ class ReturnInterval(NamedTuple):
 def interval_of_day(day: Day, number: int, days: int) -> ReturnInterval:
     """Return an interval of a day's users.
 
-    Everybody's own begins ``number`` times ``days`` after their first event, which is anywhere in the day.
+    The interval of one user begins ``number`` times ``days`` after the first event, which is anywhere in the day.
     """
     first = day.date + number * days * ONE_DAY
     return ReturnInterval(start_of(first, day.zone), start_of(first + (days + 1) * ONE_DAY, day.zone))
 
 
-def _rows(there: MixpanelClient) -> Iterator[RowValues]:
-    options, date = there.options, str(there.day)
-    found = value_of_day(there, fetch_member(there, _request(options, date), kind=dict), _WHAT)
-    if found is None:
+def _rows(api_client: MixpanelClient) -> Iterator[RowValues]:
+    options, date = api_client.options, str(api_client.day)
+    report = value_of_day(api_client, fetch_member(api_client, _request(options, date), kind=dict), _REPORT_NAME)
+    if report is None:
         return
-    counts = found.get("counts") if isinstance(found, dict) else None
+    counts = report.get("counts") if isinstance(report, dict) else None
     if not isinstance(counts, list):
-        raise DataError(f"{_WHAT}: Mixpanel's answer has no counts for {date}: report it to Mixpanel")
-    first, now = require_count(found.get("first"), _WHAT), client.current_time()
+        raise DataError(f"{_REPORT_NAME}: Mixpanel's answer has no counts for {date}. Report it to Mixpanel")
+    first, current_time = require_count(report.get("first"), _REPORT_NAME), client.current_time()
     for number, count in enumerate(counts):
-        span = interval_of_day(there.day, number, options.interval_days)
-        if span.start >= now:
-            return  # nobody can have come back yet, and a 0 would say that nobody did
+        span = interval_of_day(api_client.day, number, options.interval_days)
+        if span.start >= current_time:
+            return  # the interval is in the future, and a 0 would be read as a final count
         yield {
-            "date": there.day.date,
+            "date": api_client.day.date,
             "born_event": options.born_event,
             "event": options.event[0] if options.event else None,
             "interval_number": number,
             "first": first,
-            "count": require_count(count, _WHAT),
-            "is_over": span.end <= now,
+            "count": require_count(count, _REPORT_NAME),
+            "is_over": span.end <= current_time,
         }
 
 
@@ -99,16 +99,16 @@ def _request(options: MixpanelOptions, date: str) -> Call:
 
 
 def _problems(options: MixpanelOptions) -> list[str]:
-    found = []
+    problems = []
     is_birth = options.retention_type == "birth"
     if is_birth and options.born_event is None:
-        found.append("born_event: required by retention_type 'birth': the event with which a user begins")
+        problems.append("born_event: retention_type 'birth' requires it. Set the event with which a user begins")
     for name in () if is_birth else ("born_event", "born_where"):
         if getattr(options, name) is not None:
-            found.append(f"{name}: retention_type 'compounded' has no use for it; it belongs to 'birth'")
+            problems.append(f"{name}: retention_type 'compounded' does not use it. Remove it, or use 'birth'")
     if options.event is not None and len(options.event) > 1:
-        found.append("event: stream 'retention' takes one, that of coming back; make a task for each")
-    return found
+        problems.append("event: stream 'retention' takes one event of coming back. Use a task for each event")
+    return problems
 
 
 RETENTION = MixpanelStream(
@@ -118,12 +118,16 @@ RETENTION = MixpanelStream(
     summary="how many of a day's users came back in an interval",
     columns={
         "date": RowColumn("date", "The day on which the users began, in the project's zone.", required=True),
-        "born_event": RowColumn("string", "The event with which they began; null if compounded.", few_values=True),
-        "event": RowColumn("string", "The event of coming back; null for any.", few_values=True),
-        "interval_number": RowColumn("bigint", "From 0, the interval that holds the beginning.", required=True),
-        "first": RowColumn("bigint", "How many users began on the day.", required=True),
-        "count": RowColumn("bigint", "How many of them came back in the interval.", required=True),
-        "is_over": RowColumn("boolean", "Whether the interval was over for all of them when asked.", required=True),
+        "born_event": RowColumn("string", "The event with which they began. Null if compounded.", few_values=True),
+        "event": RowColumn("string", "The event of coming back. Null for any event.", few_values=True),
+        "interval_number": RowColumn(
+            "bigint", "Number of the interval. Interval 0 contains the beginning.", required=True
+        ),
+        "first": RowColumn("bigint", "Number of users that began on the day.", required=True),
+        "count": RowColumn("bigint", "Number of them that came back in the interval.", required=True),
+        "is_over": RowColumn(
+            "boolean", "True if the interval had ended for all of them at the time of the request.", required=True
+        ),
         "record_key": RECORD_KEY,
     },
     key=("date", "interval_number"),

@@ -1,4 +1,4 @@
-"""The stream ``segmentation``: how often events happened on a day, by the segments of an expression.
+"""Stream ``segmentation``: number of events on a day, by segments of an expression.
 
 https://developer.mixpanel.com/reference/segmentation-query (2026-11). :func:`count_events` counts without rows.
 """
@@ -34,138 +34,138 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sources._mixpanel.client import MixpanelClient
 
 MAX_SEGMENTS = 10_000
-"""More than these Mixpanel does not return; without being asked for so many it returns 60."""
+"""Most segments that Mixpanel returns. Without a limit in the request it returns 60."""
 
 MAX_EVENT_NAMES = 255
-"""As many names of events as Mixpanel lists by default, and as seven queries count. It lists up to 5,000 if it is asked
-to (https://github.com/jaredmcfarland/mixpanel_data, get_events, 2026-05)."""
+"""Number of names that Mixpanel lists by default, counted by seven queries. On request it lists up to 5,000
+(https://github.com/jaredmcfarland/mixpanel_data, get_events, 2026-05).
+"""
 
-_NAMES_AT_ONCE = 40  # in one URL
+_NAMES_IN_ONE_URL = 40  # in one URL
 
 
 def count_events(client: MixpanelClient, event_names: Sequence[str], expression: str | None = None) -> dict[str, int]:
-    """Return Mixpanel's own count of the day's events by name; 0 for those that did not happen.
+    """Return Mixpanel's count of the day's events by name, with 0 for events that did not happen.
 
-    Costs one query for forty names, or with ``where`` one for each. The day is one of the project's zone.
+    Costs one query for forty names, or with ``expression`` one for each. The day is in the project's zone.
 
-    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or the answer is not for the day.
+    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or if the answer lacks the day.
     """
     if expression is not None:
         return {name: _total(client, name, _segments(client, name, expression)) for name in event_names}
-    found: dict[str, int] = {}
-    for some, values in _some_at_once(client, event_names, "day"):
-        found |= {name: _count(client, values.get(name, {}), f"event {name!r}") for name in some}
-    return found
+    counts: dict[str, int] = {}
+    for group, values in _counts_by_group(client, event_names, "day"):
+        counts |= {name: _count(client, values.get(name, {}), f"event {name!r}") for name in group}
+    return counts
 
 
 def count_events_by_hour(
     client: MixpanelClient, event_names: Sequence[str], expression: str | None = None
 ) -> Counter[str]:
-    """Return Mixpanel's own count of the day's events of some names by hour, as the project's clock shows it.
+    """Return Mixpanel's count of the day's events by hour of the project's clock (``2026-03-01 14:00:00``).
 
-    Costs as many queries as :func:`count_events`, and is written like ``2026-03-01 14:00:00``.
+    Costs as many queries as :func:`count_events`.
 
-    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or the answer is not for the day.
+    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or if the answer lacks the day.
     """
     if expression is None:
-        answers: Iterable[Mapping[str, Any]] = (values for _, values in _some_at_once(client, event_names, "hour"))
+        answers: Iterable[Mapping[str, Any]] = (values for _, values in _counts_by_group(client, event_names, "hour"))
     else:
         answers = (_segments(client, name, expression, unit="hour") for name in event_names)
-    found: Counter[str] = Counter()
+    counts_by_hour: Counter[str] = Counter()
     for by_hour in chain.from_iterable(values.values() for values in answers):
         if not isinstance(by_hour, dict):
-            raise RetriableError("events by hour: in the answer of Mixpanel the hours are missing")
+            raise RetriableError("events by hour: Mixpanel's answer has no hours")
         hours = {hour: count for hour, count in by_hour.items() if hour[:10] == str(client.day)}
         if by_hour and not hours:
             raise RetriableError(f"events by hour: Mixpanel answered for other days than {client.day}")
-        found.update({hour: require_count(count, "events by hour") for hour, count in hours.items()})
-    return found
+        counts_by_hour.update({hour: require_count(count, "events by hour") for hour, count in hours.items()})
+    return counts_by_hour
 
 
-def _some_at_once(
-    there: MixpanelClient, names: Sequence[str], unit: str
+def _counts_by_group(
+    client: MixpanelClient, event_names: Sequence[str], unit: str
 ) -> Iterator[tuple[Sequence[str], Mapping[str, Any]]]:
-    """Ask for the counts of some names after the other; yield each with them."""
-    for start in range(0, len(names), _NAMES_AT_ONCE):
-        some = names[start : start + _NAMES_AT_ONCE]
-        params = {"event": json.dumps(some, ensure_ascii=False), "type": "general"}
-        yield some, _values(there, "/api/query/events", params, "events of these names", unit)
+    for start in range(0, len(event_names), _NAMES_IN_ONE_URL):
+        group = event_names[start : start + _NAMES_IN_ONE_URL]
+        params = {"event": json.dumps(group, ensure_ascii=False), "type": "general"}
+        yield group, _values(client, "/api/query/events", params, "events of these names", unit)
 
 
 def fetch_frequent_events(client: MixpanelClient) -> list[str]:
-    """Return the names of the project's most frequent events, those of the last 31 days. Costs one query.
+    """Return the names of the project's most frequent events of the last 31 days. Costs one query.
 
     :raises ConnectError: as :meth:`.MixpanelClient.fetch`.
     """
-    asked = Call(
+    call = Call(
         "/api/query/events/names", params={"type": "general", "limit": str(MAX_EVENT_NAMES)}, about="event names"
     )
-    names: list[object] = fetch_member(client, asked, kind=list)
+    names: list[object] = fetch_member(client, call, kind=list)
     return [name for name in names if isinstance(name, str)][:MAX_EVENT_NAMES]
 
 
 def queries_to_count(event_count: int, expression: str | None) -> int:
-    """Return how many queries it costs to count so many events of a day."""
-    return event_count if expression is not None else -(-event_count // _NAMES_AT_ONCE)
+    """Return the number of queries that count this number of events on a day."""
+    return event_count if expression is not None else -(-event_count // _NAMES_IN_ONE_URL)
 
 
-def _rows(there: MixpanelClient) -> Iterator[RowValues]:
-    options = there.options
+def _rows(client: MixpanelClient) -> Iterator[RowValues]:
+    options = client.options
     for name in dict.fromkeys(options.event or ()):
-        segments = _segments(there, name, options.where, options.on)
-        row = {"date": there.day.date, "event": name}
+        segments = _segments(client, name, options.where, options.on)
+        row = {"date": client.day.date, "event": name}
         if options.on is None:
-            yield row | {"count": _total(there, name, segments)}
+            yield row | {"count": _total(client, name, segments)}
             continue
         for segment, by_date in segments.items():
-            yield row | {"segment": text_or_none(segment), "count": _count(there, by_date, f"event {name!r}")}
+            yield row | {"segment": text_or_none(segment), "count": _count(client, by_date, f"event {name!r}")}
 
 
 def _segments(
-    there: MixpanelClient, name: str, where: str | None, on: str | None = None, unit: str = "day"
+    client: MixpanelClient, name: str, expression: str | None, on: str | None = None, unit: str = "day"
 ) -> Mapping[str, Any]:
-    """Return the counts by date of each segment; without ``on`` there is one, and it is the event."""
+    """Return the counts by date of each segment. Without ``on`` the event is the only segment."""
     limit = None if on is None else str(MAX_SEGMENTS)
-    chosen = {"event": name, "type": "general", "where": where, "on": on, "limit": limit}
+    chosen = {"event": name, "type": "general", "where": expression, "on": on, "limit": limit}
     params = {key: value for key, value in chosen.items() if value is not None}
-    segments = _values(there, "/api/query/segmentation", params, f"event {name!r} (options event, on and where)", unit)
+    segments = _values(client, "/api/query/segmentation", params, f"event {name!r} (options event, on and where)", unit)
     if len(segments) >= MAX_SEGMENTS:
         raise ConfigError(
-            f"on: event {name!r} has {len(segments):,} segments or more on {there.day}, and Mixpanel returns no more "
-            f"than {MAX_SEGMENTS:,}: narrow them with where, or use another expression"
+            f"on: event {name!r} has at least {len(segments):,} segments on {client.day}, and Mixpanel returns at most "
+            f"{MAX_SEGMENTS:,}. Narrow them with where, or use another expression"
         )
     return segments
 
 
-def _total(there: MixpanelClient, name: str, segments: Mapping[str, Any]) -> int:
-    return sum(_count(there, by_date, f"event {name!r}") for by_date in segments.values())
+def _total(client: MixpanelClient, name: str, segments: Mapping[str, Any]) -> int:
+    return sum(_count(client, by_date, f"event {name!r}") for by_date in segments.values())
 
 
-def _values(there: MixpanelClient, path: str, params: Mapping[str, str], what: str, unit: str) -> Mapping[str, Any]:
-    """Ask for counts by name and date.
+def _values(client: MixpanelClient, path: str, params: Mapping[str, str], subject: str, unit: str) -> Mapping[str, Any]:
+    """Request counts by name and date.
 
-    :raises RetriableError: the day asked for is not among the days of the answer.
+    :raises RetriableError: the answer lacks the requested day.
     """
-    date = str(there.day)
-    asked = Call(path, params={**params, "from_date": date, "to_date": date, "unit": unit}, about=what)
-    data = fetch_member(there, asked, "data", kind=dict)
+    date = str(client.day)
+    call = Call(path, params={**params, "from_date": date, "to_date": date, "unit": unit}, about=subject)
+    data = fetch_member(client, call, "data", kind=dict)
     series, values = data.get("series"), data.get("values")
     if not isinstance(series, list) or not isinstance(values, dict):
-        raise RetriableError(f"{what}: Mixpanel's answer has no series or no values")
-    if date not in (str(each)[:10] for each in series):
-        raise RetriableError(f"{what}: Mixpanel answered for other days than {date}, which was asked for")
+        raise RetriableError(f"{subject}: Mixpanel's answer has no series or no values")
+    if date not in (str(date_text)[:10] for date_text in series):
+        raise RetriableError(f"{subject}: Mixpanel answered for other days than the requested {date}")
     return values
 
 
-def _count(there: MixpanelClient, by_date: Any, what: str) -> int:
-    count = value_of_day(there, by_date, what)
-    return 0 if count is None else require_count(count, what)
+def _count(client: MixpanelClient, by_date: Any, subject: str) -> int:
+    count = value_of_day(client, by_date, subject)
+    return 0 if count is None else require_count(count, subject)
 
 
 def _problems(options: MixpanelOptions) -> list[str]:
     if options.event is not None:
         return []
-    return ["event: required by stream 'segmentation': the names of the events to count, each of them one query"]
+    return ["event: stream 'segmentation' requires it. List the names of the events to count. Each costs one query"]
 
 
 SEGMENTATION = MixpanelStream(
@@ -176,8 +176,8 @@ SEGMENTATION = MixpanelStream(
     columns={
         "date": RowColumn("date", "The day, in the project's zone.", required=True),
         "event": RowColumn("string", "Name of the event.", required=True, few_values=True),
-        "segment": RowColumn("string", "Value of the expression in the option on; null without it.", few_values=True),
-        "count": RowColumn("bigint", "How often it happened.", required=True),
+        "segment": RowColumn("string", "Value of the expression in the option on. Null without it.", few_values=True),
+        "count": RowColumn("bigint", "Number of events.", required=True),
         "record_key": RECORD_KEY,
     },
     key=("date", "event", "segment"),

@@ -27,7 +27,7 @@ def requests(submit: Any) -> int:
 def test_days_are_joined_with_another_table_and_a_retry_neither_polls_nor_transforms(
     submit: Any, tmp_path: Path
 ) -> None:
-    served = {day: list(submit.standin.project.kept(dt.date.fromisoformat(day))) for day in DAYS}
+    served = {day: list(submit.standin.project.expected_rows(dt.date.fromisoformat(day))) for day in DAYS}
     submit.standin.faults.replace([Fault.from_json({"kind": "empty", "date": EMPTY})])
     names = sorted({row["event"] for rows in served.values() for row in rows})
     known = {name: f"kind {at % 2}" for at, name in enumerate(names[:-1])}

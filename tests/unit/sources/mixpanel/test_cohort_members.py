@@ -27,7 +27,7 @@ def test_an_unreadable_cohort_fails_by_its_id_and_name(standin):
     assert Failure.from_error(caught.value).type == "ConfigError"
     message = str(caught.value)
     assert "answered 404: cohort 1002 ('Lost Müller') cannot be read: its data group was deleted" in message
-    assert "it said: 'Missing Datagroup'" in message
+    assert "Mixpanel said: 'Missing Datagroup'" in message
     assert message.index("data group of the cohort in Mixpanel") < message.index("on_unreadable='skip'")
 
 
@@ -58,7 +58,7 @@ def test_other_refusals_are_never_left_out(standin, status, body):
 
 
 def test_an_unknown_cohort_is_named(standin):
-    with pytest.raises(ConfigError, match=r"answered 400: .*check cohort 77 \(option cohorts\)"):
+    with pytest.raises(ConfigError, match=r"answered 400: .*Check cohort 77 \(option cohorts\)"):
         poll(standin, stream="cohort_members", cohorts=[77])
 
 
@@ -75,10 +75,10 @@ def test_a_member_without_a_profile_is_a_row(standin, properties, asked):
 
 def test_a_profile_of_no_cohort_has_properties(standin):
     page = '{"page":0,"page_size":1000,"total":1,"session_id":"1-a","status":"ok","results":[{"$distinct_id":"a"}]}'
-    with pytest.raises(DataError, match="is no row"):
+    with pytest.raises(DataError, match="cannot be a row"):
         poll(standin, Fault("status", path=ENGAGE, status=200, body=page), stream="engage")
 
 
 def test_the_option_belongs_to_cohort_members():
-    with pytest.raises(ConfigError, match="on_unreadable: stream 'engage' has no use for it"):
+    with pytest.raises(ConfigError, match="on_unreadable: stream 'engage' does not use it"):
         MixpanelSource(stream="engage", on_unreadable="skip")

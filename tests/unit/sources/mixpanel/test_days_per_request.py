@@ -30,14 +30,14 @@ def test_a_wrong_number_is_refused(wrong: Any) -> None:
         MixpanelSource(days_per_request=wrong)
 
 
-def test_it_belongs_to_the_export_alone() -> None:
-    with pytest.raises(ConfigError, match=r"days_per_request: stream 'engage' has no use for it.*export"):
+def test_days_per_request_is_refused_for_other_streams() -> None:
+    with pytest.raises(ConfigError, match=r"days_per_request: stream 'engage' does not use it.*export"):
         MixpanelSource(stream="engage", days_per_request=7)
     assert MixpanelSource(days_per_request="7").days_per_request == 7, "a template is text"
     assert MixpanelSource.from_options(MixpanelSource(days_per_request="auto").serialize()).days_per_request == "auto"
 
 
-def test_one_day_is_what_nobody_has_to_ask_for() -> None:
+def test_days_per_request_defaults_to_one_day() -> None:
     with MixpanelSource().open(CONNECTION, PollContext()) as poller:
         assert poller.days_per_plan == 1
         assert len(poller.plan(days("2025-03-01..2025-03-03"))) == 3
@@ -68,14 +68,14 @@ def test_gaps_and_days_of_the_lookback_cost_requests_of_their_own() -> None:
     assert source.requests_for([]) == 0
 
 
-def test_a_year_is_told_to_take_no_hour_where_it_took_six() -> None:
+def test_a_year_in_groups_of_days_takes_no_hour_instead_of_six() -> None:
     planned = plan(MixpanelSource(days_per_request=7), YEAR, connection=CONNECTION)
     assert (planned.days, planned.requests, planned.hours) == (365, 53, 0.0)
     assert "365 days of mixpanel_default.export cost at least 53 requests" in str(planned)
 
 
-def test_what_a_template_costs_is_refused_with_what_to_do() -> None:
-    with pytest.raises(ConfigError, match="days_per_request: a template has no cost before it is rendered"):
+def test_planning_with_a_template_is_refused_with_a_remedy() -> None:
+    with pytest.raises(ConfigError, match="days_per_request: the cost of a template is unknown until it is rendered"):
         plan(MixpanelSource(days_per_request="{{ params.days }}"), YEAR, connection=CONNECTION)  # type: ignore[arg-type]
 
 
@@ -88,35 +88,35 @@ def chosen(text: str, *sizes: int) -> Together:
         return poller.days_together(days(text), lambda: sizes)
 
 
-def test_auto_asks_for_one_day_where_the_hour_has_room_for_each() -> None:
+def test_auto_takes_one_day_if_the_hour_has_room_for_each() -> None:
     def sizes() -> list[int]:
         raise AssertionError("nobody needs to know")
 
     with MixpanelSource(days_per_request="auto").open(CONNECTION, PollContext()) as poller:
         together = poller.days_together(days("2025-01-01..2025-03-01"), sizes)
     assert together.days == 1
-    assert "60 days are wanted" in together.why
+    assert "60 days fit into 60 requests an hour, one day in each" in together.why
 
 
-def test_auto_asks_for_one_day_until_a_size_is_known() -> None:
-    assert chosen(YEAR) == (1, "no day's size is known yet")
+def test_auto_takes_one_day_until_a_size_is_known() -> None:
+    assert chosen(YEAR) == (1, "the size of no day is known yet")
 
 
-def test_auto_takes_what_brings_the_window_into_an_hour() -> None:
+def test_auto_takes_the_days_that_fit_the_window_into_an_hour() -> None:
     together = chosen(YEAR, 1_000_000, 5_000_000)
     assert together.days == 7
-    assert "if each takes 7;" in together.why
+    assert "with 7 days in each." in together.why
     assert "largest known day nearby has 5.0 MB" in together.why
     assert chosen("2025-01-01..2025-03-02", 1).days == 2
     assert chosen(YEAR, 0).days == 7, "days without events"
 
 
-def test_auto_takes_no_more_than_one_request_should_bring() -> None:
+def test_auto_takes_no_more_bytes_than_the_target() -> None:
     assert chosen(YEAR, 1, TARGET_BYTES // 3).days == 3
     assert chosen(YEAR, TARGET_BYTES * 2).days == 1
     assert chosen("2000-01-01..2025-12-31", 1).days == 31
 
 
-def test_other_sizes_are_as_they_were_given() -> None:
+def test_a_fixed_number_of_days_is_used_unchanged() -> None:
     with MixpanelSource(days_per_request=5).open(CONNECTION, PollContext()) as poller:
         assert poller.days_together(days_between(dt.date(2025, 1, 1), dt.date(2025, 1, 2), "UTC"), list) == (5, "")

@@ -131,7 +131,7 @@ def test_no_profiles_are_an_empty_snapshot(standin):
     assert (rows, tally.rows) == ([], 0)
 
 
-def test_members_of_every_cohort_and_of_those_named(standin):
+def test_members_are_read_of_every_cohort_or_of_the_listed_ones(standin):
     rows, tally = poll(standin, stream="cohort_members")
     ids = [expected_id(profile) for profile in PEOPLE.all()]
     expected = {(cohort.id, one) for cohort in PEOPLE.cohorts for one in ids[:: cohort.every]}
@@ -156,13 +156,13 @@ def test_cohorts_are_rows(standin):
 # What may go wrong
 
 UNFIT = {
-    "page_again": "came twice: it is page 3 again",
-    "empty_page": "is empty, where the total of 1030 leaves 100",
+    "page_again": "repeats page 3",
+    "empty_page": "is empty, but must have 100 profiles .total 1030",
     "short_page": "has 99 profiles",
-    "wrong_page": "says that it is page 5",
+    "wrong_page": "is invalid: it has the number 5",
     "wrong_total": "contradicts page 0.*1031",
-    "other_session": "another session.*page 0 is asked anew",
-    "expired": "no longer there.*page 0 is asked anew",
+    "other_session": "another session.*the next try starts at page 0",
+    "expired": "no longer exists.*the next try starts at page 0",
 }
 
 
@@ -176,7 +176,7 @@ def test_a_page_that_does_not_fit_ends_the_poll(standin, whole, kind):
 
 
 @pytest.mark.parametrize("kind", ["short_page", "empty_page", "wrong_total", "wrong_page"])
-def test_a_page_0_that_does_not_fit(standin, kind):
+def test_a_page_0_that_contradicts_itself_ends_the_poll(standin, kind):
     with pytest.raises(RetriableError, match=r"page (0|1|10) of"):
         engage(standin, fault(kind, page=0))
 
@@ -216,10 +216,10 @@ def test_a_page_that_keeps_failing_ends_the_poll(standin, kind):
 def test_page_0_is_left_to_the_next_poll(standin, kind):
     with pytest.raises(RetriableError):
         engage(standin, fault(kind, page=0))
-    assert standin.faults.left() == []
+    assert standin.faults.remaining() == []
 
 
-def test_a_page_that_wants_to_be_left_alone_for_long_is_not_waited_for(standin):
+def test_a_page_with_a_long_retry_after_ends_the_poll(standin):
     hour = fault("status", page=5, status=429, headers={"Retry-After": "900"}, times=None)
     started = time.monotonic()
     with pytest.raises(RetriableError, match="limit") as caught:
@@ -228,13 +228,13 @@ def test_a_page_that_wants_to_be_left_alone_for_long_is_not_waited_for(standin):
     assert time.monotonic() - started < 10
 
 
-def test_an_error_document_on_a_page_is_told(standin):
+def test_an_error_document_in_place_of_a_page_is_quoted(standin):
     with pytest.raises(RetriableError, match="An error occurred"):
         engage(standin, fault("error_document", page=2))
 
 
-def test_a_profile_without_an_id(standin):
-    with pytest.raises(DataError, match="profile 200 of those read is no row: it has no distinct_id"):
+def test_a_profile_without_an_id_fails_the_poll_or_is_rejected(standin):
+    with pytest.raises(DataError, match="profile 200 cannot be a row: it has no distinct_id"):
         engage(standin, fault("bad_profile", page=2))
     rows, tally = engage(standin, fault("bad_profile", page=2, count=3), errors_tolerance="all")
     assert len(rows) == USERS - 3
@@ -285,7 +285,7 @@ def test_pages_are_not_read_far_ahead_of_the_consumer(standin):
         rows.close()
 
 
-def test_a_poll_that_is_left_does_not_wait_for_pages_on_their_way(standin):
+def test_an_abandoned_poll_does_not_wait_for_loading_pages(standin):
     slow = fault("slow", size_bytes=1, seconds=30, times=None, page=2)
     standin.faults.replace([slow])
     with MixpanelSource(stream="engage").open(connection(standin), PollContext()) as poller:
@@ -300,9 +300,9 @@ def test_a_poll_that_is_left_does_not_wait_for_pages_on_their_way(standin):
     assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]
 
 
-def test_a_wrong_page_is_told_without_waiting_for_those_on_their_way(standin):
+def test_a_wrong_page_fails_without_waiting_for_loading_pages(standin):
     started = time.monotonic()
-    with pytest.raises(RetriableError, match="page 1 of 11 is wrong"):
+    with pytest.raises(RetriableError, match="page 1 of 11 is invalid"):
         engage(standin, fault("wrong_page", page=1), fault("slow", size_bytes=1, seconds=30, times=None, page=2))
     assert time.monotonic() - started < 5
     assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]

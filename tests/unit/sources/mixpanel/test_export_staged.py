@@ -102,7 +102,7 @@ def test_a_cut_answer_leaves_nothing_and_the_next_one_is_the_day(
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_of_an_answer_that_is_always_cut_nothing_stays(standin: StandIn, tmp_path: Path, name: str) -> None:
+def test_an_answer_that_is_always_cut_stages_nothing(standin: StandIn, tmp_path: Path, name: str) -> None:
     fault = Fault(**{**CUT[name].__dict__, "times": None})
     with pytest.raises(RetriableError, match="polled 2 times"):
         staged(standin, tmp_path, fault, retry_budget_requests=2)
@@ -110,7 +110,7 @@ def test_of_an_answer_that_is_always_cut_nothing_stays(standin: StandIn, tmp_pat
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404])
-def test_what_a_person_must_mend_is_asked_once_and_leaves_nothing(
+def test_an_error_for_a_person_is_requested_once_and_stages_nothing(
     standin: StandIn, tmp_path: Path, status: int
 ) -> None:
     before = sum(sum(by.values()) for by in standin.stats["requests"].values())

@@ -71,7 +71,7 @@ def read(some):
 @example(['{"event":"e","properties":{"a":1},"properties":{"b":2}}'])
 @example([r'{"event":"\u0041\u0041\u0041\u0041\","properties":{12345","x":1,"properties":{"y":{}}'])
 @example([r'{"event":"' + r"\u0041" * 4 + r'\","properties":{12345","properties":{"y":{}}}'])
-def test_a_line_taken_is_one_record(some):
+def test_a_line_accepted_by_the_fast_reader_is_one_record(some):
     for index, (event, properties, time) in read(some).items():
         pairs = json.loads(some[index], object_pairs_hook=list)
         assert [key for key, _ in pairs].count("properties") == 1
@@ -85,6 +85,6 @@ def test_a_line_taken_is_one_record(some):
     "line",
     [GOOD, r'{"event":"a\"b","properties":{}}', r'{"event":"a\\","properties":{}}', '{"event":"","properties":{}}'],
 )
-def test_usual_lines_are_taken_beside_broken_ones(line):
+def test_usual_lines_next_to_broken_lines_are_read_fast(line):
     broken = '{"event":"e","properties":{"a}}'
     assert set(read([GOOD, broken, line, "", line, GOOD])) == {0, 2, 4, 5}

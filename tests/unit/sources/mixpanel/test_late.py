@@ -53,6 +53,6 @@ def test_late_events_are_counted_by_the_days_of_the_projects_zone(day: Day, regi
     assert json.dumps(found)
 
 
-def test_only_the_export_says_how_late_its_rows_are() -> None:
+def test_only_the_export_counts_late_rows() -> None:
     assert MixpanelSource().capability(CountsLate)
     assert MixpanelSource(stream="funnels").capability(CountsLate) is None

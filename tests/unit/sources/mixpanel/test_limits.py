@@ -54,13 +54,13 @@ def test_a_stream_is_under_its_own_api_s_limits(stream: MixpanelStream) -> None:
         ({"stream": "segmentation", "event": ["a", "b", "a"]}, 2),
     ],
 )
-def test_a_day_costs_as_many_requests_as_its_options_tell(options: dict[str, Any], requests: int) -> None:
+def test_a_day_costs_the_requests_that_its_options_imply(options: dict[str, Any], requests: int) -> None:
     days = [Day(date=dt.date(2026, 3, number)) for number in (1, 2)]
     assert MixpanelSource(**options).requests_for(days) == 2 * requests
 
 
 @pytest.mark.parametrize("form", [dict, json.dumps])
-def test_limits_are_settings(form: Any) -> None:
+def test_limits_of_the_connection_replace_the_vendors(form: Any) -> None:
     limits = {"export": {"requests": 400, "seconds": 60.5}}
     quota = MixpanelSource().quota(connection(limits=limits if form is dict else form(limits)))
     assert (quota.requests, quota.seconds, quota.per_second) == (400, 60.5, 3)
@@ -82,7 +82,7 @@ def test_limits_are_settings(form: Any) -> None:
         ({"query": {"seconds": True}}, "seconds must be a number above 0"),
     ],
 )
-def test_wrong_limits_are_told_with_what_else_is_wrong(limits: Any, told: str) -> None:
+def test_wrong_limits_are_reported_with_other_problems(limits: Any, told: str) -> None:
     found = MixpanelSource().check(connection(limits=limits, region="moon"))
     assert any(told in problem for problem in found), found
     assert any("'region'" in problem for problem in found)
@@ -111,13 +111,13 @@ def test_two_connections_to_one_project_share_its_quota_and_two_projects_do_not(
         ("slow down", None),
     ],
 )
-def test_the_counters_of_a_429_are_told(text: str, said: Any) -> None:
+def test_the_counters_of_a_429_are_in_the_error(text: str, said: Any) -> None:
     error = refusal_error(429, json.dumps({"error": text}), MixpanelAccess.from_connection(connection()), now=NOW)
     assert getattr(error, "said", None) == said
     assert isinstance(error, QuotaError) is (said is not None)
 
 
-def test_the_wait_that_the_vendor_asked_for_is_told_and_not_our_guess() -> None:
+def test_the_wait_of_a_429_is_the_vendors_and_not_an_estimate() -> None:
     text = "1/5 queries running concurrently and 61/60 queries running in the last hour"
     error = refusal_error(429, text, MixpanelAccess.from_connection(connection()), now=NOW, retry_after="33")
     assert isinstance(error, QuotaError)

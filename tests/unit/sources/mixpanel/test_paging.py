@@ -61,7 +61,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @given(shape=several, data=st.data())
-def test_no_changed_page_is_taken(change, shape, data):
+def test_a_changed_page_is_refused(change, shape, data):
     pages = session_pages(*shape)
     at = data.draw(st.integers(1, len(pages) - 1))
     pages[at] = CHANGES[change](pages[at], pages[at - 1])
@@ -70,7 +70,7 @@ def test_no_changed_page_is_taken(change, shape, data):
 
 
 @given(several, st.data())
-def test_a_page_that_is_left_out_or_comes_out_of_order_is_found(shape, data):
+def test_a_page_that_is_missing_or_out_of_order_is_refused(shape, data):
     pages = session_pages(*shape)
     at = data.draw(st.integers(1, len(pages) - 1))
     del pages[at]
@@ -79,7 +79,7 @@ def test_a_page_that_is_left_out_or_comes_out_of_order_is_found(shape, data):
 
 
 @given(several, st.data())
-def test_a_page_without_its_number_is_known_by_its_place(shape, data):
+def test_a_page_without_a_number_counts_by_its_position(shape, data):
     pages = session_pages(*shape)
     at = data.draw(st.integers(0, len(pages) - 1))
     pages[at] = pages[at]._replace(number=None)
@@ -87,7 +87,7 @@ def test_a_page_without_its_number_is_known_by_its_place(shape, data):
 
 
 @given(several)
-def test_later_pages_may_leave_out_what_page_0_has_said(shape):
+def test_later_pages_may_omit_the_header_of_page_0(shape):
     """Clients of the real API see total on the first page alone, and do without session_id on others."""
     first, *later = session_pages(*shape)
     assert take_all([first, *(page._replace(session="", total=None, size=None) for page in later)]).is_complete
@@ -106,7 +106,7 @@ def test_later_pages_may_leave_out_what_page_0_has_said(shape):
         EngagePage(0, "", 10, 11, 10, b""),
     ],
 )
-def test_a_page_0_that_contradicts_itself(first):
+def test_a_page_0_that_contradicts_itself_is_refused(first):
     with pytest.raises(RetriableError, match="page 0"):
         EngageSession(first)
 
@@ -114,7 +114,7 @@ def test_a_page_0_that_contradicts_itself(first):
 def test_an_error_of_paging_crosses_processes_as_retriable():
     pages = session_pages(10, 30)
     pages[1] = pages[1]._replace(session="s2")
-    with pytest.raises(RetriableError, match="page 0 is asked anew") as caught:
+    with pytest.raises(RetriableError, match="the next try starts at page 0") as caught:
         take_all(pages)
     assert Failure.from_error(caught.value).type == "RetriableError"
 
@@ -131,5 +131,5 @@ def test_an_error_of_paging_crosses_processes_as_retriable():
         (200, "cached", False),
     ],
 )
-def test_which_refusals_mean_that_the_session_is_lost(status, text, expected):
+def test_only_some_refusals_mean_that_the_session_is_lost(status, text, expected):
     assert is_session_lost(status, text) is expected

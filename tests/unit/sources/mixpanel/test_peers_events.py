@@ -125,7 +125,7 @@ def test_a_date_in_the_future_ended_the_stream_in_silence_23662_30028(
     with pytest.raises(ConfigError, match="not over yet"):
         poll(standin, day=tomorrow)
     monkeypatch.setattr(client, "current_time", lambda: tomorrow.end)
-    with pytest.raises(ConfigError, match="future of the project's zone: zone or timestamps"):
+    with pytest.raises(ConfigError, match=r"future in the project's zone\. Check zone and timestamps"):
         poll(standin, day=tomorrow)
 
 

@@ -61,7 +61,7 @@ def schema_of(promote, **options):
         ([], []),
     ],
 )
-def test_the_forms_and_their_way_to_spark(given_, columns):
+def test_promote_keeps_its_form_after_serialization(given_, columns):
     source = MixpanelSource(promote=given_)
     assert [tuple(one) for one in source.promoted] == columns
     there = MixpanelSource.from_options(json.loads(json.dumps(source.serialize())))
@@ -84,13 +84,13 @@ def test_a_template_waits_until_it_is_rendered():
     ("promote", "text"),
     [
         ("auto", r"'auto' is refused.*connect propose mixpanel --conn-id"),
-        (["a", "b", "a"], "property 'a' stands twice"),
-        (["a", 1], "a list holds names"),
-        ({"a": "varchar"}, r"property 'a' has a type that is not known; known: string, .*decimal\(p,s\)"),
-        ({"a": "decimal(39,2)"}, "property 'a' has a type"),
-        ({"a": "decimal(0,0)"}, "property 'a' has a type"),
-        ({"a": "decimal(3,4)"}, "property 'a' has a type"),
-        ({"a": "decimal"}, "property 'a' has a type"),
+        (["a", "b", "a"], "property 'a' is listed twice"),
+        (["a", 1], "a list contains names"),
+        ({"a": "varchar"}, r"property 'a' has an unknown type. Known types: string, .*decimal\(p,s\)"),
+        ({"a": "decimal(39,2)"}, "property 'a' has an unknown type"),
+        ({"a": "decimal(0,0)"}, "property 'a' has an unknown type"),
+        ({"a": "decimal(3,4)"}, "property 'a' has an unknown type"),
+        ({"a": "decimal"}, "property 'a' has an unknown type"),
         ({"a": ("b", "string", "c")}, r"property 'a' takes a type or \(column, type\)"),
         ({"a": ("b c", "string")}, "property 'a' has a column name"),
         ({"a": ("", "string")}, "property 'a' has a column name"),
@@ -100,7 +100,7 @@ def test_a_template_waits_until_it_is_rendered():
         ({"a": "x", "b": "y"}, "property 'a' .*property 'b' "),
     ],
 )
-def test_what_is_refused_is_named(promote, text):
+def test_a_refused_promote_names_the_property(promote, text):
     with pytest.raises(ConfigError, match=f"promote: .*{text}"):
         MixpanelSource(promote=promote)
 
@@ -121,7 +121,7 @@ def test_names_that_a_sink_takes_for_one_are_refused_and_an_alias_keeps_them_apa
         MixpanelSource(promote=[one, other])
     said = str(caught.value)
     assert all(ascii(name) in said or repr(name) in said for name in (one, other))
-    assert "column of its own" in said
+    assert "give it another column" in said
     body = record(properties=json.dumps({one: "first", other: "second"}, ensure_ascii=False).encode()) + b"\n"
     (row,), tally = read(body, MixpanelSource(promote={one: ("a", "string"), other: ("b", "string")}))
     assert (row["a"], row["b"]) == ("first", "second")
@@ -130,7 +130,7 @@ def test_names_that_a_sink_takes_for_one_are_refused_and_an_alias_keeps_them_apa
 
 @pytest.mark.parametrize("column", ["event", "DAY", "Record_Key"])
 def test_an_alias_takes_no_column_of_every_row(column):
-    with pytest.raises(ConfigError, match=r"which is a column of every row.*column of its own"):
+    with pytest.raises(ConfigError, match=r"which is a column of every row.*give it another column"):
         MixpanelSource(promote={"$os": (column, "string")})
 
 
@@ -262,14 +262,14 @@ def test_timestamps_are_mixpanels_dates(text, expected):
         ("20260301", None),
     ],
 )
-def test_dates(text, expected):
+def test_dates_are_exact_or_null(text, expected):
     found, beside, counts = values_of("d", f'{{"d":{text}}}', {"d": "date"})
     assert (found, beside) == (expected, None)
     assert counts["promote_null.d"] == (expected is None)
 
 
 @pytest.mark.parametrize("kind", ["string", "bigint", "timestamp", "decimal(9,2)"])
-def test_texts_that_mean_null_are_null_by_choice_and_counted(kind):
+def test_null_texts_become_null_and_are_counted(kind):
     properties = '{"a":"undefined","b":"<null>","c":{"d":"undefined"}}'
     promote = {"a": kind, "b": kind}
     found, _, counts = values_of("a", properties, promote)
@@ -282,9 +282,9 @@ def test_texts_that_mean_null_are_null_by_choice_and_counted(kind):
 
 
 def test_null_texts_without_a_promoted_property_are_refused():
-    with pytest.raises(ConfigError, match=r"null_texts: .*set promote"):
+    with pytest.raises(ConfigError, match=r"null_texts: .*Set promote"):
         MixpanelSource(null_texts="undefined")
-    with pytest.raises(ConfigError, match="null_texts: stream 'cohorts' has no use for it"):
+    with pytest.raises(ConfigError, match="null_texts: stream 'cohorts' does not use it"):
         MixpanelSource(stream="cohorts", null_texts="undefined")
 
 

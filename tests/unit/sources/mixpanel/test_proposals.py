@@ -48,7 +48,7 @@ def proposed(found, **options):
 
 
 @given(records)
-def test_a_load_of_the_sample_has_the_misfits_that_were_told(found):
+def test_a_load_of_the_sample_has_the_proposed_misfits(found):
     proposal = proposed(found)
     source = MixpanelSource(promote=proposal.promote, null_texts=list(proposal.null_texts), deduplicate="off")
     body = b"".join(record(properties=json.dumps(one).encode()) + b"\n" for one in found)
@@ -78,7 +78,7 @@ def test_a_load_of_the_sample_has_the_misfits_that_were_told(found):
         (["undefined", 3, "<null>"], "bigint", 0),
     ],
 )
-def test_types(found, kind, misfits):
+def test_the_proposed_type_fits_most_values(found, kind, misfits):
     (one,) = proposed([{"p": value} for value in found]).samples
     assert (one.type, one.misfits) == (kind, misfits)
 
@@ -95,9 +95,9 @@ def test_columns_that_would_collide_have_names_of_their_own():
     }
 
 
-def test_it_is_bounded_and_says_what_it_leaves_out():
+def test_a_proposal_is_bounded_and_lists_omissions():
     found = [{f"p{n}": 1 for n in range(number)} | {"empty": None, 'say "hi"': 1} for number in range(1, 9)]
-    proposal = proposed(found, columns=3)
+    proposal = proposed(found, max_columns=3)
     assert list(proposal.promote) == ["p0", "p1", "p2"]
     assert (proposal.records, proposal.less_frequent, proposal.empty, proposal.unpromotable) == (8, 5, 1, 1)
     assert "5 in fewer records, 1 without any value, 1 whose names have quotes" in str(proposal)
@@ -145,7 +145,7 @@ def asked(standin):
     return {kind: sum(found.values()) for kind, found in standin.stats["requests"].items()}
 
 
-def test_a_proposal_asks_once_for_a_sample_of_events(standin, there):
+def test_a_proposal_sends_one_request_for_events(standin, there):
     before = asked(standin)
     proposal = proposed_of(there, ProposalRequest(records=120, columns=20))
     assert proposal.records == 120
@@ -156,7 +156,7 @@ def test_a_proposal_asks_once_for_a_sample_of_events(standin, there):
     assert MixpanelSource(promote=proposal.promote).promoted
 
 
-def test_a_proposal_looks_at_profiles_too(standin, there):
+def test_a_proposal_reads_profiles_of_engage(standin, there):
     before = asked(standin)
     proposal = proposed_of(there, ProposalRequest(stream="engage", records=100))
     wanted = {"plan": "string", "logins": "bigint", "revenue": "double", "is_admin": "boolean"}
@@ -168,14 +168,14 @@ def test_a_proposal_looks_at_profiles_too(standin, there):
 
 
 @pytest.mark.parametrize("options", [{"stream": "funnels"}, {"records": 0}, {"records": 100_001}, {"columns": 0}])
-def test_what_cannot_be_proposed_is_refused_before_anything_is_sent(standin, there, options):
+def test_an_invalid_proposal_request_is_refused_before_anything_is_sent(standin, there, options):
     before = asked(standin)
-    with pytest.raises(ConfigError, match="export, engage; records lie between 1 and 100000"):
+    with pytest.raises(ConfigError, match="export, engage, records between 1 and 100000"):
         proposed_of(there, ProposalRequest(**options))
     assert asked(standin) == before
 
 
-def test_a_proposal_does_without_a_count_that_cannot_be_reached_and_says_so(there, monkeypatch, caplog):
+def test_a_proposal_warns_if_the_count_cannot_be_reached(there, monkeypatch, caplog):
     def gone(_):
         raise OSError("hush-hush")
 

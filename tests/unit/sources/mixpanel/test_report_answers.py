@@ -97,7 +97,7 @@ def read(standin, stream, document, **more):
     return poll(standin, Fault("status", path=path, status=200, body=body), stream=stream, **options | more)
 
 
-def test_a_funnel(standin):
+def test_a_funnel_is_a_row_for_each_step(standin):
     rows, _ = read(standin, "funnels", FUNNEL)
     for row in rows:
         row.pop("record_key")
@@ -112,7 +112,7 @@ def test_a_funnel(standin):
     ]
 
 
-def test_retention(standin):
+def test_retention_is_a_row_for_each_interval(standin):
     rows, _ = read(standin, "retention", RETENTION)
     assert [(row["interval_number"], row["first"], row["count"], row["is_over"]) for row in rows] == [
         (0, 9, 8, True),
@@ -131,7 +131,7 @@ def test_a_segment_whose_day_is_missing_has_zero(standin):
     assert [(row["segment"], row["count"]) for row in rows] == [("iOS", 12), ("Android", 0)]
 
 
-def test_a_saved_report(standin):
+def test_a_saved_report_is_a_row_for_each_value_with_its_path(standin):
     rows, _ = read(standin, "insights", INSIGHTS)
     assert [(row["date"], row["time"].isoformat(), row["value"]) for row in rows] == [
         (dt.date(2026, 3, 1), "2026-03-01T08:00:00+00:00", 5.0),
@@ -156,7 +156,7 @@ def test_values_that_are_no_numbers_are_counted(standin):
         ("annotations", {"status": "ok", "results": []}),
     ],
 )
-def test_a_report_may_have_nothing(standin, stream, document):
+def test_an_empty_report_has_no_rows(standin, stream, document):
     assert read(standin, stream, document)[0] == []
 
 
@@ -177,7 +177,7 @@ def broken(stream: str, *path: Any, to: Any) -> Any:
 
 DATE = "2026-03-01"
 BROKEN = [
-    ("funnels", broken("funnels", "data", to=None), RetriableError, "no whole answer"),
+    ("funnels", broken("funnels", "data", to=None), RetriableError, "incomplete answer"),
     ("funnels", broken("funnels", "data", DATE, "steps", to=None), DataError, "funnel 1: .* no list of steps"),
     ("funnels", broken("funnels", "data", DATE, "steps", 1, to=7), DataError, "funnel 1: .* no list of steps"),
     ("funnels", broken("funnels", "data", DATE, "steps", 1, "count", to="x"), DataError, "funnel 1: a count is not"),
@@ -186,31 +186,41 @@ BROKEN = [
     ("retention", broken("retention", DATE, "counts", 1, to=1.5), DataError, "a count is not a whole number"),
     ("retention", broken("retention", DATE, to=[]), DataError, "no counts for 2026-03-01"),
     ("segmentation", broken("segmentation", "data", "values", to=[]), RetriableError, "no series or no values"),
-    ("segmentation", broken("segmentation", "data", "series", to=[]), RetriableError, "other days than 2026-03-01"),
+    (
+        "segmentation",
+        broken("segmentation", "data", "series", to=[]),
+        RetriableError,
+        "other days than the requested 2026-03-01",
+    ),
     (
         "segmentation",
         {"data": {"series": ["2026-03-02"], "values": {}}},
         RetriableError,
-        "other days than 2026-03-01",
+        "other days than the requested 2026-03-01",
     ),
-    ("segmentation", broken("segmentation", "data", "values", "iOS", to=3), RetriableError, "the days are missing"),
+    ("segmentation", broken("segmentation", "data", "values", "iOS", to=3), RetriableError, "answer has no days"),
     ("segmentation", broken("segmentation", "data", "values", "iOS", DATE, to=True), DataError, "a count is not"),
     ("insights", broken("insights", "series", to=[]), RetriableError, "no headers or no series"),
     ("insights", broken("insights", "headers", to=None), RetriableError, "no headers or no series"),
-    ("annotations", broken("annotations", "results", to=None), RetriableError, "no whole answer"),
-    ("annotations", broken("annotations", "results", 0, "id", to="3"), DataError, "annotations has one without an id"),
+    ("annotations", broken("annotations", "results", to=None), RetriableError, "incomplete answer"),
+    (
+        "annotations",
+        broken("annotations", "results", 0, "id", to="3"),
+        DataError,
+        "annotations has an entry without an id",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("stream", "document", "error", "said"), BROKEN)
-def test_what_is_broken_is_named(standin, stream, document, error, said):
+def test_a_broken_report_fails_with_its_name(standin, stream, document, error, said):
     with pytest.raises(error, match=said):
         read(standin, stream, document)
 
 
 @pytest.mark.parametrize("stream", ASKED)
 @pytest.mark.parametrize("document", ["", "[1]", "7", "null", '{"results":', '{"error":"trouble","status":"error"}'])
-def test_what_is_no_report_is_retriable(standin, stream, document):
+def test_an_answer_that_is_not_a_report_is_retriable(standin, stream, document):
     with pytest.raises(RetriableError):
         read(standin, stream, document)
 
@@ -237,17 +247,17 @@ ANYTHING = st.recursive(
 
 
 @given(ANYTHING)
-def test_a_field_is_of_its_kind_or_null_whatever_came(value):
+def test_a_field_of_another_type_becomes_null(value):
     for read_field, kind in TYPES:
         assert type(read_field(value)) in (kind, type(None))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, True, "1", None])
-def test_what_no_double_holds_is_null(value):
+def test_a_number_beyond_a_double_is_null(value):
     assert fields.float_or_none(value) is None
 
 
-def test_what_no_bigint_holds_is_null():
+def test_a_number_beyond_a_bigint_is_null():
     assert (
         fields.bigint_or_none(2**63 - 1),
         fields.bigint_or_none(2**63),

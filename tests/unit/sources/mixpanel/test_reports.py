@@ -45,7 +45,7 @@ def requests(standin):
 # Annotations
 
 
-def test_annotations_are_all_there_with_text_user_and_tags(standin):
+def test_annotations_have_text_user_and_tags(standin):
     rows, tally = poll(standin, stream="annotations")
     assert [row["annotation_id"] for row in rows] == [each["id"] for each in ANNOTATIONS]
     first, second, third = rows
@@ -58,13 +58,13 @@ def test_annotations_are_all_there_with_text_user_and_tags(standin):
     assert (tally.rows, tally.requests) == (3, 1)
 
 
-def test_a_project_secret_is_told_before_anything_is_sent(standin):
+def test_a_project_secret_is_refused_for_annotations_before_anything_is_sent(standin):
     secret = connection(standin).model_copy(update={"login": None})
     source = MixpanelSource(stream="annotations")
     (problem,) = source.check(secret)
     assert problem == (
-        "connection 'm': login is empty, so its password is taken for a project secret, which Mixpanel's App API "
-        "refuses: enter a service account's user name and secret"
+        "connection 'm': login is empty, so the password counts as a project secret, which Mixpanel's App API "
+        "refuses. Enter the user name and secret of a service account"
     )
     with source.open(secret, PollContext()) as poller:
         (part,) = poller.plan([DAY])
@@ -93,7 +93,7 @@ def test_every_funnel_has_its_steps_of_the_day(standin):
     assert tally.requests == 3
 
 
-def test_named_funnels_are_asked_without_the_list(standin):
+def test_listed_funnels_are_requested_without_the_list(standin):
     rows, tally = poll(standin, stream="funnels", funnels=[9070, 9070])
     assert [(row["funnel_id"], row["funnel_name"], row["step"]) for row in rows] == [(9070, None, 0), (9070, None, 1)]
     assert tally.requests == 1
@@ -138,7 +138,7 @@ def test_weeks_are_intervals_too(standin):
 
 
 @pytest.mark.parametrize(("days", "span"), [(1, {"unit": "day"}), (7, {"interval": "7"}), (90, {"interval": "90"})])
-def test_every_option_of_retention_is_asked_with(standin, monkeypatch, days, span):
+def test_every_option_of_retention_is_sent(standin, monkeypatch, days, span):
     """A request with unit and interval is answered with 500."""
     asked = []
 
@@ -158,14 +158,20 @@ def test_every_option_of_retention_is_asked_with(standin, monkeypatch, days, spa
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "born_event: required by retention_type 'birth'"),
-        ({"born_event": "a", "retention_type": "compounded"}, "born_event: retention_type 'compounded' has no use"),
-        ({"born_where": "a", "retention_type": "compounded"}, "born_where: retention_type 'compounded' has no use"),
+        ({}, "born_event: retention_type 'birth' requires it"),
+        (
+            {"born_event": "a", "retention_type": "compounded"},
+            "born_event: retention_type 'compounded' does not use it",
+        ),
+        (
+            {"born_where": "a", "retention_type": "compounded"},
+            "born_where: retention_type 'compounded' does not use it",
+        ),
         ({"born_event": "a", "event": ["a", "b"]}, "event: stream 'retention' takes one"),
         ({"born_event": "a", "interval_days": 91}, "interval_days"),
     ],
 )
-def test_options_of_retention_that_do_not_fit(options, problem):
+def test_options_of_retention_that_do_not_fit_are_refused(options, problem):
     with pytest.raises(ConfigError, match=problem):
         MixpanelSource(stream="retention", **options)
 
@@ -187,7 +193,7 @@ def test_a_saved_report_is_a_row_for_each_value(standin):
     assert (len(rows), tally.rows, tally.counts) == (6, 6, {})
 
 
-def test_segments_retention_and_funnels_come_in_the_same_rows(standin):
+def test_saved_reports_of_segments_retention_and_funnels_have_the_same_columns(standin):
     segments, _ = poll(standin, stream="insights", bookmark_id=3002)
     assert Counter(row["path"] for row in segments) == {
         '["Revenue [Sum]", "$overall"]': 3,
@@ -209,8 +215,10 @@ def test_segments_retention_and_funnels_come_in_the_same_rows(standin):
     assert len({row["record_key"] for row in every}) == len(every)
 
 
-def test_a_saved_report_has_to_be_named():
-    with pytest.raises(ConfigError, match="bookmark_id: required by stream 'insights': the number after 'report-'"):
+def test_insights_require_a_bookmark_id():
+    with pytest.raises(
+        ConfigError, match=r"bookmark_id: stream 'insights' requires it\. Set the number after 'report-'"
+    ):
         MixpanelSource(stream="insights")
 
 
@@ -218,7 +226,7 @@ def test_a_saved_report_has_to_be_named():
 
 
 def counted(standin, day=DAY):
-    return Counter(row["event"] for row in standin.project.kept(day.date))
+    return Counter(row["event"] for row in standin.project.expected_rows(day.date))
 
 
 def test_events_are_counted_as_the_export_has_them(standin):
@@ -235,20 +243,20 @@ def test_segments_are_the_values_of_an_expression(standin):
     rows, _ = poll(standin, stream="segmentation", event="Page View", on='properties["$browser"]')
     expected = Counter(
         row["properties"].get("$browser", "undefined")
-        for row in standin.project.kept(DAY.date)
+        for row in standin.project.expected_rows(DAY.date)
         if row["event"] == "Page View"
     )
     assert {row["segment"]: row["count"] for row in rows} == expected
     assert len(rows) > 1
 
 
-def test_more_segments_come_than_mixpanel_returns_unasked(standin):
+def test_more_segments_than_mixpanels_default_are_requested(standin):
     rows, _ = poll(standin, stream="segmentation", event="Page View", on='properties["$insert_id"]')
     assert len(rows) > 60
     assert sum(row["count"] for row in rows) == counted(standin)["Page View"]
 
 
-def test_segmentation_is_narrowed(standin):
+def test_segmentation_is_narrowed_by_where(standin):
     where = 'properties["$browser"] == "Chrome"'
     rows, _ = poll(standin, stream="segmentation", event="Page View", on='properties["$browser"]', where=where)
     assert [row["segment"] for row in rows] == ["Chrome"]
@@ -256,12 +264,14 @@ def test_segmentation_is_narrowed(standin):
 
 def test_segments_that_are_cut_fail_the_day(standin, monkeypatch):
     monkeypatch.setattr(segmentation, "MAX_SEGMENTS", 2)
-    with pytest.raises(ConfigError, match=r"on: event 'Page View' has 2 segments or more on 2026-03-01.*: narrow them"):
+    with pytest.raises(
+        ConfigError, match=r"on: event 'Page View' has at least 2 segments on 2026-03-01.*. Narrow them"
+    ):
         poll(standin, stream="segmentation", event="Page View", on='properties["$browser"]')
 
 
-def test_events_to_count_have_to_be_named():
-    with pytest.raises(ConfigError, match="event: required by stream 'segmentation'"):
+def test_segmentation_requires_events():
+    with pytest.raises(ConfigError, match="event: stream 'segmentation' requires it"):
         MixpanelSource(stream="segmentation")
 
 
@@ -281,9 +291,9 @@ def test_mixpanels_own_count_of_a_day_costs_one_query_for_many_events(standin):
     assert (set(many.values()), len(many), tally.requests) == ({0}, 81, 3)
 
 
-def test_mixpanels_own_count_narrowed(standin):
+def test_mixpanels_own_count_with_where_costs_one_query_an_event(standin):
     found, tally = vendors_count(standin, ["Page View", "Order Completed"], 'properties["$browser"] == "Chrome"')
-    kept = [row for row in standin.project.kept(DAY.date) if row["properties"].get("$browser") == "Chrome"]
+    kept = [row for row in standin.project.expected_rows(DAY.date) if row["properties"].get("$browser") == "Chrome"]
     assert found == {name: sum(row["event"] == name for row in kept) for name in ("Page View", "Order Completed")}
     assert tally.requests == 2
 
@@ -302,17 +312,17 @@ def test_mixpanels_own_count_is_of_the_projects_day_as_the_export_is(regime):
 
 
 @pytest.mark.parametrize("name", ["funnels", "retention", "segmentation"])
-def test_an_answer_for_other_days_is_none(standin, name):
-    with pytest.raises(RetriableError, match="Mixpanel answered for other days than 2026-03-01"):
+def test_an_answer_for_other_days_is_refused(standin, name):
+    with pytest.raises(RetriableError, match="Mixpanel answered for other days than the requested 2026-03-01"):
         poll(standin, Fault("other_day", path=PATHS[name]), stream=name, **NEEDED.get(name, {}))
 
 
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [
-        ({"stream": "funnels", "funnels": 5}, 400, r"check funnel 5 \(option funnels\)"),
-        ({"stream": "insights", "bookmark_id": 5}, 404, r"no saved report 5 \(option bookmark_id\): check it"),
-        ({"stream": "segmentation", "event": "a", "on": "x"}, 400, r"check event 'a' \(options event, on and where\)"),
+        ({"stream": "funnels", "funnels": 5}, 400, r"Check funnel 5 \(option funnels\)"),
+        ({"stream": "insights", "bookmark_id": 5}, 404, r"no saved report 5 \(option bookmark_id\), so check it"),
+        ({"stream": "segmentation", "event": "a", "on": "x"}, 400, r"Check event 'a' \(options event, on and where\)"),
         ({"stream": "retention", "born_event": "a", "where": "x"}, 400, "options born_event and event"),
     ],
 )
@@ -323,15 +333,15 @@ def test_what_the_project_does_not_know_is_named_with_its_option(standin, option
 
 
 @pytest.mark.parametrize("status", [400, 403])
-def test_data_older_than_the_plan_shows_is_no_missing_role(standin, status):
+def test_data_older_than_the_plan_shows_is_not_reported_as_a_missing_role(standin, status):
     """As clients of the real API have seen it: jaredmcfarland/mixpanel_data, ploner/RMixpanel issue 7."""
     body = '{"error":"Date range exceeds 90 days into the past"}'
     old = Fault("status", path=PATHS["funnels"], status=status, body=body)
-    with pytest.raises(ConfigError, match=r"plan does not show data that is so old: load later days.*exceeds 90 days"):
+    with pytest.raises(ConfigError, match=r"plan does not include data that old. Load later days.*exceeds 90 days"):
         poll(standin, old, stream="funnels")
 
 
-def test_the_stand_in_refuses_unknown_ones_itself(standin):
+def test_the_stand_in_refuses_unknown_funnels_and_reports(standin):
     with pytest.raises(ConfigError, match=r"400.*funnel 5 .*'funnel_id does not exist'"):
         poll(standin, stream="funnels", funnels=5)
     with pytest.raises(ConfigError, match=r"404.*saved report 5 .*'bookmark not found'"):
@@ -340,13 +350,13 @@ def test_the_stand_in_refuses_unknown_ones_itself(standin):
 
 REFUSED = {
     "no_plan": "402: the project's plan does not include this API",
-    "no_role": "403: the account has no role in this project that may see its annotations",
-    "other_region": r"401: the credentials are wrong, or the project lives in another region \(us, eu, in\)",
+    "no_role": "403: the account has no role that may see its annotations in this project",
+    "other_region": r"401: the credentials or the region are wrong. Check login, password and region \(us, eu, in\)",
 }
 
 
 @pytest.mark.parametrize("access", REFUSED)
-def test_what_a_person_must_mend_for_annotations_is_told(access):
+def test_errors_of_annotations_name_the_remedy(access):
     with (
         StandIn(Project(), account=Account(access=access)) as server,
         pytest.raises(ConfigError, match=REFUSED[access]),
@@ -354,7 +364,7 @@ def test_what_a_person_must_mend_for_annotations_is_told(access):
         poll(server, stream="annotations")
 
 
-def test_annotations_do_without_the_query_plan():
+def test_annotations_need_no_query_plan():
     with StandIn(Project(), account=Account(access="no_query_plan")) as server:
         assert len(poll(server, stream="annotations")[0]) == 3
 
@@ -363,7 +373,7 @@ def test_annotations_do_without_the_query_plan():
     "kind", ["cut_gzip", "no_trailer", "bad_crc", "html", "empty", "zeros", "reset", "short_length"]
 )
 @pytest.mark.parametrize("name", REPORTS)
-def test_an_answer_that_is_not_whole_is_no_report(standin, name, kind):
+def test_an_incomplete_answer_is_not_a_report(standin, name, kind):
     fault = Fault(kind, path=PATHS[name], size_bytes=4000)
     with pytest.raises(RetriableError):
         poll(standin, fault, stream=name, **NEEDED.get(name, {}))
@@ -374,7 +384,7 @@ def key(name, **options):
     return MixpanelSource(conn_id="c", stream=name, **NEEDED.get(name, {}) | options).stream_key
 
 
-def test_another_question_is_another_stream():
+def test_other_options_of_a_query_are_another_stream():
     assert key("annotations") == "c.annotations"
     assert key("funnels") == key("funnels", funnels=[1]) == "c.funnels"
     assert key("insights", bookmark_id=7) == "c.insights.7"

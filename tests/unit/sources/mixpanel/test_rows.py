@@ -111,7 +111,7 @@ BAD_LINES = {
 
 @pytest.mark.parametrize("around", [(b"", b""), (GOOD + b"\n", b""), (GOOD + b"\n", GOOD + b"\n")])
 @pytest.mark.parametrize("name", GOOD_LINES)
-def test_good_lines(name, around):
+def test_good_lines_are_rows(name, around):
     line, event, properties = GOOD_LINES[name]
     rows, tally = read(around[0] + line + b"\n" + around[1], MixpanelSource(deduplicate="off"))
     assert len(rows) == 1 + sum(map(bool, around))
@@ -120,7 +120,7 @@ def test_good_lines(name, around):
 
 
 @pytest.mark.parametrize("name", BAD_LINES)
-def test_bad_lines(name):
+def test_bad_lines_are_rejected(name):
     body = GOOD + b"\n" + BAD_LINES[name] + b"\n" + GOOD + b"\n"
     rows, tally = read(body)
     assert len(rows) == 1
@@ -162,7 +162,7 @@ def test_the_cuts_of_blocks_change_nothing(some, block_bytes):
         json.loads(row["properties"])
 
 
-def test_the_vendors_key():
+def test_a_record_key_is_made_from_four_fields_or_all_properties():
     (row,), _ = read(GOOD + b"\n")
     expected = xxhash.xxh3_128_hexdigest(b"\xff".join([b"good", b"d", b"1772323200", b"i"]))
     assert (row["record_key"], row["key_origin"]) == (expected, "vendor")
@@ -182,7 +182,7 @@ def test_the_vendors_key():
         (b"-99999999999999999999999", None, 1),
     ],
 )
-def test_time(time, expected, count):
+def test_times_are_instants_or_null(time, expected, count):
     (row,), tally = read(record(properties=b'{"time":' + time + b"}") + b"\n")
     assert (row["time"], tally.counts["time_unreadable"]) == (expected, count)
 
@@ -190,7 +190,7 @@ def test_time(time, expected, count):
 @pytest.mark.parametrize(
     ("value", "text"), [(b"12", "12"), (b"1.50", "1.50"), (b"true", None), (b"null", None), (b'""', ""), (b"{}", None)]
 )
-def test_identifiers(value, text):
+def test_identifiers_keep_their_text_or_are_null(value, text):
     rows, _ = read(GOOD + b"\n" + record(properties=b'{"distinct_id":' + value + b"}") + b"\n")
     assert rows[1]["distinct_id"] == text
 
@@ -204,7 +204,7 @@ def test_identifiers(value, text):
         ("string", [('"a"', "a"), ("1", None), ("[]", "[]")]),
     ],
 )
-def test_promote(kind, values):
+def test_promoted_properties_are_typed_columns(kind, values):
     for text, expected in values:
         body = record(properties=b'{"a b":%s}' % text.encode()) + b"\n" + record() + b"\n"
         rows, tally = read(body, MixpanelSource(promote={"a b": kind}, deduplicate="off"))
@@ -212,7 +212,7 @@ def test_promote(kind, values):
         assert tally.counts["promote_null.a b"] == (expected is None)
 
 
-def test_promote_of_a_base_property():
+def test_a_base_property_is_promoted_next_to_its_column():
     rows, _ = read(GOOD + b"\n", MixpanelSource(promote={"$insert_id": "string"}))
     assert rows[0]["$insert_id"] == "i"
 
@@ -230,7 +230,7 @@ def test_promote_of_a_base_property():
         {"max_rejects": -1},
     ],
 )
-def test_wrong_options(options):
+def test_wrong_options_are_refused(options):
     with pytest.raises(ConfigError, match=next(iter(options))):
         MixpanelSource(**options)
 
@@ -275,7 +275,7 @@ def test_check_names_what_is_wrong(fields, text):
     assert "canary" not in found[0]
 
 
-def test_check_finds_everything_at_once_and_asks_for_the_regime():
+def test_check_reports_every_problem_and_the_missing_regime():
     assert len(MixpanelSource().check(connection(password="", extra={"region": "x"}, host="http://a.b"))) == 4
     (problem,) = MixpanelSource(zone="US/Pacific").check(connection())
     assert "1 January 2023" in problem

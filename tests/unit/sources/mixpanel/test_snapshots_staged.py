@@ -58,7 +58,7 @@ def staged(standin, root: Path, meanwhile=lambda: None, notes=None, **options):
 
 @pytest.mark.parametrize("kind", ["expired", "other_session"])
 @pytest.mark.parametrize("page", [1, 3, 5])
-def test_a_session_that_is_lost_starts_anew_and_no_page_of_it_stays(standin, tmp_path, kind, page):
+def test_a_lost_session_is_replaced_and_none_of_its_pages_is_staged(standin, tmp_path, kind, page):
     """Meanwhile the profiles have changed: a page of the old session among the new ones would show."""
     standin.faults.replace([Fault(kind, path=ENGAGE, page=page)])
     notes: list[str] = []
@@ -69,11 +69,11 @@ def test_a_session_that_is_lost_starts_anew_and_no_page_of_it_stays(standin, tmp
     polled, rows = staged(standin, tmp_path, change, notes)
     assert [json.loads(row["properties"]) for row in rows] == [one["$properties"] for one in NEW.all()]
     assert (polled.rows_read, polled.rows_written, polled.retries) == (640, 640, 1)
-    assert "page 0 is asked anew" in notes[0]
+    assert "the next try starts at page 0" in notes[0]
     assert standin.stats["requests"]["engage"]["200"] == 2
 
 
-def test_a_session_that_is_always_lost_ends_the_poll_after_so_many_requests(standin, tmp_path):
+def test_a_session_that_is_always_lost_ends_the_poll_after_the_retry_budget(standin, tmp_path):
     standin.faults.replace([Fault("expired", path=ENGAGE, page=2, times=None)])
     with pytest.raises(RetriableError, match="with 3 of retry_budget_requests=3") as caught:
         staged(standin, tmp_path, retry_budget_requests=3)

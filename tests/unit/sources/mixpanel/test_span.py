@@ -145,7 +145,7 @@ def test_days_without_events_are_whole_and_empty() -> None:
 
 
 @pytest.mark.parametrize("kind", RETRIABLE)
-def test_a_cut_answer_is_none_of_its_days(standin: StandIn, kind: str) -> None:
+def test_a_cut_answer_publishes_none_of_its_days(standin: StandIn, kind: str) -> None:
     with pytest.raises(RetriableError, match=RETRIABLE[kind]):
         poll(standin, parse_days("2025-03-01..2025-03-03", "UTC"), Fault(kind, at=0.9), days_per_request=3)
 
@@ -252,7 +252,7 @@ def test_an_event_outside_the_days_stays_with_the_nearest_where_the_server_decid
     assert [tally.for_day(day).counts["outside_day"] for day in DAYS] == [1, 0, 1]
 
 
-def test_and_is_dropped_where_the_request_covers_more_than_the_days() -> None:
+def test_an_event_outside_the_days_is_dropped_where_the_request_covers_more() -> None:
     inside = int(DAYS[1].start.timestamp())
     found, tally = cut(
         [int(DAYS[0].start.timestamp()) - 1, int(DAYS[-1].end.timestamp()), inside],
@@ -263,7 +263,7 @@ def test_and_is_dropped_where_the_request_covers_more_than_the_days() -> None:
 
 
 @pytest.mark.parametrize("regime", ["utc", "project_local"])
-def test_an_event_without_a_time_is_of_no_day(regime: str) -> None:
+def test_an_event_without_a_time_is_rejected(regime: str) -> None:
     found, tally = cut(["soon", wall("2025-03-09 12:00:00"), None], regime=regime)
     assert found == {9: [1]}
     first = tally.for_day(DAYS[0])

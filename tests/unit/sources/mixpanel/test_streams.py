@@ -35,13 +35,13 @@ def standin():
         yield server
 
 
-def test_every_stream_that_may_be_named_is_there():
+def test_every_stream_name_has_a_definition():
     assert set(STREAMS) == set(get_args(StreamName))
     assert all(name == stream.name for name, stream in STREAMS.items())
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_stream_is_made_of_what_exists(name):
+def test_a_streams_key_and_options_exist(name):
     stream = STREAMS[name]
     assert set(stream.key) <= set(stream.columns)
     assert stream.columns["record_key"].required
@@ -77,11 +77,13 @@ FOREIGN = [
 @pytest.mark.parametrize(("stream", "options", "users"), FOREIGN)
 def test_an_option_that_the_stream_has_no_use_for_is_refused_with_the_streams_that_do(stream, options, users):
     (name,) = options
-    with pytest.raises(ConfigError, match=f"{name}: stream '{stream}' has no use for it; it belongs to .*{users}"):
+    with pytest.raises(
+        ConfigError, match=f"{name}: stream '{stream}' does not use it. Remove it, or use stream .*{users}"
+    ):
         MixpanelSource(stream=stream, **options)
 
 
-def test_every_foreign_option_is_named_at_once():
+def test_every_unused_option_is_reported():
     with pytest.raises(ConfigError, match=r"event: .*; where: "):
         MixpanelSource(stream="cohorts", where="x", event="a")
 
@@ -93,7 +95,7 @@ def test_a_source_that_travelled_is_the_same_and_its_defaults_are_no_foreign_opt
     assert pickle.loads(pickle.dumps(source)) == source
 
 
-def test_templates_are_judged_once_they_are_rendered():
+def test_templates_are_validated_after_rendering():
     source = MixpanelSource(stream="cohorts", where="{{ ds }}").rendered(lambda text: "2026-01-01")
     with pytest.raises(ConfigError, match="where: stream 'cohorts'"):
         source.checked()
@@ -109,7 +111,7 @@ def test_a_column_of_another_stream_is_free():
     assert MixpanelSource(stream="engage", promote={"event": "string"})
 
 
-def test_promoted_properties_must_be_asked_for():
+def test_promoted_properties_must_be_among_output_properties():
     with pytest.raises(ConfigError, match="'plan' is not among output_properties"):
         MixpanelSource(stream="engage", promote={"plan": "string"}, output_properties=["name"])
 
@@ -134,7 +136,7 @@ def test_each_region_has_its_query_host(region, host):
     )
 
 
-def test_the_meaning_of_times_is_no_question_for_profiles(standin):
+def test_profiles_need_no_time_regime(standin):
     zone = {"zone": "US/Pacific"}
     assert "timestamps: required" in MixpanelSource(**zone).check(connection(standin))[0]
     assert MixpanelSource(stream="engage", **zone).check(connection(standin)) == []
@@ -153,14 +155,14 @@ def test_a_snapshot_may_be_taken_while_its_day_lasts_but_not_before(standin, nam
 
 REFUSED = {
     "no_plan": "402: the project's plan does not include the Query API, which needs Growth or Enterprise",
-    "no_role": "403: the account has no role in this project that may query",
-    "other_region": r"401: the credentials are wrong, or the project lives in another region \(us, eu, in\)",
+    "no_role": "403: the account has no role that may query in this project",
+    "other_region": r"401: the credentials or the region are wrong. Check login, password and region \(us, eu, in\)",
 }
 
 
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("access", REFUSED)
-def test_what_a_person_must_mend_is_told(name, access):
+def test_errors_for_a_person_name_the_remedy(name, access):
     with StandIn(Project(), account=Account(access=access)) as server:
         with pytest.raises(ConfigError, match=REFUSED[access]) as caught:
             poll(server, stream=name, **NEEDED.get(name, {}))
@@ -171,19 +173,19 @@ def test_what_a_person_must_mend_is_told(name, access):
 def test_a_stream_that_the_plan_lacks_fails_alone(name):
     day = Day(date=dt.date(2026, 3, 1))
     with StandIn(Project(events_per_day=20), account=Account(access="no_query_plan")) as server:
-        with pytest.raises(ConfigError, match="stream='export' does without it"):
+        with pytest.raises(ConfigError, match="stream='export' works without it"):
             poll(server, stream=name)
         assert len(poll(server, day=day)[0]) == 20
 
 
-def test_the_exports_own_words_stay():
+def test_a_missing_plan_of_the_export_names_this_api():
     with StandIn(Project(), account=Account(access="no_plan")) as server, pytest.raises(ConfigError) as caught:
         poll(server)
-    assert "answered 402: the project's plan does not include this API; it said" in str(caught.value)
+    assert "answered 402: the project's plan does not include this API. Mixpanel said" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_the_hours_queries_are_used_up(name):
+def test_a_used_up_hour_is_a_quota_error(name):
     with StandIn(Project(), query_limits=Limits(queries_per_hour=1)) as server:
         with suppress(RetriableError):  # the members' second query is one of the first poll
             poll(server, stream=name)
@@ -194,7 +196,7 @@ def test_the_hours_queries_are_used_up(name):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_an_unknown_project_is_told(standin, name):
+def test_an_unknown_project_is_a_config_error(standin, name):
     other = connection(standin).model_copy(update={"extra": {"project_id": "1"}})
     with MixpanelSource(stream=name).open(other, PollContext()) as there:
         (part,) = there.plan([DAY])
@@ -203,7 +205,7 @@ def test_an_unknown_project_is_told(standin, name):
 
 
 @pytest.mark.parametrize("document", ['{"results":', "[1]", '{"a":1}', '[{"name":"no id"}]', "null", "7"])
-def test_a_list_of_cohorts_that_is_none(standin, document):
+def test_a_broken_list_of_cohorts_is_refused(standin, document):
     fault = Fault("status", path="/api/query/cohorts/list", status=200, body=document)
-    with pytest.raises(Exception, match=r"no whole answer|without an id"):
+    with pytest.raises(Exception, match=r"incomplete answer|without an id"):
         poll(standin, fault, stream="cohorts")

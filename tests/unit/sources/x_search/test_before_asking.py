@@ -26,7 +26,7 @@ from tests.unit.sources.x_search.conftest import Clock
 )
 def test_a_query_that_is_too_long_is_refused_in_the_dag_file(level: str, endpoint: str, most: int) -> None:
     source(queries=["q" * most], access_level=level, endpoint=endpoint)
-    with pytest.raises(ConfigError, match=f"query 2 has {most + 1} characters, and X takes {most}"):
+    with pytest.raises(ConfigError, match=f"query 2 has {most + 1} characters, and X accepts {most}"):
         source(queries=["q", "q" * (most + 1)], access_level=level, endpoint=endpoint)
 
 
@@ -38,7 +38,7 @@ def test_a_query_too_long_for_recent_search_goes_to_the_archive(x: StandIn) -> N
 def test_a_day_beyond_the_week_is_refused_before_any_request(x: StandIn) -> None:
     with pytest.raises(ConfigError, match="day 2026-03-01 began more than seven days ago"):
         poll(x, endpoint="recent")
-    with pytest.raises(ConfigError, match="archive begins on 2006-03-21"):
+    with pytest.raises(ConfigError, match="archive starts on 2006-03-21"):
         poll(x, day=Day(date=dt.date(2006, 3, 20)))
     assert x.stats["requests"] == {}
 
@@ -107,7 +107,7 @@ def test_counts_that_end_before_the_days_start_are_no_count(x: StandIn) -> None:
     body = json.dumps({"data": buckets, "meta": {"total_tweet_count": 3}})
     x.faults.replace([Fault("status", status=200, body=body)])
     with source().open(connection(x), PollContext()) as poller:
-        with pytest.raises(RetriableError, match=r"counts .* begin at 2026-03-01T05:00:00Z, not at 2026-03-01T00:"):
+        with pytest.raises(RetriableError, match=r"counts .* start at 2026-03-01T05:00:00Z, not at 2026-03-01T00:"):
             poller.count(DAY, Tally())
         x.faults.replace([Fault("status", status=200, body='{"data":[],"meta":{"total_tweet_count":0}}')])
         assert poller.count(DAY, Tally()).rows == 0, "of a user who is no more X sends no buckets"
@@ -116,13 +116,13 @@ def test_counts_that_end_before_the_days_start_are_no_count(x: StandIn) -> None:
 def test_queries_too_long_to_count_together_are_not_compared() -> None:
     assert source().count_problems() == []
     (problem,) = source(queries=["q" * 300, "r" * 300]).count_problems()
-    assert "joined they have 608 characters, and X takes 512" in problem
+    assert "Joined they have 608 characters, and X accepts 512" in problem
 
 
 def test_fewer_rows_than_an_upper_bound_are_named_so() -> None:
     finding = count_finding(DAY.date, 90, VendorCount(100, is_most=True), 5, "fail")
     assert finding is not None
-    assert "deleted rows" in finding.text
+    assert "such as deleted ones" in finding.text
     assert count_finding(DAY.date, 96, VendorCount(100, is_most=True), 5, "fail") is None
     assert count_finding(DAY.date, 110, VendorCount(100, is_most=True), 5, "fail") is not None
     assert Rules().reconcile == "off"

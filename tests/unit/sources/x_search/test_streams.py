@@ -32,7 +32,7 @@ def expected(x: StandIn) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("dialect", ["post", "tweet"])
 @pytest.mark.parametrize("stream", STREAMS_ALONG)
-def test_each_thing_of_a_day_is_one_row_whichever_posts_refer_to_it(x: StandIn, stream: Any, dialect: str) -> None:
+def test_each_object_of_a_day_is_one_row_whichever_posts_refer_to_it(x: StandIn, stream: Any, dialect: str) -> None:
     rows, tally = poll(x, stream=stream, dialect=dialect)
     keys = [row[STREAMS[stream].key] for row in rows]
     assert len(set(keys)) == len(keys) > 0
@@ -41,7 +41,7 @@ def test_each_thing_of_a_day_is_one_row_whichever_posts_refer_to_it(x: StandIn, 
     assert len({row["record_key"] for row in rows}) == len(rows)
 
 
-def test_a_row_has_what_x_sent_and_all_of_it_as_sent(x: StandIn) -> None:
+def test_a_row_has_the_columns_and_the_json_as_sent(x: StandIn) -> None:
     (user,) = [row for row in poll(x, stream="users", dialect="tweet")[0] if row["id"] == "1005"]
     assert (user["username"], user["verified"], user["created_at"]) == ("user_5", True, None)
     assert (user["followers_count"], user["post_count"]) == (50, 99)  # tweet_count in the older names
@@ -62,7 +62,7 @@ def test_the_key_of_a_referenced_post_is_the_one_it_has_among_posts(x: StandIn) 
 
 
 @pytest.mark.parametrize("stream", STREAMS_ALONG)
-def test_what_only_a_post_of_another_day_refers_to_is_no_row(x: StandIn, stream: Any) -> None:
+def test_an_object_of_another_days_post_is_no_row(x: StandIn, stream: Any) -> None:
     """twarc #671: such posts are sent, and are no posts of this day."""
     times = {"1": DAY.start, "2": DAY.end}
     posts = [
@@ -88,7 +88,7 @@ def test_what_only_a_post_of_another_day_refers_to_is_no_row(x: StandIn, stream:
 
 
 @pytest.mark.parametrize("stream", STREAMS_ALONG)
-def test_pages_that_come_again_double_nothing(x: StandIn, stream: Any) -> None:
+def test_repeated_pages_double_no_rows(x: StandIn, stream: Any) -> None:
     rows, _ = poll(x, Fault("page_again", page=2), Fault("empty_page", page=3), stream=stream)
     keys = [row[STREAMS[stream].key] for row in rows]
     assert len(set(keys)) == len(keys)
@@ -111,10 +111,10 @@ def test_each_stream_has_a_ledger_and_a_full_name_of_its_own() -> None:
 
 def test_options_that_a_stream_has_no_use_for_are_refused() -> None:
     options: list[tuple[dict[str, Any], str]] = [
-        ({"stream": "users", "expansions": ["attachments.media_keys"]}, "'author_id': add it"),
-        ({"stream": "media", "expansions": ["author_id"]}, "'attachments.media_keys': add it"),
-        ({"stream": "referenced", "expansions": []}, "'referenced_posts': add it"),
-        ({"stream": "users", "split_rows": 10}, "split_rows: .*there twice"),
+        ({"stream": "users", "expansions": ["attachments.media_keys"]}, "'author_id'. Add it"),
+        ({"stream": "media", "expansions": ["author_id"]}, "'attachments.media_keys'. Add it"),
+        ({"stream": "referenced", "expansions": []}, "'referenced_posts'. Add it"),
+        ({"stream": "users", "split_rows": 10}, "split_rows: .*loaded twice"),
     ]
     for given, words in options:
         with pytest.raises(ConfigError, match=words):

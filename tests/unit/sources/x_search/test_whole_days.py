@@ -31,7 +31,7 @@ def test_a_post_of_several_queries_is_one_row_that_names_them(x: StandIn, dialec
 
 
 @pytest.mark.parametrize("dialect", ["post", "tweet"])
-def test_what_belongs_to_a_post_is_in_its_row_in_either_dialect(x: StandIn, dialect: str) -> None:
+def test_included_objects_are_in_the_posts_row_in_either_dialect(x: StandIn, dialect: str) -> None:
     rows, _ = poll(x, dialect=dialect)
     posts = {post.id: post.document for post in x.timeline.posts_of_day(DAY.date)}
     for row in rows:
@@ -54,7 +54,7 @@ def test_what_belongs_to_a_post_is_in_its_row_in_either_dialect(x: StandIn, dial
 
 
 def test_a_server_that_takes_only_the_older_names_is_asked_in_them(x: StandIn) -> None:
-    x.takes = frozenset({"tweet"})
+    x.dialects = frozenset({"tweet"})
     assert found_by(poll(x, dialect="tweet")[0]) == truth(x)
 
 
@@ -102,7 +102,7 @@ def test_the_same_token_twice_is_no_endless_day(x: StandIn) -> None:
 
 def test_a_list_that_repeats_a_page_is_no_endless_day(x: StandIn) -> None:
     """attention-index, docs/PROVIDERS.md: the same post again and again, each time with a new next_token."""
-    with pytest.raises(RetriableError, match="the same posts 7 times in a row, and each page named a next one"):
+    with pytest.raises(RetriableError, match="the same posts 7 times in a row, each with a next page"):
         poll(x, Fault("repeating", times=None), queries=["coffee"])
     assert len(x.requests_taken) == 7
 
@@ -130,7 +130,9 @@ def test_a_partial_error_that_belongs_to_no_post_is_kept_with_the_rejects(x: Sta
     assert json.loads(reject.record)["resource_id"] == "404404404"
 
 
-@pytest.mark.parametrize(("kind", "what"), [("no_id", "no id"), ("no_time", "no created_at")])
+@pytest.mark.parametrize(
+    ("kind", "what"), [("no_id", "its id is not a number"), ("no_time", "its created_at is not a time")]
+)
 def test_a_post_that_cannot_be_a_row_fails_the_day_or_is_set_aside(x: StandIn, kind: str, what: str) -> None:
     with pytest.raises(DataError, match=what):
         poll(x, Fault(kind), queries=["coffee"])
@@ -139,7 +141,7 @@ def test_a_post_that_cannot_be_a_row_fails_the_day_or_is_set_aside(x: StandIn, k
     assert tally.counts["rejected"] == len(tally.rejects) == 1
 
 
-def test_half_a_character_loses_no_post(x: StandIn) -> None:
+def test_a_lone_surrogate_loses_no_post(x: StandIn) -> None:
     rows, _ = poll(x, Fault("surrogate"), queries=["coffee"])
     assert found_by(rows) == x.timeline.truth(DAY.date, "coffee")
     assert sum(row["text"] == "half � a character" for row in rows) == 1
@@ -152,7 +154,7 @@ def test_a_post_that_is_deleted_is_gone_when_its_day_is_read_again(x: StandIn) -
     assert found_by(poll(x)[0]) == {post: queries for post, queries in before.items() if post != deleted}
 
 
-def test_a_key_is_the_posts_alone(x: StandIn) -> None:
+def test_a_key_depends_on_the_post_alone(x: StandIn) -> None:
     one = {row["id"]: row["record_key"] for row in poll(x, queries=["coffee"])[0]}
     other = {row["id"]: row["record_key"] for row in poll(x, queries=QUERIES[::-1])[0]}
     assert one.items() <= other.items()

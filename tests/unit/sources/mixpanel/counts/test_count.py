@@ -81,7 +81,7 @@ def test_filters_narrow_the_count_as_they_narrow_the_rows(standin: StandIn, opti
     assert requests == (len(options["event"]) if "where" in options and isinstance(options["event"], list) else 1)
 
 
-def test_what_is_not_listed_is_not_missed(standin: StandIn) -> None:
+def test_unlisted_events_may_exceed_the_count(standin: StandIn) -> None:
     kept, standin.reports = standin.reports, Reports(unlisted=frozenset({"Page View"}))
     try:
         count, _ = counted(standin)
@@ -117,7 +117,7 @@ def test_names_are_listed_once_a_job_and_asked_for_in_groups(standin: StandIn) -
     (Account(access="no_query_plan"), "402.*plan does not include the Query API"),
     (Account(access="no_role"), "403.*no role"),
 ])  # fmt: skip
-def test_a_plan_or_role_that_does_not_allow_it_is_told(account: Account, says: str) -> None:
+def test_counting_without_plan_or_role_is_a_config_error(account: Account, says: str) -> None:
     with StandIn(Project(events_per_day=1), account=account) as server, pytest.raises(ConfigError, match=says):
         counted(server)
 
@@ -135,7 +135,7 @@ def test_a_plan_or_role_that_does_not_allow_it_is_told(account: Account, says: s
     ),
     (Fault("status", path=f"{EVENTS}/names", status=400), ConfigError),
 ], ids=lambda value: value.kind if isinstance(value, Fault) else "")  # fmt: skip
-def test_an_answer_that_is_no_count_is_not_taken_for_one(
+def test_an_answer_that_is_not_a_count_is_refused(
     standin: StandIn, fault: Fault, error: type[ConnectError], split_rows: int | None
 ) -> None:
     with pytest.raises(error):

@@ -85,7 +85,7 @@ def test_a_day_that_is_spread_evenly_is_cut_evenly() -> None:
     assert [mark[11:13] for mark in find_cut_times(DAY, "utc", hours, 600)] == ["06", "12", "18"]
 
 
-def test_what_no_cut_can_make_smaller_stays_whole() -> None:
+def test_an_hour_that_cannot_be_cut_stays_whole() -> None:
     assert find_cut_times(DAY, "utc", {"2026-03-01 07:00:00": 9000}, 10) == []
     rest = {f"2026-03-01 {hour:02}:00:00": 1 for hour in range(8, 24)}
     cuts = find_cut_times(DAY, "utc", {"2026-03-01 07:00:00": 9000} | rest, 100)
@@ -177,7 +177,7 @@ def test_a_filtered_day_is_split_by_its_own_count(standin: StandIn) -> None:
     assert whole(split) == whole(unsplit)
 
 
-def test_an_event_that_nobody_listed_is_in_a_part(standin: StandIn) -> None:
+def test_an_event_with_an_unlisted_name_is_in_a_part(standin: StandIn) -> None:
     standin.project = Project(events_per_day=EVENTS)
     known, standin.reports = standin.reports, Reports(unlisted=frozenset({"Page View"}))
     try:
@@ -232,10 +232,10 @@ def test_a_part_that_fails_fails_as_a_day_does(standin: StandIn, fault: Fault) -
     assert again + sum(outcome for outcome in outcomes if isinstance(outcome, int)) == EVENTS
 
 
-def test_options_that_do_not_go_together_are_refused() -> None:
-    with pytest.raises(ConfigError, match="split_rows: Mixpanel counts with where one event at a time"):
+def test_split_rows_with_incompatible_options_is_refused() -> None:
+    with pytest.raises(ConfigError, match="split_rows: with where, Mixpanel counts one event at a time"):
         MixpanelSource(split_rows=10, where='properties["a"] == 1')
-    with pytest.raises(ConfigError, match="split_rows: stream 'engage' has no use for it"):
+    with pytest.raises(ConfigError, match="split_rows: stream 'engage' does not use it"):
         MixpanelSource(stream="engage", split_rows=10)
     assert MixpanelSource(split_rows=10, where='properties["a"] == 1', event="a").counts_first
 

@@ -69,9 +69,9 @@ def test_a_day_is_whole(standin, whole):
 
 
 RETRIABLE = {
-    "terminated_early": "terminated early.*seen so far: [1-9]",
-    "error_line": "an error inside its answer.*seen so far",
-    "cut_last_line": "cut: its last line",
+    "terminated_early": "terminated early.*Read so far: [1-9]",
+    "error_line": "an error inside its answer.*Read so far",
+    "cut_last_line": "truncated: its last line",
     "cut_gzip": "gzip answer is cut",
     "no_trailer": "gzip answer is cut",
     "bad_crc": "gzip answer is damaged",
@@ -115,7 +115,7 @@ def test_split_records_are_rejoined(standin, whole):
 
 
 @pytest.mark.parametrize("kind", ["bad_line", "nan_line", "bad_utf8", "no_event"])
-def test_a_line_that_is_no_record(standin, whole, kind):
+def test_a_line_that_is_not_a_record_fails_the_day_or_is_rejected(standin, whole, kind):
     with pytest.raises(DataError, match=r"line at byte [0-9]+ of the answer") as caught:
         poll(standin, kind)
     assert "inserted" not in str(caught.value)
@@ -133,25 +133,25 @@ def test_duplicate_keys_of_a_line_count_as_they_stand_last(standin):
     assert [row["event"] for row in rows if row["insert_id"] == "inserted"] == ["Other"]
 
 
-def test_a_huge_line(standin, whole):
+def test_a_huge_line_is_a_row_or_fails_at_max_record_bytes(standin, whole):
     rows, _ = poll(standin, Fault("huge_line", size_bytes=6 << 20))
     assert len(rows) == len(whole[0]) + 1
     with pytest.raises(DataError, match="longer than max_record_bytes=100000"):
         poll(standin, Fault("huge_line", size_bytes=6 << 20), source=MixpanelSource(max_record_bytes=100_000))
 
 
-def test_a_bomb_of_zeros(standin):
+def test_a_bomb_of_zeros_is_not_an_export(standin):
     with pytest.raises(RetriableError, match="not an export"):
         poll(standin, Fault("zeros", size_bytes=40 << 20))
 
 
-def test_an_empty_day(standin):
+def test_an_empty_answer_is_an_empty_day(standin):
     rows, tally = poll(standin, "empty")
     assert rows == []
     assert tally.rows == tally.raw_bytes == 0
 
 
-def test_silence_and_trickle(standin):
+def test_silence_and_a_slow_answer_reach_their_deadlines(standin):
     with pytest.raises(DeadlineError, match=r"sent nothing for read_timeout_seconds=0\.2.*first byte"):
         poll(standin, Fault("silent", seconds=1), source=MixpanelSource(read_timeout_seconds=0.2))
     with pytest.raises(RetriableError, match=r"request_deadline_seconds=0.3"):
@@ -178,7 +178,7 @@ def test_silence_and_trickle(standin):
         (504, "", RetriableError, "504"),
     ],
 )
-def test_refusals(standin, status, body, type_, text):
+def test_a_refusal_is_an_error_by_status_without_secrets(standin, status, body, type_, text):
     echo = json.dumps({"request": "/x", "error": f"{body} {CANARY}"})
     with pytest.raises(type_, match=text) as caught:
         poll(standin, Fault("status", status=status, body=echo))
@@ -197,7 +197,7 @@ def test_refusals(standin, status, body, type_, text):
         ({}, "5/5 queries running concurrently and 6/60 queries running in the last hour", 10),
     ],
 )
-def test_how_long_a_429_asks_to_wait(standin, headers, error, seconds):
+def test_a_429_waits_as_long_as_its_header_or_counters_require(standin, headers, error, seconds):
     with pytest.raises(RetriableError) as caught:
         poll(standin, Fault("status", status=429, headers=headers, body=json.dumps({"error": error})))
     assert caught.value.retry_after_seconds == seconds
@@ -210,7 +210,7 @@ def test_redirects_are_not_followed(standin):
     assert "canary" not in str(caught.value)
 
 
-def test_environment_proxies_and_netrc_do_nothing(standin, monkeypatch, tmp_path):
+def test_environment_proxies_and_netrc_are_ignored(standin, monkeypatch, tmp_path):
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login other password other\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
@@ -224,7 +224,7 @@ def test_a_proxy_of_the_connection_is_used(standin):
     assert "canary" not in str(caught.value)
 
 
-def test_wrong_credentials_are_asked_once(standin):
+def test_wrong_credentials_are_sent_once(standin):
     before = sum(sum(by.values()) for by in standin.stats["requests"].values())
     with pytest.raises(ConfigError, match="credentials") as caught:
         poll(standin, conn=connection(standin, fields={"password": "canary-too"}))
@@ -232,7 +232,7 @@ def test_wrong_credentials_are_asked_once(standin):
     assert "canary" not in str(caught.value)
 
 
-def test_a_day_that_is_not_over(standin, monkeypatch):
+def test_a_day_that_has_not_ended_is_refused(standin, monkeypatch):
     conn = connection(standin)
     monkeypatch.setattr(client, "current_time", lambda: DAY.end - dt.timedelta(minutes=10))
     with pytest.raises(RetriableError, match="not over yet") as caught:
@@ -247,7 +247,7 @@ def test_a_day_that_is_not_over(standin, monkeypatch):
 
 @pytest.mark.parametrize("date", [dt.date(2026, 3, 8), dt.date(2026, 11, 1), dt.date(2026, 6, 1)])
 @pytest.mark.parametrize("regime", ["utc", "project_local"])
-def test_days_of_another_zone(regime, date):
+def test_days_of_another_zone_are_refused(regime, date):
     project = Project(regime=regime, timezone="US/Pacific", events_per_day=300)
     day = Day(date=date, zone="US/Pacific")
     source = MixpanelSource(zone="US/Pacific", timestamps=regime)
@@ -288,5 +288,5 @@ def test_an_answer_that_ends_in_no_record_is_cut(standin, end, tolerance):
     """Servers and proxies put their own words where an answer breaks off; a day that ends so is never published."""
     body = '{"event":"a","properties":{"time":1772323200}}\n' * 3 + end
     cut = Fault("status", status=200, headers={"Content-Type": "text/plain"}, body=body)
-    with pytest.raises(RetriableError, match="seen so far: 3 rows"):
+    with pytest.raises(RetriableError, match="Read so far: 3 rows"):
         poll(standin, cut, source=MixpanelSource(errors_tolerance=tolerance))

@@ -83,7 +83,9 @@ def test_a_number_beside_deep_nesting_is_a_reject_though_the_rest_could_be_read(
 
 def test_a_number_nested_too_deep_fails_the_day_where_rejects_are_not_tolerated():
     depth = first_rejected_depth("beside a number")
-    with pytest.raises(DataError, match=r"line at byte [1-9][0-9]* .*nested too deep to read an identifier"):
+    with pytest.raises(
+        DataError, match=r"line at byte [1-9][0-9]* .*nested too deep to read the digits of an identifier"
+    ):
         read_nested("beside a number", depth, tolerance="none")
 
 

@@ -55,7 +55,7 @@ PROFILE = '{"$distinct_id":"a","$properties":{"plan":"free","n":[1, 2]}}'
         '\n{\n"$distinct_id":\n"a","$properties":{"plan":"free","n":[1, 2]}}\n',
     ],
 )
-def test_a_profile_however_it_is_written(profile):
+def test_a_profile_is_read_in_any_json_form(profile):
     (row,), tally = rows_of(page(profile), promote={"plan": "string"})
     assert (row["distinct_id"], row["plan"], row["properties"]) == ("a", "free", '{"plan":"free","n":[1, 2]}')
     assert tally.counts == {}
@@ -88,15 +88,15 @@ def test_a_number_keeps_its_text(number, text):
         ('{"$distinct_id":"a","$properties":["event"]}', "properties are not an object"),
     ],
 )
-def test_a_profile_that_is_no_row(profile, reason):
-    with pytest.raises(DataError, match=f"profile 1 of those read is no row: .*{reason}"):
+def test_a_profile_that_cannot_be_a_row_is_rejected(profile, reason):
+    with pytest.raises(DataError, match=f"profile 1 cannot be a row: .*{reason}"):
         rows_of(page(f"{PROFILE},{profile}"))
     (row,), tally = rows_of(page(f"{PROFILE},{profile},{PROFILE}"), errors_tolerance="all")
     assert row["distinct_id"] == "a"
     assert tally.counts == {"rejected": 1, "duplicates": 1}
 
 
-def test_text_that_is_no_unicode():
+def test_a_lone_surrogate_becomes_a_replacement_character():
     (row,), tally = rows_of(page('{"$distinct_id":"a","$properties":{"plan":"\\ud800x"}}'), promote={"plan": "string"})
     assert (row["plan"], row["properties"]) == ("\ufffdx", '{"plan":"\\ud800x"}')
     assert tally.counts == {"lone_surrogates": 1}
@@ -106,7 +106,7 @@ def test_text_that_is_no_unicode():
 def test_a_value_that_json_has_not_costs_its_profile_alone(value):
     bad = b'{"$distinct_id":"b","$properties":{"n":%b}}' % value
     data = page(f"{PROFILE},BAD").replace(b"BAD", bad)
-    with pytest.raises(DataError, match="profile 1 of those read is no row: ") as caught:
+    with pytest.raises(DataError, match="profile 1 cannot be a row: ") as caught:
         rows_of(data)
     assert value.decode("latin-1") not in str(caught.value).replace("NaN is no JSON", "").replace("Infinity is", "")
     (row,), tally = rows_of(data, errors_tolerance="all", promote={"plan": "string"})
@@ -135,7 +135,7 @@ def test_a_value_that_json_has_not_costs_its_profile_alone(value):
         b'{"results":null,"page":0,"page_size":1000,"total":1}',
     ],
 )
-def test_what_is_no_page(data):
+def test_an_answer_that_is_not_a_page_is_refused(data):
     with pytest.raises((RetriableError, DataError)):
         PageReader(asking(), ()).read_page(data)
 
@@ -143,7 +143,7 @@ def test_what_is_no_page(data):
 @pytest.mark.parametrize(
     ("error", "kind"), [("rate limit exceeded", RetriableError), ("Unable to authenticate", ConfigError)]
 )
-def test_an_error_in_place_of_a_page(error, kind):
+def test_an_error_in_place_of_a_page_is_raised(error, kind):
     with pytest.raises(kind, match=error):
         PageReader(asking(), ()).read_page(json.dumps({"request": "/engage", "error": error}).encode())
 
@@ -198,7 +198,7 @@ TIMES = {
 
 
 @given(st.lists(st.sampled_from(list(TIMES)), max_size=12))
-def test_times_are_read_whatever_stands_beside_them(values):
+def test_times_are_read_independent_of_other_values(values):
     found, unreadable = read_instants(values)
     assert [None if one is None else one.replace(tzinfo=UTC) for one in found.to_pylist()] == [
         TIMES[value] for value in values

@@ -133,7 +133,7 @@ ECHOES = {
 
 @pytest.mark.parametrize("status", [b"400 Bad request", b"401 No", b"500 Trouble", b"200 OK", b"302 Found"])
 @pytest.mark.parametrize("name", ECHOES)
-def test_what_a_server_gives_back_of_the_credentials_is_never_told(name, status):
+def test_credentials_in_an_answer_are_never_quoted(name, status):
     def answer(peer):
         lines = peer.request.decode().split("\r\n")
         header = next(line for line in lines if line.startswith("Authorization: "))

@@ -75,7 +75,7 @@ def test_a_few_uploads_a_day_never_pass_for_the_other_regime(
 
 
 @given(date=DATES, zone=ZONES, seed=SEEDS)
-def test_without_a_zone_nothing_wrong_is_said(date: dt.date, zone: str, seed: int) -> None:
+def test_without_a_zone_no_wrong_regime_is_reported(date: dt.date, zone: str, seed: int) -> None:
     utc = detect_regime(day_of(date, zone, seed, local=False), None)
     assert utc.regime == "utc"
     local = detect_regime(day_of(date, zone, seed, local=True), None)
@@ -98,13 +98,13 @@ def test_a_zone_at_utc_hides_the_regime_until_its_clock_changes() -> None:
     winter, summer = dt.date(2026, 1, 20), dt.date(2026, 7, 20)
     hidden = detect_regime(day_of(winter, "Europe/London", 1, local=True), "Europe/London")
     assert hidden.regime is None
-    assert "check again when it does not" in hidden.reason
+    assert "Check again when it does not" in hidden.reason
     assert detect_regime(day_of(summer, "Europe/London", 1, local=True), "Europe/London").regime == "project_local"
     assert detect_regime(day_of(summer, "Europe/London", 1, local=False), "Europe/London").regime == "utc"
     assert detect_regime(day_of(winter, "UTC", 1, local=True), "UTC").regime == "utc", "both mean the same"
 
 
-def test_few_events_do_not_tell() -> None:
+def test_few_events_leave_the_regime_unknown() -> None:
     day = day_of(dt.date(2026, 3, 1), "US/Pacific", 1, local=True, live=1.0)
     busy = day_of(dt.date(2026, 3, 1), "US/Pacific", 1, local=True, live=1.0, events=4000)
     for samples in ([], day[:19], sorted(busy)[:150]):  # the last of them: all of less than an hour

@@ -184,7 +184,7 @@ def test_a_sample_to_promote_is_asked_for_as_specified(standin: StandIn, stream:
         ([("interval_count", "x")], "is no integer"),
     ],
 )
-def test_what_fits_no_specification_is_found(query: list[tuple[str, str]], problem: str) -> None:
+def test_a_request_outside_the_specification_is_detected(query: list[tuple[str, str]], problem: str) -> None:
     right = {"project_id": "1", "from_date": "2026-03-01", "to_date": "2026-03-01", "born_event": "a"}
     pairs = [(name, value) for name, value in right.items() if name not in dict(query)]
     headers = {"authorization": "Basic dTpz"}
