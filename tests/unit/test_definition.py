@@ -153,7 +153,9 @@ def test_shapes_and_the_keys_of_masks_are_parts() -> None:
     plain = mixpanel()
     source = MixpanelSource(conn_id="m", zone="UTC")
     dropped = defined(source, MIXPANEL, shapes=[{"drop": {"columns": ["properties"]}}])
-    keyed = defined(source, MIXPANEL, shapes=[{"drop": {"columns": ["properties"]}}], mask_key_digests={"key[0]": "abc"})
+    keyed = defined(
+        source, MIXPANEL, shapes=[{"drop": {"columns": ["properties"]}}], mask_key_digests={"key[0]": "abc"}
+    )
     for before, after in ((plain, dropped), (dropped, keyed)):
         comparison = compare_definitions(before, after, is_same_task=True, identifies_by_key=False)
         assert comparison.notices

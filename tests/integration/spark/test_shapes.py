@@ -67,7 +67,9 @@ def test_what_is_masked_or_dropped_is_on_no_disk(
     assert ended.process.returncode == 0, ended.output
     (report,) = ended.report.days
     assert (report.rows_written, report.rejected, report.retries) == (2000, 1, 1)
-    ids = [row["properties"].get("distinct_id") for row in submit.standin.project.expected_rows(dt.date.fromisoformat(DAY))]
+    ids = [
+        row["properties"].get("distinct_id") for row in submit.standin.project.expected_rows(dt.date.fromisoformat(DAY))
+    ]
     assert report.counts["shape_0_mask"] == len(list(filter(None, ids)))
     assert seen_in(tmp_path, people) == []
     assert not [person for person in people if person in ended.output + killed.output]

@@ -235,8 +235,8 @@ def made(source: Any, **options: Any) -> ConnectOperator:
 
 
 @pytest.mark.parametrize(("source", "said"), [
-    (TinySource(conn_id="c"), "reconcile='warn': source 'tiny' knows no count"),
-    (MixpanelSource(stream="engage"), "knows no count of the vendor's own for mixpanel_default.engage"),
+    (TinySource(conn_id="c"), "reconcile='warn': source 'tiny' has no vendor's count"),
+    (MixpanelSource(stream="engage"), "has no vendor's count of mixpanel_default.engage"),
     (MixpanelSource(where='properties["a"] == 1'), "List the events in option event"),
 ])  # fmt: skip
 def test_a_source_without_a_count_is_refused(source: Any, said: str) -> None:
@@ -249,7 +249,7 @@ def test_a_source_with_templates_is_checked_when_they_are_rendered() -> None:
     operator = made(MixpanelSource(where="{{ params.where }}"), reconcile="warn")
     operator.source = operator.source.rendered(lambda text: 'properties["a"] == 1')
     with pytest.raises(ConfigError, match="List the events"):
-        operator._take_rendered()
+        operator._validate_rendered()
 
 
 @pytest.mark.parametrize(("option", "said"), [
