@@ -130,7 +130,7 @@ class TestAliasStore(SinkConformance):
         for name, method in wrong.items():
             monkeypatch.setattr(ALIAS_STORE._Publisher, name, method)
         (found,) = [name for name in dir(self) if name.startswith(f"test_{case}")]
-        options: dict[str, Any] = {"whose": 3} if "whoever" in case else {"for_good": True} if "ends" in case else {}
+        options: dict[str, Any] = {"rival_offset": 3} if "whoever" in case else {"for_good": True} if "ends" in case else {}
         with pytest.raises((AssertionError, KeyError)):
             getattr(self, found)(bench, gated, gate, **options)
 

@@ -31,7 +31,7 @@ WHOLE = {"TestDoublesOnRetry", "TestCountsAConfirmationAsAGeneration", "TestKeep
 
 AWAY = {
     "test_a_day_that_is_not_over_is_refused_before_any_request[0]",
-    "test_an_endpoint_that_is_away_is_retriable_soon_and_no_secret_is_told",
+    "test_an_unreachable_server_is_a_retriable_error_within_seconds_without_secrets",
 }
 """Of the cases of a source that do not poll."""
 

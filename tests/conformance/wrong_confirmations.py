@@ -13,7 +13,7 @@ from tests.conformance.wrong_sinks import Wrong, fails, pause
 
 @fails(
     "an_older_answer_does_not_land_on_a_confirmed_one",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
 )
 class TestComparesNoChecks(Wrong):
     """Publishes over a confirmation as if only generations counted."""
@@ -35,8 +35,8 @@ class TestComparesNoChecks(Wrong):
     "a_confirmation_that_comes_after_another_publish_is_refused[another answer]",
     "a_confirmation_that_comes_after_another_publish_is_refused[the same answer]",
     "who_lost_to_a_confirmation_of_a_later_clear_of_its_run_is_told_not_to_poll_again",
-    "two_at_once_leave_one_and_the_other_is_told[two confirmations]",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
+    "two_at_once_leave_one_and_the_other_is_refused[two confirmations]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
 )
 class TestConfirmsWhateverIsThere(Wrong):
     """Counts a check without a look at what the attempt saw."""
@@ -80,8 +80,8 @@ class TestConfirmsForNobody(Wrong):
     "a_retry_of_a_confirming_intent_finds_the_day_done",
     "an_older_answer_does_not_land_on_a_confirmed_one",
     "who_published_what_others_confirm_still_finds_it",
-    "two_at_once_leave_one_and_the_other_is_told[two confirmations]",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
+    "two_at_once_leave_one_and_the_other_is_refused[two confirmations]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
     "a_confirmation_leaves_the_day_s_definition_and_the_one_in_force",
 )
 class TestCountsAConfirmationAsAGeneration(Wrong):

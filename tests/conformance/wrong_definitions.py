@@ -17,9 +17,9 @@ from tests.conformance.wrong_sinks import Wrong, fails, pause
     "in_force_is_the_definition_of_the_newest_publish_of_whatever_day",
     "a_confirmation_leaves_the_day_s_definition_and_the_one_in_force",
     "a_publish_that_did_not_see_the_definition_in_force_is_refused",
-    "what_a_publish_has_seen_may_be_gone_when_its_own_definition_came_into_force",
+    "a_publish_of_a_definition_that_came_into_force_meanwhile_is_accepted",
     "a_retry_of_a_published_day_finds_it_under_any_definition",
-    "two_definitions_at_once_leave_one_and_the_other_is_told",
+    "two_definitions_at_once_leave_one_and_the_other_is_refused",
 )
 class TestForgetsDefinitions(Wrong):
     """Publishes days as if nobody had said how they were loaded."""
@@ -37,7 +37,7 @@ class _Blind(FolderLedger):
 
 @fails(
     "a_publish_that_did_not_see_the_definition_in_force_is_refused",
-    "two_definitions_at_once_leave_one_and_the_other_is_told",
+    "two_definitions_at_once_leave_one_and_the_other_is_refused",
 )
 class TestCommitsUnderAnyDefinition(Wrong):
     """Knows the definition in force, and does not compare it in the step that commits."""

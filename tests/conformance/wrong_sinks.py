@@ -131,7 +131,7 @@ class TestDoublesOnRetry(Wrong):
     "only_rows_of_the_attempt_that_commits_are_seen",
     "rows_of_an_aborted_attempt_are_never_seen",
     "one_intent_twice_at_once_is_published_once",
-    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused",
     "a_snapshot_whose_driver_died_is_published_from_its_stage",
     "a_publish_that_did_not_see_the_definition_in_force_is_refused",
 )
@@ -195,18 +195,18 @@ class _Remembering(FolderLedger):
 @fails(
     "another_process_finds_the_ledger_row_right_after_the_commit",
     "one_intent_twice_at_once_is_published_once",
-    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused",
     "a_snapshot_whose_driver_died_is_published_from_its_stage",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[one day]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[two days]",
     "a_changed_answer_is_published_over_a_confirmed_one",
     "a_confirmation_writes_no_data_and_no_generation",
     "a_retry_of_a_confirming_intent_finds_the_day_done",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
-    "two_at_once_leave_one_and_the_other_is_told[two confirmations]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
+    "two_at_once_leave_one_and_the_other_is_refused[two confirmations]",
     "who_lost_to_a_confirmation_of_a_later_clear_of_its_run_is_told_not_to_poll_again",
     "who_published_what_others_confirm_still_finds_it",
-    "two_definitions_at_once_leave_one_and_the_other_is_told",
+    "two_definitions_at_once_leave_one_and_the_other_is_refused",
 )
 class TestLedgerLags(Wrong):
     """Reads the ledger anew for a commit alone; else it answers from what it has read before."""
@@ -229,10 +229,10 @@ class TestLedgerLags(Wrong):
 @fails(
     "a_clock_that_is_set_back_decides_nothing",
     "the_older_answer_of_two_is_refused_and_nothing_changes",
-    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused",
     "who_lost_to_a_later_clear_of_its_own_run_is_told_not_to_poll_again",
     "an_older_answer_does_not_land_on_a_confirmed_one",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
 )
 class TestDecidesByClock(Wrong):
     """Takes the answer that says it was polled later."""
@@ -255,7 +255,7 @@ class TestDecidesByClock(Wrong):
 
 @fails(
     "what_the_source_set_aside_is_counted_and_no_row",
-    "the_ledger_tells_of_several_days_at_once",
+    "the_ledger_returns_the_newest_row_of_each_day_between_two_days",
     "a_confirmation_writes_no_data_and_no_generation",
 )
 class TestLosesRejects(Wrong):
@@ -266,7 +266,7 @@ class TestLosesRejects(Wrong):
             return super().row(publish).model_copy(update={"counts": {"rows_read": publish.manifest.polled.rows_read}})
 
 
-@fails("the_ledger_tells_of_several_days_at_once")
+@fails("the_ledger_returns_the_newest_row_of_each_day_between_two_days")
 class TestForgetsZeros(Wrong):
     """Keeps the counts that count something."""
 
@@ -278,11 +278,11 @@ class TestForgetsZeros(Wrong):
 
 @fails(
     "one_intent_twice_at_once_is_published_once",
-    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
-    "two_definitions_at_once_leave_one_and_the_other_is_told",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[one day]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[two days]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
+    "two_definitions_at_once_leave_one_and_the_other_is_refused",
 )
 class TestLooksBeforeItLocks(Wrong):
     """Decides on what it saw before the step that commits: no compare-and-set."""
@@ -343,7 +343,7 @@ class TestForgetsEarlierTokens(Wrong):
 
 @fails(
     "another_stream_has_another_ledger",
-    "the_ledger_tells_of_several_days_at_once",
+    "the_ledger_returns_the_newest_row_of_each_day_between_two_days",
     "a_confirmation_writes_no_data_and_no_generation",
     "in_force_is_the_definition_of_the_newest_publish_of_whatever_day",
     "a_note_is_there_for_every_process_before_the_first_publish",

@@ -12,7 +12,7 @@ from tests.conformance.wrong_sinks import Wrong, fails
 @fails(
     "an_older_snapshot_does_not_replace_a_newer_one",
     "a_snapshot_polled_before_another_was_published_is_refused",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[two days]",
 )
 class TestTakesAnySnapshot(Wrong):
     """Shows the snapshot that was published last, of whatever day."""
@@ -25,7 +25,7 @@ class TestTakesAnySnapshot(Wrong):
             return ledger_row(publish, next_generation(publish, newest))
 
 
-@fails("it_says_whether_a_snapshot_takes_the_place_of_the_whole")
+@fails("replaces_whole_is_true_only_if_a_snapshot_replaces_the_target")
 class TestHidesThatDaysAreSuperseded(Wrong):
     """Refuses earlier snapshots, and does not say that it will."""
 
@@ -43,8 +43,8 @@ class TestHidesThatDaysAreSuperseded(Wrong):
     "a_retry_of_a_published_snapshot_changes_nothing",
     "a_snapshot_without_rows_leaves_none_if_that_is_accepted",
     "a_snapshot_whose_driver_died_is_published_from_its_stage",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[one day]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[two days]",
 )
 class TestKeepsWhatVanished(Wrong):
     """Calls a snapshot the newest, and leaves the rows of the one before beside it."""

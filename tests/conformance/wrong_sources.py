@@ -34,10 +34,7 @@ EXPECTED = {
             f"test_a_server_in_trouble_is_tried_again_later[{status}]"
             for status in ("500 Internal Server Error", "503 Service Unavailable", "429 Slow Down")
         ),
-        *(
-            f"test_credentials_that_are_refused_are_for_a_person[{status}]"
-            for status in ("401 Unauthorized", "403 Forbidden")
-        ),
+        *(f"test_refused_credentials_are_a_config_error[{status}]" for status in ("401 Unauthorized", "403 Forbidden")),
     }
 }
 """The cases that must fail, of those that poll."""
