@@ -102,9 +102,7 @@ class ConnectorConformance:
         contract, cls = _contract_of(connector), type(connector)
         page = importlib.import_module(cls.__module__).__doc__ or ""
         assert page.strip(), "the module needs a docstring: it is the connector's page"
-        assert page.strip().splitlines()[0].endswith("."), (
-            "the page must begin with a one-line sentence"
-        )
+        assert page.strip().splitlines()[0].endswith("."), "the page must begin with a one-line sentence"
         missing = sorted(HEADINGS[contract] - set(re.findall(r"^\*\*(\w+)", page, re.MULTILINE)))
         assert not missing, f"the page has no paragraphs that begin with **{'**, **'.join(missing)}**"
         assert "https://" in page, "the page needs links to the vendor's documentation"

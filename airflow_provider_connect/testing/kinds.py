@@ -57,7 +57,7 @@ class SnapshotCases:
         late = _snapshot(bench, ["m"], 1, MONDAY)
         bench.publish(_snapshot(bench, ["t"], 1, TUESDAY))
         newest = bench.ledger.newest(MONDAY, "snapshot")
-        if newest is None:  # this sink the sink keeps one snapshot for each day
+        if newest is None:  # the sink keeps one snapshot for each day
             assert bench.publish(late).generation == 1
             assert bench.readable() == [(MONDAY, "m"), (TUESDAY, "t")]
             return

@@ -1,4 +1,4 @@
-"""Sinks that show snapshots wrongly, each in one way: see ``wrong_sinks.py``, whose list they join."""
+"""Sinks with one mistake each in showing snapshots. See ``wrong_sinks.py``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conformance.wrong_sinks import Wrong, fails
     "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[two days]",
 )
 class TestTakesAnySnapshot(Wrong):
-    """Shows the snapshot that was published last, of whatever day."""
+    """Shows the snapshot that was published last, of any day."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def row(self, publish: Publish) -> LedgerRow:
@@ -27,7 +27,7 @@ class TestTakesAnySnapshot(Wrong):
 
 @fails("replaces_whole_is_true_only_if_a_snapshot_replaces_the_target")
 class TestHidesThatDaysAreSuperseded(Wrong):
-    """Refuses earlier snapshots, and does not say that it will."""
+    """Refuses earlier snapshots, but does not declare it."""
 
     publisher = FolderPublisher
 
@@ -47,7 +47,7 @@ class TestHidesThatDaysAreSuperseded(Wrong):
     "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[two days]",
 )
 class TestKeepsWhatVanished(Wrong):
-    """Calls a snapshot the newest, and leaves the rows of the one before beside it."""
+    """Calls a snapshot the newest, but keeps the rows of the previous one."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def write(self, state: State) -> None:

@@ -1,4 +1,4 @@
-"""A source that is wrong on purpose, and the shipped suite over it. ``test_wrong_connectors.py`` runs this file."""
+"""Source with deliberate mistakes, run with the shipped suite. ``test_wrong_connectors.py`` runs this file."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ EXPECTED = {
         *(f"test_refused_credentials_are_a_config_error[{status}]" for status in ("401 Unauthorized", "403 Forbidden")),
     }
 }
-"""The cases that must fail, of those that poll."""
+"""Polling cases that must fail."""
 
 
 class NaiveSource(Source):
-    """Reads lines and believes all it is told."""
+    """Source that reads lines and trusts every response."""
 
     name: ClassVar[str] = "naive"
     connection_types: ClassVar[tuple[str, ...]] = ("http",)
