@@ -229,7 +229,7 @@ class Bench:
         return self.publisher.ledger
 
     def state(self) -> tuple[Any, ...]:
-        """Return the ledger rows and readable rows, as another process sees them. They change only by a publish."""
+        """Return the ledger rows and readable rows, as another process sees them. Only a publish changes them."""
         with self.another_process() as other_publisher:
             ledger = other_publisher.ledger
             return (*(ledger.row(date) for date in ledger.days()), self.readable())

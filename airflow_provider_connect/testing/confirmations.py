@@ -87,7 +87,7 @@ class ConfirmationCases:
 
     @pytest.mark.parametrize("answer", [OTHER_ANSWER, ANSWER], ids=["another answer", "the same answer"])
     def test_a_confirmation_that_comes_after_another_publish_is_refused(self, confirming: Bench, answer: str) -> None:
-        """It refers to a generation that readers no longer see, or to an answer that may be older."""
+        """The confirmed generation is no longer visible, or its answer may be older than the published one."""
         bench = confirming
         staged = _stage_same_answer(bench, 6)
         bench.publish(bench.stage(MONDAY, ["new"], 7, answer=answer))
@@ -151,7 +151,7 @@ class ConfirmationCases:
     def test_who_lost_to_a_confirmation_of_a_later_clear_of_its_run_is_told_not_to_poll_again(
         self, confirming: Bench
     ) -> None:
-        """A user has cleared that run. Its earlier try would poll the source for a result that nobody needs."""
+        """A user has cleared that run. Another poll for its earlier try would only cost requests."""
         bench = confirming
         zombie, other_run = _stage_same_answer(bench, 6), _stage_same_answer(bench, 1, "2", clear_number=5)
         bench.confirm(_stage_same_answer(bench, 6, "2", clear_number=1))

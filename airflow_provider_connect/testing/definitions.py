@@ -1,4 +1,4 @@
-"""Conformance cases of sinks whose ledger keeps notes: each day's definition, the definition in force, other notes."""
+"""Conformance cases of sinks with notes in their ledger: definitions of days, the definition in force, other notes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Listener:
     def call(self, port: int) -> socket.socket:
         """Return a connection to another server of this machine.
 
-        It is closed when the ``with`` block ends, at the latest.
+        The end of the ``with`` block closes it, at the latest.
         """
         return self._track(socket.create_connection(("127.0.0.1", port)))
 

@@ -24,7 +24,7 @@ PublishOutcome = LedgerRow | ConnectError
 
 
 class GapCases:
-    """Cases that interrupt a step before and after each of its requests. They need ``bench``."""
+    """Cases that interrupt a step before and after each of its requests. Each needs the fixture ``bench``."""
 
     @pytest.fixture
     def gate(self, bench: Bench) -> Iterator[Gate]:
@@ -72,9 +72,9 @@ class GapCases:
     def test_a_day_is_seen_once_whatever_ends_between_two_requests(
         self, bench: Bench, gated: Bench, gate: Gate, *, for_good: bool
     ) -> None:
-        """It is unknown which requests took effect.
+        """Any of the requests may have taken effect.
 
-        Readers must not see half a day, nor the day twice after the retry.
+        Readers must see neither half a day, nor the day twice after the retry.
         """
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)

@@ -86,7 +86,7 @@ class SnapshotCases:
         assert showing.readable() == [(MONDAY, "stays")]
 
     def test_a_snapshot_polled_before_another_was_published_is_refused(self, showing: Bench) -> None:
-        """Its day is later, but its answer may be older. Nobody would notice the rows that it lacks."""
+        """Its day is later, but its answer may be older. Rows missing from it would go unnoticed."""
         stale = _snapshot(showing, ["stale"], 2, TUESDAY)
         showing.publish(_snapshot(showing, ["fresh"], 3, MONDAY))
         state_before = showing.state()
@@ -113,9 +113,9 @@ class SnapshotCases:
         The next try publishes the snapshot once, without a poll.
         """
         staged = _snapshot(showing, ["new", "stays"], 2, TUESDAY, files=2)
-        state_before = showing.readable()
+        rows_before = showing.readable()
         showing.send(staged)
-        assert showing.readable() == state_before
+        assert showing.readable() == rows_before
         with showing.another_process() as other_publisher:
             assert showing.publish(staged, other_publisher).rows == 2
         assert showing.readable() == [(TUESDAY, "new"), (TUESDAY, "stays")]

@@ -252,7 +252,7 @@ _MAX_DAYS = 3
 
 
 class TogetherCases:
-    """Cases for sources whose poller is a :class:`.SeveralDaysARequest`. They need ``source`` and ``there``."""
+    """Cases for sources whose poller is a :class:`.SeveralDaysARequest`. Each needs ``source`` and ``there``."""
 
     @pytest.fixture
     def days(self, source: Source, there: Served) -> list[Day]:

@@ -289,7 +289,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "new")]
 
     def test_who_lost_to_a_later_clear_of_its_own_run_is_told_not_to_poll_again(self, bench: Bench) -> None:
-        """A user has cleared that run. Its earlier try would poll the source for a result that nobody needs."""
+        """A user has cleared that run. Another poll for its earlier try would only cost requests."""
         zombie = bench.stage(MONDAY, ["old"], 6)
         row = bench.publish(bench.stage(MONDAY, ["new"], 6, "2", clear_number=1))
         assert (row.generation, row.clear_number) == (1, 1)
