@@ -1,6 +1,6 @@
-"""The conformance suite: what every source and every sink must do, for connectors anywhere.
+"""Conformance suite: the behaviour required of every source and sink, for connectors in any package.
 
-A test file of yours takes it up::
+Use it in a test file of your own::
 
     from airflow_provider_connect.testing import SinkConformance, SourceConformance, Target
 
@@ -12,8 +12,8 @@ A test file of yours takes it up::
             sink = MySink(path=str(tmp_path / "target"))
             return Target(sink=sink, rows=lambda: read_as_your_users_do(sink.path))
 
-pytest collects the cases with these classes. Needs the extra ``testing``. The name of a case says what must hold; its
-docstring says what it means for the data of users if it does not.
+pytest collects the cases with these classes. Needs the extra ``testing``. The name of a case states the requirement.
+Its docstring states the harm to users' data if a connector breaks it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pytest
 
 _SUITES = "bench confirmations connectors definitions differences faults gaps kinds polls races recovery sinks sources"
 for _suite in _SUITES.split():
-    # Else a failed assert would not show its values.
+    # Without it, a failed assert does not show its values.
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")
 
 from airflow_provider_connect.testing.bench import Bench, Target  # noqa: E402

@@ -1,4 +1,4 @@
-"""Stages days and publishes them as driver and executors do, without Spark: what the sink suite works with."""
+"""Bench of the sink suite: stages and publishes days as driver and executors do, without Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
         pa.field("amount", pa.float64()),
     ]
 )
-"""The columns that the suite publishes; ``event`` tells the rows apart."""
+"""Columns that the suite publishes. ``event`` identifies a row."""
 
 MONDAY = dt.date(2026, 10, 5)
 TUESDAY, WEDNESDAY = MONDAY + ONE_DAY, MONDAY + 2 * ONE_DAY
@@ -47,17 +47,17 @@ NOON = dt.datetime(2026, 10, 7, 12, tzinfo=dt.UTC)
 T = TypeVar("T")
 
 Row = tuple[dt.date, str]
-"""What a reader sees of a row: its day and its event."""
+"""Day and event of a row that a reader sees."""
 
 
 @dataclass
 class Target:
-    """A sink whose target is one test's own.
+    """Sink with a target that only one test uses.
 
-    :param rows: read the target as its users do, not through the sink; return day and ``event`` of every row that
-        they see. In any order.
-    :param connections: by id, as the sink's options name them.
-    :param age: make all that lies in the target look days old. Give it if the sink's sweep goes by age; without it, the
+    :param rows: reads the target as its users do, not through the sink. Returns day and ``event`` of every visible row,
+        in any order.
+    :param connections: by the ids in the sink's options.
+    :param age: makes all objects in the target look days old. Needed if the sink's sweep goes by age. Without it, the
         suite's sweeps find nothing.
     """
 
@@ -68,18 +68,18 @@ class Target:
 
 
 def intent(number: int, clear_number: int = 0) -> Intent:
-    """Return the intent of a run; its number says nothing about when it began."""
+    """Return the intent of a run. The number does not order the runs in time."""
     return Intent(token=f"{number:016x}{clear_number:016x}", run=f"dag/run-{number}/task", clear_number=clear_number)
 
 
-def number_of(made: Intent | LedgerRow) -> int:
-    """Return the number that :func:`intent` was given."""
-    return int(made.token[:16], 16)
+def number_of(intent_or_row: Intent | LedgerRow) -> int:
+    """Return the number passed to :func:`intent`."""
+    return int(intent_or_row.token[:16], 16)
 
 
 @dataclass
 class Bench:
-    """A target under test, the driver's publisher, and the stage it publishes from."""
+    """Target under test, with the driver's publisher and its stage."""
 
     target: Target
     publisher: Publisher
@@ -102,14 +102,14 @@ class Bench:
         definition: str | None = None,
         to: str = "",
     ) -> Publish:
-        """Look into the ledger, then freeze a day, as driver and executors do; return its publish.
+        """Read the ledger, then stage a day, as driver and executors do. Returns its publish.
 
-        :param number: of the intent: see :func:`intent`.
-        :param files: how many partitions the day was polled in.
-        :param answer: digest of what the source answered, as the driver makes it.
-        :param counts: what the poll counted beside rows and rejects.
+        :param number: of the intent, see :func:`intent`.
+        :param files: number of partitions in which the day was polled.
+        :param answer: digest of the source's answer, as the driver computes it.
+        :param counts: counts of the poll besides rows and rejects.
         :param definition: digest of the definition that the day is loaded with.
-        :param to: where an increment ends.
+        :param to: end position of an increment.
         """
         refuse_text("rows", rows)
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
@@ -119,13 +119,13 @@ class Bench:
         folder = Folder(str(self.root))
         folder.write(sign_of_life(name, 0), b"{}")
         tables = self.target.sink.tables
-        soft = stages_marks(self.target.sink, kind)
+        soft_deletes = stages_marks(self.target.sink, kind)
         staged = [
-            _write(folder, tables, StagedPart(day, name, part, "0"), rows[part::files], soft_deletes=soft)
+            _write(folder, tables, StagedPart(day, name, part, "0"), rows[part::files], soft_deletes=soft_deletes)
             for part in range(files)
         ]
         rejects = write_rejects(
-            folder, rejects_file(name, 0, "0"), [Reject(at, "no JSON", b"zzz") for at in range(rejected)]
+            folder, rejects_file(name, 0, "0"), [Reject(index, "no JSON", b"zzz") for index in range(rejected)]
         )
         polled = PollResult(
             files=tuple(itertools.chain(*staged)),
@@ -155,7 +155,7 @@ class Bench:
 
     @contextmanager
     def another_process(self, key: StreamKey = KEY) -> Iterator[Publisher]:
-        """Open a publisher that shares nothing with any other, as a new driver does: options travel as JSON."""
+        """Open a publisher that shares nothing with any other, like a new driver. The options travel as JSON."""
         sink = type(self.target.sink).from_options(self.target.sink.serialize())
         with sink.open(key, pickle.loads(pickle.dumps(self.target.connections))) as publisher:
             yield publisher
@@ -164,19 +164,22 @@ class Bench:
         """Take the steps before the commit.
 
         :param publisher: of the driver.
-        :param copies: how often Spark runs each task; the last one's receipt counts.
+        :param copies: how often Spark runs each task. The last copy's receipt counts.
         """
         publisher = publisher or self.publisher
         token = self.begin(staged, publisher)
         return token, [[self.put(token, share) for _ in range(copies)][-1] for share in self.shares(staged, publisher)]
 
     def begin(self, staged: Publish, publisher: Publisher | None = None) -> Any:
-        """Begin a publish; the token comes as executors get it, None where the sink has nothing to put."""
+        """Begin a publish.
+
+        Returns the token as executors receive it, or None if executors send nothing to this sink.
+        """
         publisher = publisher or self.publisher
         return as_sent(publisher.begin(staged)) if isinstance(publisher, StagesByExecutors) else None
 
     def abort(self, staged: Publish, token: Any, publisher: Publisher | None = None) -> None:
-        """Abort a publish, where the sink has anything to abort."""
+        """Abort a publish, if the sink has anything to abort."""
         publisher = publisher or self.publisher
         if isinstance(publisher, StagesByExecutors):
             publisher.abort(staged, token)
@@ -188,29 +191,29 @@ class Bench:
         return publisher.confirm(staged)
 
     def note(self, note: LedgerNote, publisher: Publisher | None = None) -> None:
-        """Keep a note as driver and command line do."""
+        """Store a note as driver and command line do."""
         publisher = publisher or self.publisher
         assert isinstance(publisher, KeepsNotes)
         publisher.note(note)
 
     def sweep(self) -> int:
-        """Sweep as the last step of another job does; 0 where the sink has nothing to sweep."""
-        with self.another_process() as other:
-            return other.sweep() if isinstance(other, Sweeps) else 0
+        """Sweep as the last step of another job does. Returns 0 if the sink has nothing to sweep."""
+        with self.another_process() as other_publisher:
+            return other_publisher.sweep() if isinstance(other_publisher, Sweeps) else 0
 
     def shares(self, staged: Publish, publisher: Publisher | None = None) -> list[tuple[StagedFile, ...]]:
-        """Deal out a day; no shares where the sink has nothing to put."""
+        """Divide a day into shares. Returns none if executors send nothing to this sink."""
         publisher = publisher or self.publisher
         return publisher.shares(staged.manifest.polled.files) if isinstance(publisher, StagesByExecutors) else []
 
     def put(self, token: Any, share: tuple[StagedFile, ...]) -> Any:
-        """Put a share as an executor does: with a publisher of its own."""
+        """Put a share with a publisher of its own, as an executor does."""
         with self.another_process() as executor:
             assert isinstance(executor, StagesByExecutors)
             return as_sent(executor.put(token, str(self.root), share))
 
     def publish(self, staged: Publish, publisher: Publisher | None = None) -> LedgerRow:
-        """Take every step of driver and executors; abort after an error, which is raised."""
+        """Take every step of driver and executors. Aborts after an error and raises it."""
         publisher = publisher or self.publisher
         token = self.begin(staged, publisher)
         try:
@@ -222,17 +225,17 @@ class Bench:
 
     @property
     def ledger(self) -> Any:
-        """The ledger as the driver has it."""
+        """Ledger of the driver's publisher."""
         return self.publisher.ledger
 
     def state(self) -> tuple[Any, ...]:
-        """Return everything that may not change when nothing is published, as another process sees it."""
-        with self.another_process() as other:
-            ledger = other.ledger
+        """Return the ledger rows and readable rows, as another process sees them. Only a publish changes them."""
+        with self.another_process() as other_publisher:
+            ledger = other_publisher.ledger
             return (*(ledger.row(date) for date in ledger.days()), self.readable())
 
     def readable(self) -> list[Row]:
-        """Return what a reader of the target finds."""
+        """Return the rows that a reader of the target sees."""
         return sorted(self.target.rows())
 
     def staged(self) -> dict[str, bytes]:
@@ -241,12 +244,12 @@ class Bench:
 
 
 def as_sent(value: Any) -> Any:
-    """Return a value as it comes out at the other end between driver and executor: pickled and read again."""
+    """Return a value as the receiver gets it: pickled and unpickled."""
     return pickle.loads(pickle.dumps(value))
 
 
 def outcome(call: Callable[[], T]) -> T | ConnectError:
-    """Return what a call returns, or the error of ours that it raises."""
+    """Return the result of a call, or the ConnectError that it raises."""
     try:
         return call()
     except ConnectError as error:
@@ -255,13 +258,13 @@ def outcome(call: Callable[[], T]) -> T | ConnectError:
 
 @contextmanager
 def restless_threads() -> Iterator[None]:
-    """Have Python change threads as often as it can, so that a gap between a look and a write is found."""
-    before = sys.getswitchinterval()
+    """Make Python switch threads as often as it can, so that races between a read and a write show."""
+    interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
         yield
     finally:
-        sys.setswitchinterval(before)
+        sys.setswitchinterval(interval)
 
 
 def _write(

@@ -1,4 +1,4 @@
-"""What a sink must do that confirms a day whose answer is the published one, instead of publishing it again."""
+"""Conformance cases of sinks that confirm a day with an unchanged answer instead of publishing it again."""
 
 from __future__ import annotations
 
@@ -25,76 +25,81 @@ from airflow_provider_connect.testing.bench import (
 from airflow_provider_connect.testing.races import WAIT_SECONDS
 
 ANSWER, OTHER_ANSWER = "f0" * 16, "0f" * 16
-"""Digests as the driver makes them; the first has its highest bit set."""
+"""Digests as the driver computes them. The highest bit of the first one is set."""
 LATE = {"late_1_days": 2, "late_3_days": 1}
-"""How late the rows of that answer came: a measured lookback goes by it, also of confirmed days."""
+"""Counts of late rows in that answer. A measured lookback uses them, also for confirmed days."""
 
 
 class ConfirmationCases:
-    """Confirmations, by a sink that defines ``confirm``; each case needs the fixture ``bench``."""
+    """Confirmations, for a sink that defines ``confirm``. Each case needs the fixture ``bench``."""
 
     @pytest.fixture
     def confirming(self, bench: Bench) -> Bench:
         """Return the bench of a sink whose Monday was published by run 1."""
         if not isinstance(bench.publisher, Confirms):
             pytest.skip("has no confirm(): an unchanged day is published again")
-        bench.publish(_same(bench, 1))
+        bench.publish(_stage_same_answer(bench, 1))
         return bench
 
     def test_a_confirmation_writes_no_data_and_no_generation(self, confirming: Bench) -> None:
-        """Rows that are written again are read again by all who follow the target, though nothing changed."""
+        """Every follower of the target reads rewritten rows again, although nothing changed."""
         bench, later = confirming, NOON + dt.timedelta(hours=5)
         untouched = bench.publish(bench.stage(TUESDAY, ["t"], 1))
-        published, shown = bench.ledger.row(MONDAY), bench.readable()
+        published, readable = bench.ledger.row(MONDAY), bench.readable()
         assert (published.checks, published.answer) == (0, ANSWER)
         for checks, number in ((1, 2), (2, 3)):
-            made = bench.confirm(_same(bench, number, polled_at=later))
-            assert (made.generation, made.checks, made.rows) == (1, checks, 2)
-            mine = intent(number)
-            changed = {"checks": checks, "token": mine.token, "run": mine.run, "polled_at": later}
-            with bench.another_process() as other:
-                assert other.ledger.row(MONDAY) == published.model_copy(update=changed)
-                newest = other.ledger.newest(MONDAY, "day")
+            row = bench.confirm(_stage_same_answer(bench, number, polled_at=later))
+            assert (row.generation, row.checks, row.rows) == (1, checks, 2)
+            confirming_intent = intent(number)
+            changed = {
+                "checks": checks,
+                "token": confirming_intent.token,
+                "run": confirming_intent.run,
+                "polled_at": later,
+            }
+            with bench.another_process() as other_publisher:
+                assert other_publisher.ledger.row(MONDAY) == published.model_copy(update=changed)
+                newest = other_publisher.ledger.newest(MONDAY, "day")
                 assert newest is not None
                 assert (newest.generation, newest.checks, newest.answer) == (1, checks, ANSWER)
-                (between,) = other.ledger.between(MONDAY, MONDAY)
-                assert (between.polled_at, between.rows, between.generation) == (later, 2, 1)
-                assert {name: between.counts[name] for name in LATE if name in between.counts} == LATE
-            assert bench.readable() == shown
+                (between_row,) = other_publisher.ledger.between(MONDAY, MONDAY)
+                assert (between_row.polled_at, between_row.rows, between_row.generation) == (later, 2, 1)
+                assert {name: between_row.counts[name] for name in LATE if name in between_row.counts} == LATE
+            assert bench.readable() == readable
         assert bench.ledger.row(TUESDAY) == untouched
         assert list(bench.ledger.days()) == [MONDAY, TUESDAY]
-        with bench.another_process(OTHER_KEY) as other:
-            assert other.ledger.row(MONDAY) is None
+        with bench.another_process(OTHER_KEY) as other_publisher:
+            assert other_publisher.ledger.row(MONDAY) is None
 
     def test_an_older_answer_does_not_land_on_a_confirmed_one(self, confirming: Bench) -> None:
-        """The confirmed answer is the newer one: what was polled before it would take it back."""
+        """The confirmed answer is newer. An answer polled before it would undo it."""
         bench = confirming
-        stale, stale_too = bench.stage(MONDAY, ["old"], 6, answer=OTHER_ANSWER), _same(bench, 8)
-        bench.confirm(_same(bench, 7))
-        before = bench.state()
-        for late, take in ((stale, bench.publish), (stale_too, bench.confirm)):
+        stale, stale_confirmation = bench.stage(MONDAY, ["old"], 6, answer=OTHER_ANSWER), _stage_same_answer(bench, 8)
+        bench.confirm(_stage_same_answer(bench, 7))
+        state_before = bench.state()
+        for staged, call in ((stale, bench.publish), (stale_confirmation, bench.confirm)):
             with pytest.raises(OvertakenError, match=r"run-7/task has confirmed generation 1") as caught:
-                take(late)
+                call(staged)
             assert (caught.value.by, caught.value.may_poll_again) == (intent(7).token, True)
-        assert bench.state() == before
+        assert bench.state() == state_before
         for number in (6, 8):
             assert bench.ledger.published(MONDAY, intent(number).token) is None
 
     @pytest.mark.parametrize("answer", [OTHER_ANSWER, ANSWER], ids=["another answer", "the same answer"])
     def test_a_confirmation_that_comes_after_another_publish_is_refused(self, confirming: Bench, answer: str) -> None:
-        """It speaks of a generation that nobody sees any more, or of an answer that may be the older one."""
+        """The confirmed generation is no longer visible, or its answer may be older than the published one."""
         bench = confirming
-        late = _same(bench, 6)
+        staged = _stage_same_answer(bench, 6)
         bench.publish(bench.stage(MONDAY, ["new"], 7, answer=answer))
-        before = bench.state()
+        state_before = bench.state()
         with pytest.raises(OvertakenError, match=r"run-7/task has published generation 2"):
-            bench.confirm(late)
-        assert bench.state() == before
+            bench.confirm(staged)
+        assert bench.state() == state_before
 
     def test_a_changed_answer_is_published_over_a_confirmed_one(self, confirming: Bench) -> None:
-        """What came late must be seen, and the new generation has not been confirmed by anybody."""
+        """Readers must see the late rows. The new generation has no confirmations yet."""
         bench = confirming
-        bench.confirm(_same(bench, 2))
+        bench.confirm(_stage_same_answer(bench, 2))
         row = bench.publish(bench.stage(MONDAY, ["a", "b", "late"], 3, answer=OTHER_ANSWER))
         assert (row.generation, row.checks, row.rows) == (2, 0, 3)
         assert bench.ledger.row(MONDAY) == row
@@ -102,102 +107,104 @@ class ConfirmationCases:
         assert bench.confirm(bench.stage(MONDAY, ["a", "b", "late"], 4, answer=OTHER_ANSWER)).checks == 1
 
     def test_a_retry_of_a_confirming_intent_finds_the_day_done(self, confirming: Bench) -> None:
-        """The driver was killed after it confirmed: the next one must neither publish the day nor count it again."""
+        """The driver was killed after it confirmed. The next driver must neither publish nor confirm the day again."""
         bench = confirming
-        staged = _same(bench, 2)
-        bench.confirm(staged)  # and its answer is lost
-        before = bench.state()
-        with bench.another_process() as other:
-            found = other.ledger.published(MONDAY, intent(2).token)
-            assert found is not None, "published() must know who confirmed"
-            assert (found.generation, found.token, found.rows) == (1, intent(2).token, 2)
-            for again in (staged, _same(bench, 2, "2")):
-                row = bench.confirm(again, other)
+        staged = _stage_same_answer(bench, 2)
+        bench.confirm(staged)  # its response is lost
+        state_before = bench.state()
+        with bench.another_process() as other_publisher:
+            published_row = other_publisher.ledger.published(MONDAY, intent(2).token)
+            assert published_row is not None, "published() must find the intent that confirmed the day"
+            assert (published_row.generation, published_row.token, published_row.rows) == (1, intent(2).token, 2)
+            for retry in (staged, _stage_same_answer(bench, 2, "2")):
+                row = bench.confirm(retry, other_publisher)
                 assert (row.generation, row.checks, row.token) == (1, 1, intent(2).token)
-            row = bench.publish(bench.stage(MONDAY, ["other"], 2, "3", answer=OTHER_ANSWER), other)
+            row = bench.publish(bench.stage(MONDAY, ["other"], 2, "3", answer=OTHER_ANSWER), other_publisher)
             assert (row.generation, row.token) == (1, intent(2).token)
-        assert bench.state() == before
+        assert bench.state() == state_before
         bench.publish(bench.stage(MONDAY, ["by hand"], 3))
-        before = bench.state()
-        row = bench.confirm(_same(bench, 2, "4"))
+        state_before = bench.state()
+        row = bench.confirm(_stage_same_answer(bench, 2, "4"))
         assert (row.generation, row.token) == (1, intent(2).token)
-        assert bench.state() == before
+        assert bench.state() == state_before
 
     def test_who_published_what_others_confirm_still_finds_it(self, confirming: Bench) -> None:
-        """A late retry of the publish that does not find its own any more would publish its old answer again."""
+        """A late retry that does not find its own publish would publish its old answer again."""
         bench = confirming
-        bench.confirm(_same(bench, 2))
-        bench.confirm(_same(bench, 3))
-        before = bench.state()
+        bench.confirm(_stage_same_answer(bench, 2))
+        bench.confirm(_stage_same_answer(bench, 3))
+        state_before = bench.state()
         for number in (1, 2):
-            found = bench.ledger.published(MONDAY, intent(number).token)
-            assert found is not None
-            assert (found.generation, found.token) == (1, intent(number).token)
+            published_row = bench.ledger.published(MONDAY, intent(number).token)
+            assert published_row is not None
+            assert (published_row.generation, published_row.token) == (1, intent(number).token)
         assert bench.publish(bench.stage(MONDAY, ["other"], 1, "2")).generation == 1
-        assert bench.state() == before
+        assert bench.state() == state_before
 
     def test_a_day_whose_driver_died_before_it_confirmed_is_confirmed_by_the_next(self, confirming: Bench) -> None:
-        """The staged answer is still the newest: the next try confirms from it, without a poll."""
-        staged = _same(confirming, 2)
-        with confirming.another_process() as other:
-            assert confirming.confirm(staged, other).checks == 1
+        """The staged answer is still the newest. The next try confirms from it, without a poll."""
+        staged = _stage_same_answer(confirming, 2)
+        with confirming.another_process() as other_publisher:
+            assert confirming.confirm(staged, other_publisher).checks == 1
         assert confirming.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 
     def test_who_lost_to_a_confirmation_of_a_later_clear_of_its_run_is_told_not_to_poll_again(
         self, confirming: Bench
     ) -> None:
-        """Somebody has cleared that run: what is left of its earlier try would ask the source for nobody."""
+        """A user has cleared that run. Another poll for its earlier try would only cost requests."""
         bench = confirming
-        zombie, stranger = _same(bench, 6), _same(bench, 1, "2", clear_number=5)
-        bench.confirm(_same(bench, 6, "2", clear_number=1))
-        for late, may_poll_again in ((zombie, False), (stranger, True)):
+        zombie, other_run = _stage_same_answer(bench, 6), _stage_same_answer(bench, 1, "2", clear_number=5)
+        bench.confirm(_stage_same_answer(bench, 6, "2", clear_number=1))
+        for staged, may_poll_again in ((zombie, False), (other_run, True)):
             with pytest.raises(OvertakenError) as caught:
-                bench.confirm(late)
+                bench.confirm(staged)
             assert caught.value.may_poll_again is may_poll_again
 
     @pytest.mark.parametrize("publishes", [False, True], ids=["two confirmations", "a confirmation and a publish"])
-    def test_two_at_once_leave_one_and_the_other_is_told(self, confirming: Bench, publishes: bool) -> None:  # noqa: FBT001
-        """If both win, one of them stands in the ledger for an answer that the other has taken away."""
+    def test_two_at_once_leave_one_and_the_other_is_refused(self, confirming: Bench, publishes: bool) -> None:  # noqa: FBT001
+        """If both succeed, the ledger names one of them for an answer that the other has replaced."""
         bench = confirming
-        confirms = _same(bench, 6)
-        other = bench.stage(MONDAY, ["new"], 7, answer=OTHER_ANSWER) if publishes else _same(bench, 7)
-        ended = _at_once(bench, confirms, other, publishes=publishes)
-        (row,) = [end for end in ended if isinstance(end, LedgerRow)]
-        (error,) = [end for end in ended if isinstance(end, ConnectError)]
+        confirmation = _stage_same_answer(bench, 6)
+        rival = bench.stage(MONDAY, ["new"], 7, answer=OTHER_ANSWER) if publishes else _stage_same_answer(bench, 7)
+        results = _run_at_once(bench, confirmation, rival, publishes=publishes)
+        (row,) = [result for result in results if isinstance(result, LedgerRow)]
+        (error,) = [result for result in results if isinstance(result, ConnectError)]
         assert isinstance(error, RetriableError), error
-        won = publishes and number_of(row) == 7
-        assert (row.generation, row.checks) == ((2, 0) if won else (1, 1))
-        kept = bench.ledger.row(MONDAY)
-        assert (kept.generation, kept.checks, kept.token) == (row.generation, row.checks, row.token)
-        assert bench.readable() == ([(MONDAY, "new")] if won else [(MONDAY, "a"), (MONDAY, "b")])
+        publish_won = publishes and number_of(row) == 7
+        assert (row.generation, row.checks) == ((2, 0) if publish_won else (1, 1))
+        ledger_row = bench.ledger.row(MONDAY)
+        assert (ledger_row.generation, ledger_row.checks, ledger_row.token) == (row.generation, row.checks, row.token)
+        assert bench.readable() == ([(MONDAY, "new")] if publish_won else [(MONDAY, "a"), (MONDAY, "b")])
         assert bench.ledger.published(MONDAY, intent(13 - number_of(row)).token) is None
 
 
-def _same(
+def _stage_same_answer(
     bench: Bench, number: int, attempt: str = "1", *, clear_number: int = 0, polled_at: dt.datetime = NOON
 ) -> Publish:
     """Stage the answer that Monday has."""
-    own: dict[str, Any] = {"clear_number": clear_number, "polled_at": polled_at, "answer": ANSWER, "counts": LATE}
-    return bench.stage(MONDAY, ["a", "b"], number, attempt, **own)
+    options: dict[str, Any] = {"clear_number": clear_number, "polled_at": polled_at, "answer": ANSWER, "counts": LATE}
+    return bench.stage(MONDAY, ["a", "b"], number, attempt, **options)
 
 
-def _at_once(bench: Bench, confirms: Publish, other: Publish, *, publishes: bool) -> list[LedgerRow | ConnectError]:
-    """Confirm in one process while another one confirms, too, or commits what it has sent before."""
-    ready = threading.Barrier(2)
+def _run_at_once(
+    bench: Bench, confirmation: Publish, rival: Publish, *, publishes: bool
+) -> list[LedgerRow | ConnectError]:
+    """Confirm in one process while another confirms too, or commits the rows that it has already sent."""
+    barrier = threading.Barrier(2)
 
     def run(staged: Publish, *, publishes: bool) -> LedgerRow | ConnectError:
         with bench.another_process() as publisher:
             token, receipts = bench.send(staged, publisher) if publishes else (None, [])
-            ready.wait(WAIT_SECONDS)
+            barrier.wait(WAIT_SECONDS)
             try:
                 return publisher.commit(staged, token, receipts) if publishes else bench.confirm(staged, publisher)
             except ConnectError as error:
                 if publishes:
                     bench.abort(staged, token, publisher)
-                # As the driver does: the error may have come after the fact.
+                # As the driver does: the error may follow a commit that took effect.
                 row = publisher.ledger.published(MONDAY, staged.intent.token)
                 return error if row is None else row
 
     with restless_threads(), ThreadPoolExecutor(2) as pool:
-        ends = [pool.submit(run, confirms, publishes=False), pool.submit(run, other, publishes=publishes)]
-        return [end.result() for end in ends]
+        futures = [pool.submit(run, confirmation, publishes=False), pool.submit(run, rival, publishes=publishes)]
+        return [future.result() for future in futures]

@@ -1,4 +1,4 @@
-"""What sources and sinks have in common: their name, their options, their documentation, what their import costs."""
+"""Conformance cases of sources and sinks alike: name, options, documentation, cost of the import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.source import Source
 
-LOGIN, PASSWORD = "canary-user-7f3a", "canary'pass\"{{ 9c1e"  # made to be found where it must not be
+LOGIN, PASSWORD = "canary-user-7f3a", "canary'pass\"{{ 9c1e"  # unmistakable in any message or log
 HEADINGS = {
     Source: {"Connection", "Days", "Rows", "Key", "Limits", "Errors"},
     Sink: {"Connection", "Delivery", "Ledger", "Schema", "Limits", "Errors"},
@@ -30,91 +30,95 @@ HEAVY = ("airflow", "pyspark", "pyarrow", "numpy", "deltalake", "pandas")
 
 
 def secrets_of(connections: Iterable[Connection]) -> set[str]:
-    """Return logins and passwords, as they are and as JSON has them, with the suite's own."""
-    held = {LOGIN, PASSWORD}
+    """Return logins and passwords, plain and JSON-escaped, including the suite's own."""
+    secrets = {LOGIN, PASSWORD}
     for connection in connections:
-        held |= {secret.get_secret_value() for secret in (connection.login, connection.password) if secret}
-    return {form for text in held if text for form in (text, json.dumps(text)[1:-1])}
+        secrets |= {secret.get_secret_value() for secret in (connection.login, connection.password) if secret}
+    return {spelling for text in secrets if text for spelling in (text, json.dumps(text)[1:-1])}
 
 
 def as_fixtures(cls: type, names: Iterable[str], values: tuple[type, ...]) -> None:
-    """Make fixtures of attributes that a subclass has set to a value, or to a plain function of other fixtures."""
+    """Turn a subclass's attributes into fixtures. An attribute is a value, or a plain function of other fixtures."""
     for name in names:
-        given = cls.__dict__.get(name)
-        if isinstance(given, values):
-            setattr(cls, name, pytest.fixture(_returning(given)))
-        elif type(given) is type(as_fixtures):
-            setattr(cls, name, pytest.fixture(given))
+        attribute = cls.__dict__.get(name)
+        if isinstance(attribute, values):
+            setattr(cls, name, pytest.fixture(_constant_fixture(attribute)))
+        elif type(attribute) is type(as_fixtures):
+            setattr(cls, name, pytest.fixture(attribute))
 
 
-def _returning(value: Any) -> Any:
+def _constant_fixture(value: Any) -> Any:
     return lambda self: value
 
 
 class ConnectorConformance:
-    """The part of both suites that needs neither server nor data: give it a ``connector``."""
+    """Cases of both suites that need neither server nor data. A subclass defines ``connector``."""
 
     @pytest.fixture
     def connector(self) -> Options:
-        """Return the source or sink, made with its options."""
-        raise NotImplementedError("give the subclass a fixture 'connector', 'source' or 'target'")
+        """Return the source or sink with its options."""
+        raise NotImplementedError("define a fixture 'connector', 'source' or 'target' in the subclass")
 
     def test_the_name_is_the_files_name(self, connector: Options) -> None:
-        """A job finds its connector by the name alone: with another one, no executor would find this."""
-        contract, cls = _contract(connector), type(connector)
+        """Jobs find a connector by its name alone. Under another file name, no executor finds it."""
+        contract, cls = _contract_of(connector), type(connector)
         name = getattr(cls, "name", None)
         assert isinstance(name, str), f"{cls.__name__} needs name = '…'"
         assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
         module = importlib.import_module(cls.__module__)
         assert Path(module.__file__ or "").stem == name
-        own = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, contract)]
-        assert [value for value in own if value.__module__ == module.__name__] == [cls]
+        classes = [
+            cls_of_module
+            for cls_of_module in vars(module).values()
+            if isinstance(cls_of_module, type) and issubclass(cls_of_module, contract)
+        ]
+        assert [cls_of_module for cls_of_module in classes if cls_of_module.__module__ == module.__name__] == [cls]
 
     def test_options_travel_as_json(self, connector: Options) -> None:
-        """An executor makes the connector again from JSON: what is lost on the way is another stream or target."""
+        """An executor rebuilds the connector from JSON. A lost option would mean another stream or target."""
         assert type(connector).from_options(json.loads(json.dumps(connector.serialize()))) == connector
 
     def test_an_unknown_option_is_refused_with_the_nearest_name(self, connector: Options) -> None:
-        """A misspelt option that is taken in silence does something else than its user believes."""
+        """If a misspelt option is ignored, the connector does something else than its user expects."""
         for name in type(connector).model_fields:
             with pytest.raises(ConfigError) as caught:
                 type(connector)(**{f"{name}_x": 1})
             assert f"{name}_x: unknown option; did you mean {name!r}?" in str(caught.value)
 
     def test_options_never_change(self, connector: Options) -> None:
-        """Driver, executors and Airflow hold one copy each: a changed one would poll or publish something else."""
+        """Driver, executors and Airflow hold a copy each. A changed copy would poll or publish something else."""
         for name in type(connector).model_fields:
             with pytest.raises(ValidationError, match="frozen"):
                 setattr(connector, name, getattr(connector, name))
 
-    def test_every_option_says_what_it_is(self, connector: Options) -> None:
-        """``Field(description=…)`` is the only place where an option is documented."""
+    def test_every_option_has_a_description(self, connector: Options) -> None:
+        """``Field(description=…)`` is the only documentation of an option."""
         for name, field in type(connector).model_fields.items():
             assert field.description, f"{name} needs Field(description=…)"
             assert field.description.strip().endswith((".", "?")), f"{name}: {field.description}"
 
-    def test_the_documentation_says_what_a_user_must_know(self, connector: Options) -> None:
-        """The module's docstring is the connector's page: what is missing there, a user finds out at night."""
-        contract, cls = _contract(connector), type(connector)
+    def test_the_documentation_has_every_required_paragraph(self, connector: Options) -> None:
+        """The module's docstring is the connector's page. Users discover gaps in it during incidents."""
+        contract, cls = _contract_of(connector), type(connector)
         page = importlib.import_module(cls.__module__).__doc__ or ""
         assert page.strip(), "the module needs a docstring: it is the connector's page"
-        assert page.strip().splitlines()[0].endswith("."), "a page begins with one sentence"
+        assert page.strip().splitlines()[0].endswith("."), "the page must begin with a one-line sentence"
         missing = sorted(HEADINGS[contract] - set(re.findall(r"^\*\*(\w+)", page, re.MULTILINE)))
-        assert not missing, f"the page lacks paragraphs that begin with **{'**, **'.join(missing)}**"
-        assert "https://" in page, "vendor facts need their source"
+        assert not missing, f"the page has no paragraphs that begin with **{'**, **'.join(missing)}**"
+        assert "https://" in page, "the page needs links to the vendor's documentation"
         assert (cls.__doc__ or "").strip() not in ("", (cls.__base__.__doc__ or "").strip())
 
     def test_the_import_needs_nothing_heavy(self, connector: Options) -> None:
-        """A DAG file imports the connector every few seconds: it may cost neither Airflow, Spark nor Arrow."""
+        """A DAG file imports the connector every few seconds. The import must not load Airflow, Spark or Arrow."""
         module = importlib.import_module(type(connector).__module__)
-        run = _imported(module.__name__, module.__file__)
-        assert run.returncode == 0, run.stderr
-        assert run.stdout.split() == [], "import these inside functions"
+        process = _import_in_new_process(module.__name__, module.__file__)
+        assert process.returncode == 0, process.stderr
+        assert process.stdout.split() == [], "move these imports into functions"
 
 
-@functools.cache  # a source is tried with each of its streams: its module is the same
-def _imported(name: str, file: str | None) -> subprocess.CompletedProcess[str]:
-    """Import a connector's module in a fresh interpreter, which prints what is heavy of all that came with it."""
+@functools.cache  # all streams of a source share one module
+def _import_in_new_process(name: str, file: str | None) -> subprocess.CompletedProcess[str]:
+    """Import a connector's module in a fresh interpreter, and print the heavy packages that it loaded."""
     code = (
         f"import importlib.util, sys\nsys.path[:0] = {[path for path in sys.path if path]!r}\n"
         f"spec = importlib.util.spec_from_file_location({name!r}, {file!r})\n"
@@ -124,5 +128,5 @@ def _imported(name: str, file: str | None) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
 
 
-def _contract(connector: Options) -> type[Source] | type[Sink]:
+def _contract_of(connector: Options) -> type[Source] | type[Sink]:
     return Source if isinstance(connector, Source) else Sink

@@ -1,4 +1,4 @@
-"""What a sink must do that tells how a reload differs from what it shows: all counts, and nothing else."""
+"""Conformance case of sinks that count how a reload differs from the published rows."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _KEYED = SCHEMA.append(pa.field(RECORD_KEY, pa.string(), nullable=False))
 
 
 class DifferencesCases:
-    """Reloads of a day whose rows have keys; the case needs the fixture ``bench``."""
+    """Reloads of a day whose rows have keys. The case needs the fixture ``bench``."""
 
     def test_what_a_reload_changes_is_counted_and_nothing_is_changed_by_that(self, bench: Bench) -> None:
-        """Figures that are wrong are worse than none: people decide by them how far to look back."""
-        counts_before = isinstance(bench.publisher, TellsDifferences)
+        """Wrong counts are worse than none, because users choose the lookback by them."""
+        counts_before_publish = isinstance(bench.publisher, TellsDifferences)
         counts_in_commit = isinstance(bench.publisher, CommitCountsDifferences)
-        if not (counts_before or counts_in_commit):
-            pytest.skip("cannot tell what a reload changes")
+        if not (counts_before_publish or counts_in_commit):
+            pytest.skip("the sink does not count the differences of a reload")
         expected = Differences(added=2, changed=1, vanished=1)
         assert bench.publisher.preflight(_KEYED, DAYS, "day") == []
         first = bench.publish(_keyed(bench, {1: "stays", 2: "is changed", 3: "vanishes"}, 1))
         assert not {*first.counts} & {*Differences.model_fields}
         reload = _keyed(bench, {2: "was changed", 4: "new", 1: "stays", 5: "new too"}, 2)
-        before = bench.state()
-        for _ in range(2 * counts_before):
-            with bench.another_process() as other:
-                assert isinstance(other, TellsDifferences)
-                assert other.differences(reload) == expected
-        assert bench.state() == before
+        state_before = bench.state()
+        for _ in range(2 * counts_before_publish):
+            with bench.another_process() as other_publisher:
+                assert isinstance(other_publisher, TellsDifferences)
+                assert other_publisher.differences(reload) == expected
+        assert bench.state() == state_before
         row = bench.publish(reload)
         assert row.generation == 2
         if counts_in_commit:
@@ -45,15 +45,15 @@ class DifferencesCases:
 
 
 def _keyed(bench: Bench, rows: Mapping[int, str], number: int) -> Publish:
-    """Stage rows by their keys; their order is no part of them."""
+    """Stage rows by their keys. The order of the rows has no meaning."""
     staged = bench.stage(MONDAY, list(rows.values()), number)
     keys = {event: key for key, event in rows.items()}
     files = []
-    for file in staged.manifest.polled.files:  # a template's rows are in several
+    for file in staged.manifest.polled.files:  # a table template spreads the rows over several files
         path = bench.root / file.path
         table = pq.ParquetFile(path).read()
-        found = [keys[event] for event in table.column("event").to_pylist()]
-        amounts, record_keys = pa.array([float(key) for key in found]), pa.array([f"{key:032x}" for key in found])
+        row_keys = [keys[event] for event in table.column("event").to_pylist()]
+        amounts, record_keys = pa.array([float(key) for key in row_keys]), pa.array([f"{key:032x}" for key in row_keys])
         table = table.set_column(2, SCHEMA.field(2), amounts).append_column(_KEYED.field(RECORD_KEY), record_keys)
         pq.write_table(table, path)
         files.append(file.model_copy(update={"size_bytes": path.stat().st_size}))

@@ -1,4 +1,4 @@
-"""Servers of a case's own: one that fails as it is told, by itself or as a proxy before a good one."""
+"""Servers used by single cases: a failing server or proxy, and a proxy that stops between requests."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Self
 
 GIVE_UP_SECONDS = 60.0
-"""Only so that a failing case ends."""
+"""Timeout that only ends a failing case."""
 BLOCK_BYTES = 64 * 1024
 
 
 class Listener:
-    """Listens on a port of this machine until its block ends, and talks to whoever comes in a thread of its own."""
+    """Listens on a port of this machine until its ``with`` block ends. Each client gets its own thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,16 +27,19 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Port that it listens on."""
         return int(self._server.getsockname()[1])
 
-    def talk(self, near: socket.socket) -> None:
-        """Talk to a client; its connection is ended afterwards."""
+    def talk(self, client: socket.socket) -> None:
+        """Talk to a client. The caller closes the connection afterwards."""
         raise NotImplementedError
 
     def call(self, port: int) -> socket.socket:
-        """Return a connection to another server of this machine, which lasts as long as this block at the most."""
-        return self._kept(socket.create_connection(("127.0.0.1", port)))
+        """Return a connection to another server of this machine.
+
+        The end of the ``with`` block closes it, at the latest.
+        """
+        return self._track(socket.create_connection(("127.0.0.1", port)))
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._serve, name="listener", daemon=True).start()
@@ -47,36 +50,36 @@ class Listener:
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
         with self._lock:
-            for each in self._open:
-                end(each)
+            for open_socket in self._open:
+                end(open_socket)
 
     def _serve(self) -> None:
         while True:
             try:
-                near, _ = self._server.accept()
+                client, _ = self._server.accept()
             except OSError:
                 return
-            threading.Thread(target=self._talk, args=(self._kept(near),), daemon=True).start()
+            threading.Thread(target=self._talk, args=(self._track(client),), daemon=True).start()
 
-    def _talk(self, near: socket.socket) -> None:
+    def _talk(self, client: socket.socket) -> None:
         with suppress(OSError):
-            self.talk(near)
-        end(near)
+            self.talk(client)
+        end(client)
 
-    def _kept(self, made: socket.socket) -> socket.socket:
-        made.settimeout(GIVE_UP_SECONDS)
+    def _track(self, new_socket: socket.socket) -> socket.socket:
+        new_socket.settimeout(GIVE_UP_SECONDS)
         with self._lock:
-            self._open.append(made)
-        return made
+            self._open.append(new_socket)
+        return new_socket
 
 
 class FaultyServer(Listener):
-    """Fails as it is told.
+    """Server that fails in a configured way.
 
-    :param behind: port of a good server that it passes requests on to; without one it answers them itself.
-    :param status: what it answers itself, such as ``"401 Unauthorized"``, and with it whatever it was sent, so that a
-        client which shows answers shows its secrets.
-    :param cut_after: bytes of answers, over all connections, after which every one is closed; None for no limit.
+    :param behind: port of a healthy server to pass requests on to. Without it, this server answers them itself.
+    :param status: status of its own answers, such as ``"401 Unauthorized"``. They echo the request, so a client that
+        shows answers shows its secrets.
+    :param cut_after: bytes of answers, over all connections, after which it closes every connection. None for no limit.
     :ivar passed: bytes of answers passed on so far.
     """
 
@@ -87,68 +90,70 @@ class FaultyServer(Listener):
         self._status = status
         self._cut_after = cut_after
 
-    def talk(self, near: socket.socket) -> None:
+    def talk(self, client: socket.socket) -> None:
         """Answer a request, or pass it on."""
         if self._behind is None:
-            near.sendall(_answer(self._status, _head(near)))
+            client.sendall(_build_response(self._status, _read_head(client)))
         elif not self._is_cut():
-            far = self.call(self._behind)
-            threading.Thread(target=_carry, args=(near, far), daemon=True).start()
-            self._carry_back(far, near)
+            server = self.call(self._behind)
+            threading.Thread(target=_forward, args=(client, server), daemon=True).start()
+            self._send_back(server, client)
 
     def _is_cut(self) -> bool:
         with self._lock:
             return self._cut_after is not None and self.passed >= self._cut_after
 
-    def _carry_back(self, far: socket.socket, near: socket.socket) -> None:
-        while data := far.recv(BLOCK_BYTES):
+    def _send_back(self, server: socket.socket, client: socket.socket) -> None:
+        while data := server.recv(BLOCK_BYTES):
             with self._lock:
-                left = len(data) if self._cut_after is None else max(self._cut_after - self.passed, 0)
-                self.passed += len(data[:left])
-            near.sendall(data[:left])
-            if left < len(data) or self._is_cut():
+                bytes_allowed = len(data) if self._cut_after is None else max(self._cut_after - self.passed, 0)
+                self.passed += len(data[:bytes_allowed])
+            client.sendall(data[:bytes_allowed])
+            if bytes_allowed < len(data) or self._is_cut():
                 break
-        end(far)
+        end(server)
 
 
-def end(made: socket.socket) -> None:
-    """End a connection at once, whoever else uses it."""
+def end(connection: socket.socket) -> None:
+    """Close a connection immediately, even if another thread uses it."""
     with suppress(OSError):
-        made.shutdown(socket.SHUT_RDWR)
-    made.close()
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
 
 
-def _carry(near: socket.socket, far: socket.socket) -> None:
+def _forward(client: socket.socket, server: socket.socket) -> None:
     with suppress(OSError):
-        while data := near.recv(BLOCK_BYTES):
-            far.sendall(data)
-        far.shutdown(socket.SHUT_WR)
+        while data := client.recv(BLOCK_BYTES):
+            server.sendall(data)
+        server.shutdown(socket.SHUT_WR)
 
 
-def _head(near: socket.socket) -> bytes:
+def _read_head(client: socket.socket) -> bytes:
     head = b""
-    while b"\r\n\r\n" not in head and (data := near.recv(BLOCK_BYTES)):
+    while b"\r\n\r\n" not in head and (data := client.recv(BLOCK_BYTES)):
         head += data
     return head
 
 
-def _answer(status: str, head: bytes) -> bytes:
-    echoed = head
-    for token in re.findall(rb"(?i)^authorization: *basic +(\S+)", head, re.MULTILINE):
-        echoed += base64.b64decode(token) + b"\n"
-    about = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(echoed)}\r\nConnection: close\r\n"
+def _build_response(status: str, request_head: bytes) -> bytes:
+    body = request_head
+    for token in re.findall(rb"(?i)^authorization: *basic +(\S+)", request_head, re.MULTILINE):
+        body += base64.b64decode(token) + b"\n"
+    response_head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
+    )
     if status.startswith("429"):
-        about += "Retry-After: 7\r\n"
-    return about.encode() + b"\r\n" + echoed
+        response_head += "Retry-After: 7\r\n"
+    return response_head.encode() + b"\r\n" + body
 
 
 class Gate(Listener):
-    """Passes on what clients and a server say to each other, and stops each time the speaker changes.
+    """Proxy that stops each time the direction between clients and a server changes.
 
-    Where both take turns, as in HTTP, that is before a request reaches the server and before its answer goes back.
+    If both take turns, as in HTTP, it stops before a request reaches the server and before its answer returns.
 
     :param behind: port of the server on this machine.
-    :ivar stops: how many there were since :meth:`watch`.
+    :ivar stops: number of stops since :meth:`watch`.
     """
 
     def __init__(self, behind: int) -> None:
@@ -158,24 +163,24 @@ class Gate(Listener):
         self._at_stop: Callable[[int], bool] = lambda stop: True
 
     def watch(self, at_stop: Callable[[int], bool]) -> None:
-        """Call this at each stop from now on.
+        """Set the callback for every stop and restart the count at 0. Replaces the earlier callback.
 
-        :param at_stop: is given the stop's number, from 0 on; False ends the connection there.
+        :param at_stop: gets the stop's number. False ends the connection there.
         """
         with self._lock:
             self.stops, self._at_stop = 0, at_stop
 
-    def talk(self, near: socket.socket) -> None:
+    def talk(self, client: socket.socket) -> None:
         """Pass on a conversation until either side, or a stop, ends it."""
-        far, speaker = self.call(self._behind), None
-        while ready := select.select([near, far], [], [], GIVE_UP_SECONDS)[0]:
+        server, sender = self.call(self._behind), None
+        while ready := select.select([client, server], [], [], GIVE_UP_SECONDS)[0]:
             for side in ready:
                 data = side.recv(BLOCK_BYTES)
-                if not data or (side is not speaker and not self._passes()):
-                    end(far)
+                if not data or (side is not sender and not self._passes()):
+                    end(server)
                     return
-                speaker = side
-                (far if side is near else near).sendall(data)
+                sender = side
+                (server if side is client else client).sendall(data)
 
     def _passes(self) -> bool:
         with self._lock:

@@ -1,4 +1,4 @@
-"""What every sink must do, whatever it writes to: the behaviour behind the table of promises."""
+"""Conformance suite of sinks: the behaviour behind the table of promises."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class SinkConformance(
     DifferencesCases,
     ConnectorConformance,
 ):
-    """The sink suite, for a sink that shows each day once and whole, and replaces it when it is run again.
+    """Conformance suite of a sink that shows each day once and complete, and replaces it on a reload.
 
-    A subclass gives a fixture ``target``: a :class:`.Target` that is the test's own, empty, of a sink that has not
-    published yet. A plain method of that name does, too.
+    A subclass defines ``target`` as a fixture or a plain method. It returns a :class:`.Target` used by one test only,
+    empty, of a sink that has not published yet.
 
-    :cvar schemaless: whether the target takes any column of any type. If so, two cases about types are left out.
+    :cvar schemaless: True if the target takes any column of any type. Two cases about types are then skipped.
     """
 
     schemaless: ClassVar[bool] = False
@@ -76,19 +76,19 @@ class SinkConformance(
 
     @pytest.fixture
     def bench(self, target: Target, tmp_path: Path) -> Iterator[Bench]:
-        """Make the target ready to be published into, and a stage."""
+        """Prepare the target for publishing, and create a stage."""
         sink, connections = target.sink, target.connections
-        assert sink.check(connections) == [], "check() finds problems with a good connection"
+        assert sink.check(connections) == [], "check() must accept a valid connection"
         with sink.open(KEY, connections) as publisher:
             assert publisher.preflight(SCHEMA, DAYS, "day") == []
             root = Path(sink.stage_root(connections) or tmp_path / "stage")
             root.mkdir(parents=True, exist_ok=True)
             yield Bench(target, publisher, root)
 
-    # What it says of itself
+    # Names and connections
 
     def test_its_names_hold_no_secret(self, connector: Sink) -> None:
-        """Target and asset stand in offsets, logs and Airflow's pages, where many may read them."""
+        """Offsets, logs and Airflow's pages show target and asset to many readers."""
         for text in (connector.target, connector.asset_uri):
             assert text.strip() == text != ""
             assert "@" not in urlsplit(text).netloc
@@ -96,12 +96,12 @@ class SinkConformance(
         assert urlsplit(connector.asset_uri).scheme
 
     def test_every_option_that_names_a_connection_says_of_which_types_it_may_be(self, connector: Sink) -> None:
-        """A connection of a wrong type would be found only after the whole day was polled."""
+        """Otherwise a connection of a wrong type would fail only after the whole day was polled."""
         assert set(connector.connection_types) == {n for n in type(connector).model_fields if n.endswith("conn_id")}
         assert all(connector.connection_types.values())
 
     def test_problems_with_a_connection_hold_no_secret(self, target: Target) -> None:
-        """Messages go to logs and into Airflow's pages: a password in one of them is a password lost."""
+        """Messages go to logs and into Airflow's pages. A password in a message is leaked."""
         broken = {
             conn_id: Connection(
                 conn_id=conn_id,
@@ -119,10 +119,10 @@ class SinkConformance(
             problems = [str(error)]
         assert not [secret for secret in secrets_of(broken.values()) if secret in " ".join(problems)]
 
-    # A target that is not there yet
+    # A new target
 
     def test_the_ledger_of_what_does_not_exist_is_empty(self, target: Target) -> None:
-        """The Airflow task asks the ledger before the first publish: an error there fails every new stream."""
+        """The Airflow task reads the ledger before the first publish. An error would fail every new stream."""
         with target.sink.open(KEY, target.connections) as publisher:
             ledger = publisher.ledger
             assert len(ledger.days()) == 0
@@ -132,26 +132,26 @@ class SinkConformance(
             assert ledger.between(MONDAY, TUESDAY) == []
 
     def test_preflight_may_run_again_and_publishes_nothing(self, bench: Bench) -> None:
-        """Every job runs it first: it must neither stumble over what it made itself nor touch what is published."""
+        """Every job begins with it. It must accept objects that it created earlier and leave published rows alone."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
-        before = bench.state()
-        with bench.another_process() as other:
-            assert other.preflight(SCHEMA, DAYS, "day") == []
-        assert bench.state() == before
+        state_before = bench.state()
+        with bench.another_process() as other_publisher:
+            assert other_publisher.preflight(SCHEMA, DAYS, "day") == []
+        assert bench.state() == state_before
 
     def test_a_publisher_may_be_closed_twice_and_opened_again(self, target: Target) -> None:
-        """Whoever opens it closes it, also after an error: a second close must not hide the first one's error."""
+        """Callers close a publisher also after an error. A second close must not hide that error."""
         publisher = target.sink.open(KEY, target.connections)
         publisher.close()
         publisher.close()
-        with target.sink.open(KEY, target.connections) as again:
-            assert len(again.ledger.days()) == 0
-        again.close()
+        with target.sink.open(KEY, target.connections) as reopened:
+            assert len(reopened.ledger.days()) == 0
+        reopened.close()
 
     # A day and its ledger row
 
     def test_a_frozen_day_is_published_once(self, bench: Bench) -> None:
-        """Readers see each staged row once; offsets and reports follow what the ledger's row says."""
+        """Readers see each staged row once. Offsets and reports follow the ledger row."""
         row = bench.publish(bench.stage(MONDAY, ["a", "b", "c"], 1, files=2))
         assert (row.day, row.generation, row.token, row.rows) == (MONDAY, 1, intent(1).token, 3)
         assert (row.run, row.clear_number, row.polled_at) == (intent(1).run, 0, NOON)
@@ -160,11 +160,11 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b"), (MONDAY, "c")]
 
     def test_another_process_finds_the_ledger_row_right_after_the_commit(self, bench: Bench) -> None:
-        """A ledger that lags tells a retry that nothing is published: the day is polled and published again."""
-        with bench.another_process() as other:
-            assert len(other.ledger.days()) == 0  # an answer that it may not keep
+        """A ledger that lags makes a retry poll and publish the day again."""
+        with bench.another_process() as other_publisher:
+            assert len(other_publisher.ledger.days()) == 0  # must not be cached
             row = bench.publish(bench.stage(MONDAY, ["a"], 1))
-            for ledger in (other.ledger, bench.ledger):
+            for ledger in (other_publisher.ledger, bench.ledger):
                 assert ledger.row(MONDAY) == row
                 assert ledger.published(MONDAY, intent(1).token) == row
                 assert ledger.published(MONDAY, intent(2).token) is None
@@ -174,40 +174,45 @@ class SinkConformance(
                 assert (newest.day, newest.generation) == (MONDAY, 1)
 
     def test_days_are_apart_in_any_order(self, bench: Bench) -> None:
-        """A backfill publishes old days after new ones, and must move neither rows nor ledger of another day."""
+        """A backfill publishes old days after new ones. It must change neither rows nor ledger of another day."""
         dates = [MONDAY + ONE_DAY * i for i in (3, 0, 1)]
         for date in dates:
             assert bench.publish(bench.stage(date, [f"e{date.day}"], 1)).generation == 1
         assert list(bench.ledger.days()) == sorted(dates)
         assert bench.readable() == [(date, f"e{date.day}") for date in sorted(dates)]
 
-    def test_the_ledger_tells_of_several_days_at_once(self, bench: Bench) -> None:
-        """What the days before had is what a day is compared with: another day's figure refuses a good answer."""
+    def test_the_ledger_returns_the_newest_row_of_each_day_between_two_days(self, bench: Bench) -> None:
+        """A day is compared with the counts of the days before it.
+
+        Counts of a wrong day would refuse a correct answer.
+        """
         dates = [MONDAY + ONE_DAY * i for i in (3, 0, 1)]
         for date in dates:
             bench.publish(bench.stage(date, ["x"], 1, counts={"late_1_days": 9, "late_2_days": 9}))
-            late = (date - MONDAY).days
-            counted = {"late_1_days": late} | ({"late_3_days": late} if late else {})
-            bench.publish(bench.stage(date, [f"e{i}" for i in range(date.day)], 2, counts=counted))
-        with bench.another_process(OTHER_KEY) as other:
-            assert other.ledger.between(MONDAY, MONDAY + ONE_DAY * 3) == []
-        found = bench.ledger.between(MONDAY, MONDAY + ONE_DAY * 2)
+            late_rows = (date - MONDAY).days
+            late_counts = {"late_1_days": late_rows} | ({"late_3_days": late_rows} if late_rows else {})
+            bench.publish(bench.stage(date, [f"e{i}" for i in range(date.day)], 2, counts=late_counts))
+        with bench.another_process(OTHER_KEY) as other_publisher:
+            assert other_publisher.ledger.between(MONDAY, MONDAY + ONE_DAY * 3) == []
+        ledger_rows = bench.ledger.between(MONDAY, MONDAY + ONE_DAY * 2)
         expected = [(date, 2, date.day, NOON) for date in (MONDAY, MONDAY + ONE_DAY)]
-        assert [(row.day, row.generation, row.rows, row.polled_at) for row in found] == expected
-        counts = [[row.counts.get(name, 0) for name in LATE_COUNTS[:3]] for row in found]
+        assert [(row.day, row.generation, row.rows, row.polled_at) for row in ledger_rows] == expected
+        counts = [[row.counts.get(name, 0) for name in LATE_COUNTS[:3]] for row in ledger_rows]
         assert counts == [[0, 0, 0], [1, 0, 1]]
-        assert all(LATE_COUNTS[0] in row.counts for row in found), "no late row is another answer than not knowing"
+        assert all(LATE_COUNTS[0] in row.counts for row in ledger_rows), (
+            "a day without late rows must count 0 late rows"
+        )
 
     def test_another_stream_has_another_ledger(self, bench: Bench) -> None:
-        """Two streams that share a ledger's rows would each skip the days that the other has published."""
+        """Two streams that shared ledger rows would each skip the days that the other has published."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
-        with bench.another_process(OTHER_KEY) as other:
-            assert other.ledger.row(MONDAY) is None
-            assert other.ledger.published(MONDAY, intent(1).token) is None
-            assert len(other.ledger.days()) == 0
+        with bench.another_process(OTHER_KEY) as other_publisher:
+            assert other_publisher.ledger.row(MONDAY) is None
+            assert other_publisher.ledger.published(MONDAY, intent(1).token) is None
+            assert len(other_publisher.ledger.days()) == 0
 
     def test_a_new_intent_replaces_the_day_and_no_other(self, bench: Bench) -> None:
-        """Clearing a task reloads its day: old rows that stay beside the new ones are counted twice."""
+        """A cleared task reloads its day. Old rows that stay with the new ones count twice."""
         bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         untouched = bench.publish(bench.stage(TUESDAY, ["t"], 1))
         row = bench.publish(bench.stage(MONDAY, ["c"], 2))
@@ -218,63 +223,63 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "c"), (TUESDAY, "t")]
 
     def test_an_empty_day_is_a_done_day(self, bench: Bench) -> None:
-        """A day without rows that leaves no ledger row is polled again for ever, and holds up the offset."""
+        """An empty day without a ledger row is polled again forever, and the offset never passes it."""
         row = bench.publish(bench.stage(MONDAY, [], 1))
         assert (row.generation, row.rows) == (1, 0)
         assert list(bench.ledger.days()) == [MONDAY]
         assert bench.readable() == []
 
     def test_a_day_that_became_empty_shows_no_old_rows(self, bench: Bench) -> None:
-        """What the source has deleted must not live on in the target."""
+        """Rows deleted in the source must not stay in the target."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         assert bench.publish(bench.stage(MONDAY, [], 2)).generation == 2
         assert list(bench.ledger.days()) == [MONDAY]
         assert bench.readable() == []
 
     def test_what_the_source_set_aside_is_counted_and_no_row(self, bench: Bench) -> None:
-        """Rejects that nobody counts are rows lost without a trace."""
+        """Rejected records that no count includes are lost without a trace."""
         row = bench.publish(bench.stage(MONDAY, ["a"], 1, rejected=3))
         assert (row.rows, row.counts["rows_read"], row.counts["rejected"]) == (1, 4, 3)
         assert bench.ledger.row(MONDAY).counts["rejected"] == 3
         assert bench.readable() == [(MONDAY, "a")]
 
     def test_what_was_set_aside_is_seen_until_the_next_answer(self, bench: Bench) -> None:
-        """Whoever mends a reject has to see it, and none that is mended."""
+        """A user who fixes rejected records must see all that are open, and none that is fixed."""
         bench.publish(bench.stage(MONDAY, ["a"], 1, rejected=3))
         bench.publish(bench.stage(TUESDAY, ["a"], 2))
         if not isinstance(bench.publisher, KeepsRejects):
-            pytest.skip("the sink shows no rejects")
-        [day] = bench.publisher.rejects(MONDAY, TUESDAY, 2)
-        records = list(day.records)
-        assert (day.day, day.generation, day.ledger_count) == (MONDAY, 1, 3)
-        assert sorted(each.position for each in records) == [0, 1, 2]
-        assert {(each.origin, each.reason) for each in records} == {("source", "no JSON")}
-        assert [each.record for each in records][:2] == [b"zzz"] * 2
+            pytest.skip("the sink keeps no rejects")
+        [rejects_of_day] = bench.publisher.rejects(MONDAY, TUESDAY, 2)
+        records = list(rejects_of_day.records)
+        assert (rejects_of_day.day, rejects_of_day.generation, rejects_of_day.ledger_count) == (MONDAY, 1, 3)
+        assert sorted(reject.position for reject in records) == [0, 1, 2]
+        assert {(reject.origin, reject.reason) for reject in records} == {("source", "no JSON")}
+        assert [reject.record for reject in records][:2] == [b"zzz"] * 2
         bench.publish(bench.stage(MONDAY, ["a"], 3))
         assert list(bench.publisher.rejects(MONDAY, TUESDAY, 2)) == []
 
     # The newest answer wins
 
     def test_the_older_answer_of_two_is_refused_and_nothing_changes(self, bench: Bench) -> None:
-        """A forgotten process that publishes late would put yesterday's answer over today's."""
+        """A forgotten process that publishes late would replace today's answer by yesterday's."""
         stale = bench.stage(MONDAY, ["old"], 6)
         bench.publish(bench.stage(MONDAY, ["new"], 7))
-        before = bench.state()
+        state_before = bench.state()
         with pytest.raises(OvertakenError, match=r"run-7/task has published generation 1") as caught:
             bench.publish(stale)
         assert (caught.value.by, caught.value.may_poll_again) == (intent(7).token, True)
-        assert bench.state() == before
+        assert bench.state() == state_before
         assert bench.ledger.published(MONDAY, intent(6).token) is None
 
     def test_the_newer_answer_wins_whoever_started_first(self, bench: Bench) -> None:
-        """Runs start in any order: what counts is who asked the source last."""
+        """Runs start in any order. The run that polled the source last must win."""
         bench.publish(bench.stage(MONDAY, ["old"], 7))
         row = bench.publish(bench.stage(MONDAY, ["new"], 6))
         assert (row.generation, row.token) == (2, intent(6).token)
         assert bench.readable() == [(MONDAY, "new")]
 
     def test_a_clock_that_is_set_back_decides_nothing(self, bench: Bench) -> None:
-        """Clocks of two machines differ: a sink that compares them throws the newer answer away, or takes the older."""
+        """Clocks of two machines differ. A sink that compares their times may keep the older answer."""
         bench.publish(bench.stage(MONDAY, ["old"], 1, polled_at=NOON + 400 * ONE_DAY))
         stale = bench.stage(MONDAY, ["stale"], 3, polled_at=NOON + 800 * ONE_DAY)
         row = bench.publish(bench.stage(MONDAY, ["new"], 2, polled_at=NOON - 400 * ONE_DAY))
@@ -284,7 +289,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "new")]
 
     def test_who_lost_to_a_later_clear_of_its_own_run_is_told_not_to_poll_again(self, bench: Bench) -> None:
-        """Somebody has cleared that run: what is left of its earlier try would ask the source for nobody."""
+        """A user has cleared that run. Another poll for its earlier try would only cost requests."""
         zombie = bench.stage(MONDAY, ["old"], 6)
         row = bench.publish(bench.stage(MONDAY, ["new"], 6, "2", clear_number=1))
         assert (row.generation, row.clear_number) == (1, 1)
@@ -293,34 +298,34 @@ class SinkConformance(
         assert not caught.value.may_poll_again
 
     def test_a_run_made_again_counts_its_clears_from_zero_and_is_not_refused(self, bench: Bench) -> None:
-        """A run that is deleted and made again must reload its day, though its count of clears is lower."""
+        """A run that was deleted and created again must reload its day, although its clear count is lower."""
         bench.publish(bench.stage(MONDAY, ["old"], 6, clear_number=3))
         row = bench.publish(bench.stage(MONDAY, ["new"], 6, "2"))
         assert (row.generation, row.run, row.clear_number) == (2, intent(6).run, 0)
 
-    # What fails before anything is polled
+    # Checks before the poll
 
     def test_a_type_it_cannot_hold_is_found_before_the_first_request(self, bench: Bench) -> None:
-        """Found only at the commit, it costs a whole poll each time, and the day is never published."""
+        """If only the commit detects the type, every try polls the whole day in vain."""
         if self.schemaless:
-            pytest.skip("takes any column of any type")
-        odd = pa.schema([pa.field("event", pa.duration("us"))])
-        problems = bench.publisher.preflight(odd, DAYS, "day")
-        assert problems, "a sink that holds pa.duration, too, sets schemaless = True"
+            pytest.skip("schemaless: the target takes any column of any type")
+        unsupported = pa.schema([pa.field("event", pa.duration("us"))])
+        problems = bench.publisher.preflight(unsupported, DAYS, "day")
+        assert problems, "set schemaless = True if the target can store pa.duration"
         assert all(isinstance(text, str) and "event" in text.lower() for text in problems)
         assert not _secrets_in(problems, bench)
 
     def test_a_changed_type_is_told_with_the_columns_name_and_nothing_changes(self, bench: Bench) -> None:
-        """Readers break when a column changes under them: a person decides that, with the name at hand."""
+        """A changed column breaks its readers. A person decides about it, and needs the column's name."""
         if self.schemaless:
-            pytest.skip("takes any column of any type")
+            pytest.skip("schemaless: the target takes any column of any type")
         bench.publish(bench.stage(MONDAY, ["a"], 1))
-        before = bench.state()
-        changed = SCHEMA.set(2, pa.field("amount", pa.string()))
-        problems = bench.publisher.preflight(changed, DAYS, "day")
+        state_before = bench.state()
+        changed_schema = SCHEMA.set(2, pa.field("amount", pa.string()))
+        problems = bench.publisher.preflight(changed_schema, DAYS, "day")
         assert any("'amount'" in text for text in problems)
         assert not _secrets_in(problems, bench)
-        assert bench.state() == before
+        assert bench.state() == state_before
 
 
 def _secrets_in(texts: list[str], bench: Bench) -> list[Any]:

@@ -1,8 +1,9 @@
-"""Makes an instance of every connector file there is, from its own options' examples and defaults.
+"""Instances of every connector file, built from the examples and defaults of its options.
 
-A new file in ``sources/`` or ``sinks/`` is picked up by itself: its required options need ``Field(examples=[…])``. A
-sink needs a fixture ``<name>_target``, and a source that has a server here one called ``<name>_served``. The example
-connection comes from the connection form in ``provider_info``; absolute example paths move under ``tmp_path``.
+A new file in ``sources/`` or ``sinks/`` is included automatically. Its required options need
+``Field(examples=[…])``. A sink needs a fixture ``<name>_target``, a source with a server a fixture
+``<name>_served``. The example connection comes from the connection form in ``provider_info``. Absolute example paths
+move under ``tmp_path``.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ DOCS = Path(__file__).parents[2] / "docs"
 STREAM_OPTIONS = {("mixpanel", stream): options for stream, options in NEEDED.items()} | {
     ("sql", ""): {"table": "orders", "day_column": "created_at"}
 }
-"""By source and stream, the options without which the stream cannot be read."""
+"""Options that a stream requires, by source and stream."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the cases that go through all requests of a step to the slow tests: a thousand requests each."""
+    """Mark the cases that interrupt every request of a step as slow. They send a thousand requests each."""
     for item in items:
         if "gate" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
 
 
 def example(cls: type[Options], folder: Path, **options: Any) -> Any:
-    """Make an instance: every required option from its first example, and the others as given."""
+    """Build an instance. Required options get their first example unless given."""
     for name, field in cls.model_fields.items():
         if field.is_required():
             assert field.examples, f"{cls.__name__}.{name} is required and has no Field(examples=[…])"
@@ -71,9 +72,9 @@ def _moved(value: Any, folder: Path) -> Any:
 
 
 def form_extra(connection_type: str) -> dict[str, str | None]:
-    """Return each extra field of the connection's form, with a good value if it has to be set."""
+    """Return each extra field of the connection form, with a valid value if it is required."""
     types = {entry["connection-type"]: entry for entry in get_provider_info()["connection-types"]}
-    fields = types.get(connection_type, {}).get("conn-fields", {})  # one of Airflow's own has none of ours
+    fields = types.get(connection_type, {}).get("conn-fields", {})  # Airflow's own connection types have none
     return {name: _good(field["schema"]) for name, field in fields.items()}
 
 
@@ -136,17 +137,19 @@ def mixpanel_served(source: MixpanelSource, mixpanel: StandIn) -> Served:
 
 @pytest.fixture
 def rest_served() -> Iterator[Served]:
-    """Issues as the example of the source's page declares them: links in a header, some of other days among them."""
-    later = items_of(DATE + dt.timedelta(days=1), 25, first_id=100)
+    """Serve the issues of the source page's example. Links are in a header, and some issues are of other days."""
+    later_items = items_of(DATE + dt.timedelta(days=1), 25, first_id=100)
     issues = [
-        {"id": each["id"], "title": each["name"], "updated_at": each["at"], "body": "x" * 200}
-        for each in [*items_of(DATE, 45), *later]
+        {"id": item["id"], "title": item["name"], "updated_at": item["at"], "body": "x" * 200}
+        for item in [*items_of(DATE, 45), *later_items]
     ]
     with RestApi() as api:
 
-        def page(asked: RestRequest) -> Answer:
-            start = int(asked.first("from", "0"))
-            link = f'<{asked.path}?from={start + 20}>; rel="next"'  # relative: some cases put a proxy in between
+        def page(request: RestRequest) -> Answer:
+            start = int(request.first("from", "0"))
+            link = (
+                f'<{request.path}?from={start + 20}>; rel="next"'  # relative, because some cases put a proxy in between
+            )
             return Answer(issues[start : start + 20], headers={"Link": link} if start + 20 < len(issues) else {})
 
         api.faults.append(page)
@@ -155,11 +158,11 @@ def rest_served() -> Iterator[Served]:
 
 @pytest.fixture
 def sql_served(source: SqlSource, tmp_path: Path) -> Served:
-    """The table of the source's page, in SQLite: two days of it."""
+    """Create the table of the source's page in SQLite, with two days."""
     file, day = tmp_path / "shop.db", Day(date=DATE)
-    by_day = {day: 45, Day(date=DATE + dt.timedelta(days=1)): 30}
-    rows = sum(by_day.values()) if source.kind == "snapshot" else by_day[day]
-    write_orders(file, {each.date: count for each, count in by_day.items()})
+    rows_by_day = {day: 45, Day(date=DATE + dt.timedelta(days=1)): 30}
+    rows = sum(rows_by_day.values()) if source.kind == "snapshot" else rows_by_day[day]
+    write_orders(file, {served_day.date: count for served_day, count in rows_by_day.items()})
     return Served(Connection(conn_id=source.conn_id, conn_type="sqlite", host=str(file)), day, rows)
 
 
@@ -180,13 +183,14 @@ def x_search_served(source: XSearchSource, x: XStandIn) -> Served:
         password=x.app.token,
         extra={"limits": {"all": {"per_second": 1000}}},
     )
-    found = x.timeline.truth(date, *source.queries)
-    posts = [post.document for post in x.timeline.posts_of_day(date) if post.id in found]
-    named = {each["id"] for post in posts for each in post.get("referenced_posts", [])}
+    post_ids = x.timeline.truth(date, *source.queries)
+    posts = [post.document for post in x.timeline.posts_of_day(date) if post.id in post_ids]
+    referenced_ids = {reference["id"] for post in posts for reference in post.get("referenced_posts", [])}
     rows = {
-        "posts": found,
-        "users": {post["author_id"] for post in posts} | ({"1003"} if named else set()),  # the author of what they name
+        "posts": post_ids,
+        "users": {post["author_id"] for post in posts}
+        | ({"1003"} if referenced_ids else set()),  # author of the referenced posts
         "media": {key for post in posts for key in post.get("attachments", {}).get("media_keys", [])},
-        "referenced": {each for each in named if not each.startswith("9")},
+        "referenced": {reference for reference in referenced_ids if not reference.startswith("9")},
     }
     return Served(connection, Day(date=date), rows=len(rows[source.stream]))

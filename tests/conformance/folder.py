@@ -1,15 +1,15 @@
-"""A folder of JSON lines: a sink in as few lines as a right one can have, to show that the suite lets it pass.
+"""Folder of JSON lines: the shortest correct sink, which must pass the suite.
 
-Data files never change once they are written. A file ``<connector>.<stream>.json`` says which of them a reader sees of
-each day, and is the ledger as well: it is replaced by a rename (https://man7.org/linux/man-pages/man2/rename.2.html).
+Data files never change once written. A file ``<connector>.<stream>.json`` lists the visible data files of each day and
+is the ledger as well. A rename replaces it (https://man7.org/linux/man-pages/man2/rename.2.html).
 
 **Connection.** None.
 
-**Delivery.** Each day once, and whole.
+**Delivery.** Each day once, complete.
 
-**Ledger.** Beside what is shown, in the same file.
+**Ledger.** In the same file as the list of visible data files.
 
-**Schema.** As the first publish has it; a changed type fails the day.
+**Schema.** Set by the first publish. A changed type fails the day.
 
 **Limits.** One machine.
 
@@ -42,12 +42,12 @@ from airflow_provider_connect.wire import Wire
 
 
 class State(Wire):
-    """What is published.
+    """Published state.
 
-    :param rows: of the ledger, oldest first.
-    :param shown: by day, the files that a reader sees.
-    :param types: of the columns.
-    :param notes: of the stream, oldest first.
+    :param rows: ledger rows, oldest first.
+    :param shown: visible files, by day.
+    :param types: types of the columns.
+    :param notes: notes of the stream, oldest first.
     """
 
     rows: tuple[LedgerRow, ...] = ()
@@ -120,9 +120,9 @@ class FolderPublisher(Publisher, StagesByExecutors, Confirms, KeepsNotes):
         return State.model_validate_json(self.file.read_text()) if self.file.exists() else State()
 
     def write(self, state: State) -> None:
-        made = self.file.with_suffix(f".{uuid.uuid4().hex}")
-        made.write_text(state.model_dump_json())
-        made.replace(self.file)
+        new_file = self.file.with_suffix(f".{uuid.uuid4().hex}")
+        new_file.write_text(state.model_dump_json())
+        new_file.replace(self.file)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -133,21 +133,21 @@ class FolderPublisher(Publisher, StagesByExecutors, Confirms, KeepsNotes):
     def note(self, note: LedgerNote) -> None:
         with self.alone():
             state = self.read()
-            if all((known.kind, known.id) != (note.kind, note.id) for known in state.notes):
+            if all((stored.kind, stored.id) != (note.kind, note.id) for stored in state.notes):
                 self.write(state.model_copy(update={"notes": (*state.notes, note)}))
 
     def preflight(self, schema: Any, days: Any, kind: Any) -> list[str]:
-        known = self.read().types
+        published_types = self.read().types
         return [
-            f"column '{name}': {kind} is none that JSON has, or not {known.get(name)} as before"
+            f"column '{name}': {kind} is none that JSON has, or not {published_types.get(name)} as before"
             for name, kind in _types(schema).items()
-            if kind.startswith("duration") or known.get(name, kind) != kind
+            if kind.startswith("duration") or published_types.get(name, kind) != kind
         ]
 
     def begin(self, publish: Publish) -> str:
-        made = self.path / uuid.uuid4().hex
-        made.mkdir()
-        return made.name
+        attempt_folder = self.path / uuid.uuid4().hex
+        attempt_folder.mkdir()
+        return attempt_folder.name
 
     def put(self, token: str, stage: str, share: Any) -> list[str]:
         names = []
@@ -171,9 +171,9 @@ class FolderPublisher(Publisher, StagesByExecutors, Confirms, KeepsNotes):
 
     def show(self, publish: Publish, row: LedgerRow, receipts: Sequence[list[str]]) -> None:
         state = self.read()
-        others = {} if publish.kind == "snapshot" else state.shown
-        shown = others | {row.day: tuple(name for receipt in receipts for name in receipt)}
-        changed = {"rows": (*state.rows, row), "shown": shown, "types": state.types | _types(publish.schema)}
+        other_days = {} if publish.kind == "snapshot" else state.shown
+        files_by_day = other_days | {row.day: tuple(name for receipt in receipts for name in receipt)}
+        changed = {"rows": (*state.rows, row), "shown": files_by_day, "types": state.types | _types(publish.schema)}
         self.write(state.model_copy(update=changed))
 
     def confirm(self, publish: Publish) -> LedgerRow:
@@ -203,7 +203,7 @@ def _types(schema: Any) -> dict[str, str]:
 
 
 def read(path: str) -> list[tuple[dt.date, str]]:
-    """Return what a reader of the folder finds."""
+    """Return the rows that a reader of the folder sees."""
     return [
         (day, json.loads(line))
         for file in Path(path).glob("*.json")
@@ -214,7 +214,7 @@ def read(path: str) -> list[tuple[dt.date, str]]:
 
 
 def fresh(folder: Path) -> str:
-    """Make a folder to publish into."""
-    made = folder / "target"
-    made.mkdir()
-    return str(made)
+    """Create a folder to publish into."""
+    target = folder / "target"
+    target.mkdir()
+    return str(target)

@@ -1,4 +1,4 @@
-"""The sink suite over a Delta sink whose path is a template: what readers see is the union of its tables."""
+"""Sink suite over a Delta sink whose path is a template. Readers see the union of its tables."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class TestDeltaTables(SinkConformance):
         root = tmp_path / "lake"
 
         def rows() -> list[tuple[dt.date, str]]:
-            seen = []
+            visible = []
             for log in root.glob("[!_]*/_delta_log"):
                 table = DeltaTable(str(log.parent)).to_pyarrow_table(columns=["day", "event"])
-                seen += [(row["day"], row["event"]) for row in table.to_pylist()]
-            return seen
+                visible += [(row["day"], row["event"]) for row in table.to_pylist()]
+            return visible
 
         return Target(sink=DeltaSink(path=f"{root}/{{event}}"), rows=rows, age=lambda: age(root))

@@ -1,4 +1,4 @@
-"""The worked examples of docs/connectors.md pass the suite, and what the suite cannot do to a connector over HTTP."""
+"""Tests of the worked examples in docs/connectors.md: the suite, and cases over HTTP that the suite cannot have."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ ALIAS_STORE = load("alias_store")
 
 
 def _switches_from_what_it_finds_then(self: Any, publish: Publish, token: str, receipts: Any) -> LedgerRow:
-    """Decide first, and look again at what is to be replaced: no compare-and-set."""
+    """Decide first, then read the index to replace again: no compare-and-set."""
     _, rows = self._ledger.look(publish.day.date)
     row = ledger_row(publish, next_generation(publish, rows[-1] if rows else None))
-    here, _ = self._ledger.look(publish.day.date)
-    note = {"replaces": here, "rows": [each.model_dump(mode="json") for each in (*rows, row)]}
+    shown_index, _ = self._ledger.look(publish.day.date)
+    note = {"replaces": shown_index, "rows": [stored_row.model_dump(mode="json") for stored_row in (*rows, row)]}
     self._ledger.write(token, note, -1)
-    self._ask(f"/aliases/{self._ledger.prefix}{publish.day}", json_body({"from": here, "to": token}))
+    self._ask(f"/aliases/{self._ledger.prefix}{publish.day}", json_body({"from": shown_index, "to": token}))
     return row
 
 
 def _shows_before_it_notes(self: Any, publish: Publish, token: str, receipts: Any) -> LedgerRow:
-    """Write the ledger row after the data can be seen."""
-    here, rows = self._ledger.look(publish.day.date)
+    """Write the ledger row after the rows are visible."""
+    shown_index, rows = self._ledger.look(publish.day.date)
     for row in rows:
         if row.token == publish.intent.token:
             return row
     row = ledger_row(publish, next_generation(publish, rows[-1] if rows else None))
-    self._ask(f"/aliases/{self._ledger.prefix}{publish.day}", json_body({"from": here, "to": token}))
-    note = {"replaces": here, "rows": [each.model_dump(mode="json") for each in (*rows, row)]}
+    self._ask(f"/aliases/{self._ledger.prefix}{publish.day}", json_body({"from": shown_index, "to": token}))
+    note = {"replaces": shown_index, "rows": [stored_row.model_dump(mode="json") for stored_row in (*rows, row)]}
     self._ledger.write(token, note, -1)
     return row
 
 
 def _deletes_what_has_no_note(self: Any, index: str, day: Any) -> bool:
-    """Sweep what has not come to a commit yet, without a word to the commit that comes next."""
+    """Sweep an index that has not reached its commit, without making that commit fail."""
     _, note = self._ledger.note(index)
     if "replaces" in note and self._ledger.look(day)[0] in (index, note["replaces"]):
         return False
@@ -75,14 +75,14 @@ class TestPagesApi(SourceConformance):
     @pytest.mark.parametrize(
         ("page", "error"),
         [
-            ({"orders": []}, RetriableError),  # without next it is not the last one
+            ({"orders": []}, RetriableError),  # a page without next is not the last page
             ([], RetriableError),
             ({"orders": [{"id": "1"}], "next": None}, DataError),
             ({"orders": [{"id": 1, "made_at": "2026-10-05T12:00:00+00:00"}], "next": None}, DataError),
-            ({"orders": [], "next": "2"}, RetriableError),  # for ever
+            ({"orders": [], "next": "2"}, RetriableError),  # endless
         ],
     )
-    def test_a_page_that_is_none_is_no_short_day(
+    def test_an_invalid_page_is_an_error_and_no_short_day(
         self, source: Any, served: Served, monkeypatch: pytest.MonkeyPatch, page: Any, error: type[Exception]
     ) -> None:
         monkeypatch.setattr(Shop, "__call__", lambda *_: (200, page))
@@ -118,7 +118,7 @@ class TestAliasStore(SinkConformance):
             ({"_bury": _deletes_what_has_no_note}, "a_commit_between_two_requests_of_a_sweep"),
         ],
     )
-    def test_the_suite_finds_what_is_wrong_between_two_requests(
+    def test_a_mistake_between_two_requests_fails_its_case(
         self,
         bench: Bench,
         gated: Bench,
@@ -129,10 +129,12 @@ class TestAliasStore(SinkConformance):
     ) -> None:
         for name, method in wrong.items():
             monkeypatch.setattr(ALIAS_STORE._Publisher, name, method)
-        (found,) = [name for name in dir(self) if name.startswith(f"test_{case}")]
-        options: dict[str, Any] = {"whose": 3} if "whoever" in case else {"for_good": True} if "ends" in case else {}
+        (case_name,) = [name for name in dir(self) if name.startswith(f"test_{case}")]
+        options: dict[str, Any] = (
+            {"rival_offset": 3} if "whoever" in case else {"for_good": True} if "ends" in case else {}
+        )
         with pytest.raises((AssertionError, KeyError)):
-            getattr(self, found)(bench, gated, gate, **options)
+            getattr(self, case_name)(bench, gated, gate, **options)
 
     def test_an_attempt_that_was_swept_cannot_be_published_any_more(self, bench: Bench, store: IndexStore) -> None:
         day = bench.stage(DATE, ["a"], 1)
@@ -147,58 +149,60 @@ class TestAliasStore(SinkConformance):
     def test_a_commit_that_a_sweep_has_seen_begin_still_comes_through(
         self, bench: Bench, store: IndexStore, server: JsonServer
     ) -> None:
-        """The sweep looks after the note and before the switch, when nobody knows whether the commit lives."""
+        """The sweep reads after the note and before the switch, when the commit may be alive or dead."""
         token, receipts = bench.send(day := bench.stage(DATE, ["a"], 1))
         store.now += LATER_SECONDS
-        alive, swept = server.before, []
+        server_hook, sweep_counts = server.before, []
 
         def sweep(method: str, path: str) -> None:
             if method == "POST" and path.startswith("/aliases/"):
-                server.before = alive
-                with bench.another_process() as other:
-                    swept.append(other.sweep())
+                server.before = server_hook
+                with bench.another_process() as other_publisher:
+                    sweep_counts.append(other_publisher.sweep())
 
         server.before = sweep
         assert bench.publisher.commit(day, token, receipts).generation == 1
-        assert swept == [0]
+        assert sweep_counts == [0]
         assert bench.readable() == [(DATE, "a")]
 
     def test_a_commit_that_comes_after_the_sweep_has_looked_is_refused(
         self, bench: Bench, store: IndexStore, server: JsonServer
     ) -> None:
-        """The other way round: the commit begins between what the sweep reads and what it deletes."""
+        """The commit begins after the sweep's read and before its delete."""
         token, receipts = bench.send(day := bench.stage(DATE, ["a"], 1))
         store.now += LATER_SECONDS
-        alive, ended = server.before, []
+        server_hook, errors = server.before, []
 
         def commit(method: str, path: str) -> None:
             if path.endswith("/delete"):
-                server.before = alive
-                with bench.another_process() as other, pytest.raises(RetriableError) as caught:
-                    other.commit(day, token, receipts)
-                ended.append(caught.value)
+                server.before = server_hook
+                with bench.another_process() as other_publisher, pytest.raises(RetriableError) as caught:
+                    other_publisher.commit(day, token, receipts)
+                errors.append(caught.value)
 
         server.before = commit
         assert bench.publisher.sweep() == 1
-        assert len(ended) == 1
+        assert len(errors) == 1
         assert bench.publish(day).generation == 1
         assert bench.readable() == [(DATE, "a")]
 
     def test_a_replaced_index_is_swept_a_day_later(self, bench: Bench, store: IndexStore) -> None:
         for number in (1, 2):
             bench.publish(bench.stage(DATE, [f"{number}"], number))
-        assert bench.publisher.sweep() == 0  # some reader may be half way through it
+        assert bench.publisher.sweep() == 0  # a reader may still be reading it
         store.now += LATER_SECONDS
         assert bench.publisher.sweep() == 1
         assert bench.readable() == [(DATE, "2")]
         assert bench.ledger.published(DATE, bench.stage(DATE, [], 1).intent.token).generation == 1
         assert bench.publish(bench.stage(DATE, ["3"], 3)).generation == 3
 
-    def test_what_a_late_switch_would_replace_is_gone(self, bench: Bench, server: JsonServer) -> None:
-        """The request to switch is lost on its way and arrives after another publish: it must change nothing."""
-        late = bench.stage(DATE, ["late"], 1)
-        token, receipts = bench.send(late)
-        before = server.before
+    def test_a_switch_that_arrives_after_another_publish_changes_nothing(
+        self, bench: Bench, server: JsonServer
+    ) -> None:
+        """The switch request is delayed and arrives after another publish. It must change nothing."""
+        staged = bench.stage(DATE, ["late"], 1)
+        token, receipts = bench.send(staged)
+        server_hook = server.before
 
         def lose(method: str, path: str) -> None:
             if path.startswith("/aliases/"):
@@ -206,20 +210,20 @@ class TestAliasStore(SinkConformance):
 
         server.before = lose
         with pytest.raises(RetriableError):
-            bench.publisher.commit(late, token, receipts)
-        server.before = before
+            bench.publisher.commit(staged, token, receipts)
+        server.before = server_hook
         bench.publish(bench.stage(DATE, ["new"], 2))
         with pytest.raises(OvertakenError):
-            bench.publisher.commit(late, token, receipts)
+            bench.publisher.commit(staged, token, receipts)
         assert bench.readable() == [(DATE, "new")]
 
     def test_rejects_are_published_beside_the_rows(self, bench: Bench, store: IndexStore) -> None:
         bench.publish(bench.stage(DATE, ["a"], 1, rejected=2))
         assert len(store.indexes["events:rejects"]) == 2
 
-    def test_a_column_that_json_has_no_form_for_is_found_before_the_poll(self, bench: Bench) -> None:
-        odd = pa.schema([pa.field("event", pa.duration("us"))])
-        (problem,) = bench.publisher.preflight(odd, [], "day")
+    def test_a_column_type_that_json_lacks_is_found_before_the_poll(self, bench: Bench) -> None:
+        unsupported = pa.schema([pa.field("event", pa.duration("us"))])
+        (problem,) = bench.publisher.preflight(unsupported, [], "day")
         assert "'event'" in problem
 
 
@@ -229,14 +233,18 @@ def _lines(code: str) -> str:
 
 @pytest.mark.parametrize(("kind", "name"), [("source", "pages_api"), ("sink", "alias_store")])
 def test_the_page_shows_the_code_that_is_tested(kind: str, name: str) -> None:
-    _, _, rest = PAGE.read_text().partition(f"<!-- worked example: a {kind} -->")
-    shown = re.findall(r"^```python\n(.*?)^```$", rest.partition("<!-- end of")[0], re.MULTILINE | re.DOTALL)
+    _, _, after_marker = PAGE.read_text().partition(f"<!-- worked example: a {kind} -->")
+    blocks = re.findall(r"^```python\n(.*?)^```$", after_marker.partition("<!-- end of")[0], re.MULTILINE | re.DOTALL)
     code = (EXAMPLES / f"{name}.py").read_text()
-    *parts, test = shown
+    *parts, test = blocks
     assert parts
-    there = _lines(code), _lines(code.replace("\n    ", "\n"))  # methods are shown by themselves, from the margin on
-    assert all(any(_lines(part) in lines for lines in there) for part in parts), "copy the change into connectors.md"
-    assert kind == "sink" or there[0].endswith(_lines(parts[0])), "a source is shown whole, from its class on"
+    code_lines = _lines(code), _lines(code.replace("\n    ", "\n"))  # the page shows methods without indentation
+    assert all(any(_lines(part) in lines for lines in code_lines) for part in parts), (
+        "copy the change into connectors.md"
+    )
+    assert kind == "sink" or code_lines[0].endswith(_lines(parts[0])), (
+        "the page must show the complete source, from its class on"
+    )
     assert "Conformance):" in test
 
 

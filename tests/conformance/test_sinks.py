@@ -1,4 +1,4 @@
-"""The sink suite over every sink of ours; what needs no target is tried without a server."""
+"""Sink suite over every sink of the package. Cases that need no target run without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source suite over every source of ours, and over every stream of those that have several."""
+"""Source suite over every source of the package and each of its streams."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tests.conformance.conftest import DOCS, STREAM_OPTIONS, example, form_extra
 
 
 def streams() -> list[tuple[str, str]]:
-    """Return every source's name with each of its streams; "" where it has one only."""
-    found = []
+    """List every source with each of its streams. The stream is "" if the source has only one."""
+    names = []
     for name in registry.names("sources"):
         field = registry.source_class(name).model_fields.get("stream")
-        found += [(name, stream) for stream in (get_args(field.annotation) if field else ())] or [(name, "")]
-    return found
+        names += [(name, stream) for stream in (get_args(field.annotation) if field else ())] or [(name, "")]
+    return names
 
 
 def params() -> Iterator[Any]:
-    """Yield every stream; one of each source is among the fast tests."""
-    seen: set[str] = set()
+    """Yield every stream. Only the first stream of each source is among the fast tests."""
+    sources: set[str] = set()
     for name, stream in streams():
-        yield pytest.param((name, stream), id=f"{name}-{stream}", marks=[pytest.mark.slow] * (name in seen))
-        seen.add(name)
+        yield pytest.param((name, stream), id=f"{name}-{stream}", marks=[pytest.mark.slow] * (name in sources))
+        sources.add(name)
 
 
 PARAMS = [*params()]
-# One whose requests serve several days.
+# A source whose requests serve several days.
 TOGETHER = ("mixpanel", "export", {"days_per_request": 3})
 PARAMS.append(pytest.param(TOGETHER, id="mixpanel-export-together", marks=pytest.mark.slow))
 PARAMS.append(pytest.param(("sql", "", {"snapshot": "replace", "day_column": None}), id="sql-snapshot"))
@@ -43,17 +43,17 @@ PARAMS.append(pytest.param(("sql", "", {"snapshot": "replace", "day_column": Non
 class TestSources(SourceConformance):
     @pytest.fixture(params=PARAMS)
     def source(self, request: pytest.FixtureRequest, tmp_path: Path) -> Source:
-        name, stream, *more = request.param
+        name, stream, *extra_options = request.param
         options = ({"stream": stream} if stream else {}) | STREAM_OPTIONS.get((name, stream), {})
         if name == "rest":
-            options["retry_budget_seconds"] = 0  # a page that fails is not asked for again
-        return example(registry.source_class(name), tmp_path, **options | (more[0] if more else {}))
+            options["retry_budget_seconds"] = 0  # a failed page is not retried
+        return example(registry.source_class(name), tmp_path, **options | (extra_options[0] if extra_options else {}))
 
     @pytest.fixture
     def page(self, source: Source) -> str:
-        more = DOCS / f"{source.name.replace('_', '-')}.md"
-        face = importlib.import_module(type(source).__module__).__doc__ or ""
-        return face + (more.read_text(encoding="utf-8") if more.exists() else "")
+        guide = DOCS / f"{source.name.replace('_', '-')}.md"
+        module_page = importlib.import_module(type(source).__module__).__doc__ or ""
+        return module_page + (guide.read_text(encoding="utf-8") if guide.exists() else "")
 
     @pytest.fixture
     def place(self, source: Source) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The suites can fail: they let a right sink pass, and find what is wrong by the cases that are named for it."""
+"""Tests of the suites themselves: a correct sink passes, and each wrong connector fails exactly its own cases."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ ROOT = Path(__file__).parents[2]
 WRONG = (wrong_sinks, wrong_confirmations, wrong_definitions, wrong_snapshots, wrong_sweeps, wrong_sources)
 EXPECTED = wrong_sinks.EXPECTED | wrong_sources.EXPECTED
 WHOLE = {"TestDoublesOnRetry", "TestCountsAConfirmationAsAGeneration", "TestKeepsWhatVanished"}
-"""Wrong sinks over which all cases run; over the others those that must fail, and in the campaign all."""
+"""Wrong sinks that run all cases. The others run only the cases that must fail, except in the campaign."""
 
 AWAY = {
     "test_a_day_that_is_not_over_is_refused_before_any_request[0]",
-    "test_an_endpoint_that_is_away_is_retriable_soon_and_no_secret_is_told",
+    "test_an_unreachable_server_is_a_retriable_error_within_seconds_without_secrets",
 }
-"""Of the cases of a source that do not poll."""
+"""Cases of sources that must fail although they do not poll."""
 
 POLLS = {name for cases in (PollCases, TogetherCases) for name in vars(cases) if name.startswith("test_")}
 
 
 def test_a_failed_assert_of_any_suite_shows_its_values() -> None:
-    """Else a stranger whose connector fails a case sees only that it failed."""
+    """Otherwise connector authors see only that a case failed."""
     modules = Path(str(testing.__file__)).parent.glob("[!_]*.py")
     asserting = {path.stem for path in modules if "\n        assert " in path.read_text(encoding="utf-8")}
     assert asserting - {*testing._SUITES.split()} == set()
@@ -52,14 +52,14 @@ class TestRightSink(SinkConformance):
 
 
 def selected() -> list[str]:
-    """Return what pytest must run: classes that run whole, and by themselves the cases that must fail in others."""
-    chosen = []
+    """Return pytest's arguments: classes that run all cases, and the single cases that must fail in the others."""
+    arguments = []
     for module in WRONG:
         for name, cls in vars(module).items():
             if name in EXPECTED and cls.__module__ == module.__name__:
                 cases = [""] if name in WHOLE else [f"::{case}" for case in sorted(EXPECTED[name] | _away(name))]
-                chosen += [f"{module.__file__}::{name}{case}" for case in cases]
-    return chosen
+                arguments += [f"{module.__file__}::{name}{case}" for case in cases]
+    return arguments
 
 
 def _away(name: str) -> set[str]:
@@ -67,9 +67,9 @@ def _away(name: str) -> set[str]:
 
 
 def failed(folder: Path, cases: list[str]) -> dict[str, set[str]]:
-    """Return by class of cases those that failed: run as in a project of a stranger's, without our own setup."""
+    """Run the cases as in another project, without this project's setup. Returns the failed cases by test class."""
     (folder / "pytest.ini").write_text("[pytest]\n")
-    run = subprocess.run(
+    process = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-c", str(folder / "pytest.ini"), f"--rootdir={ROOT}"),
             *("--noconftest", "--import-mode=importlib", "--tb=native", "-p", "no:cacheprovider", "-p", "no:xdist"),
@@ -80,25 +80,25 @@ def failed(folder: Path, cases: list[str]) -> dict[str, set[str]]:
         text=True,
         check=False,
     )
-    assert run.returncode == 1, run.stdout + run.stderr
-    found: dict[str, set[str]] = {name: set() for name in EXPECTED}
+    assert process.returncode == 1, process.stdout + process.stderr
+    failed_cases: dict[str, set[str]] = {name: set() for name in EXPECTED}
     for case in ET.parse(folder / "found.xml").iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None:
-            found[case.attrib["classname"].rpartition(".")[2]].add(case.attrib["name"])
-    return found
+            failed_cases[case.attrib["classname"].rpartition(".")[2]].add(case.attrib["name"])
+    return failed_cases
 
 
 @pytest.mark.slow
-def test_wrong_connectors_fail_the_cases_that_are_about_them(tmp_path: Path) -> None:
-    """In one process: each would collect the suites anew."""
-    found = failed(tmp_path, selected())
-    assert found == {name: cases | _away(name) for name, cases in EXPECTED.items()}
+def test_wrong_connectors_fail_the_cases_listed_for_them(tmp_path: Path) -> None:
+    """All classes run in one process, because each process would collect the suites again."""
+    failed_cases = failed(tmp_path, selected())
+    assert failed_cases == {name: cases | _away(name) for name, cases in EXPECTED.items()}
 
 
 @pytest.mark.campaign
 def test_a_wrong_connector_fails_no_other_case(tmp_path: Path) -> None:
-    found = failed(tmp_path, [str(module.__file__) for module in WRONG])
-    assert {name: found[name] for name in wrong_sinks.EXPECTED} == wrong_sinks.EXPECTED
+    failed_cases = failed(tmp_path, [str(module.__file__) for module in WRONG])
+    assert {name: failed_cases[name] for name in wrong_sinks.EXPECTED} == wrong_sinks.EXPECTED
     for name, expected in wrong_sources.EXPECTED.items():
-        assert {case for case in found[name] if case.partition("[")[0] in POLLS} == expected, name
-        assert found[name] >= AWAY
+        assert {case for case in failed_cases[name] if case.partition("[")[0] in POLLS} == expected, name
+        assert failed_cases[name] >= AWAY

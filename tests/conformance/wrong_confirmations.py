@@ -1,4 +1,4 @@
-"""Sinks that confirm unchanged days wrongly, each in one way: see ``wrong_sinks.py``, whose list they join."""
+"""Sinks with one mistake each in confirming unchanged days. See ``wrong_sinks.py``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conformance.wrong_sinks import Wrong, fails, pause
 
 @fails(
     "an_older_answer_does_not_land_on_a_confirmed_one",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
 )
 class TestComparesNoChecks(Wrong):
     """Publishes over a confirmation as if only generations counted."""
@@ -35,11 +35,11 @@ class TestComparesNoChecks(Wrong):
     "a_confirmation_that_comes_after_another_publish_is_refused[another answer]",
     "a_confirmation_that_comes_after_another_publish_is_refused[the same answer]",
     "who_lost_to_a_confirmation_of_a_later_clear_of_its_run_is_told_not_to_poll_again",
-    "two_at_once_leave_one_and_the_other_is_told[two confirmations]",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
+    "two_at_once_leave_one_and_the_other_is_refused[two confirmations]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
 )
 class TestConfirmsWhateverIsThere(Wrong):
-    """Counts a check without a look at what the attempt saw."""
+    """Counts a check without comparing it with the state that the attempt saw."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def confirm(self, publish: Publish) -> LedgerRow:
@@ -48,12 +48,12 @@ class TestConfirmsWhateverIsThere(Wrong):
 
         def check(self, publish: Publish, newest: LedgerRow | None) -> LedgerRow:
             assert newest is not None
-            seen = dataclasses.replace(
+            publish_of_newest = dataclasses.replace(
                 publish,
                 answer=newest.answer,
                 manifest=publish.manifest.model_copy(update={"seen": seen_publish(newest)}),
             )
-            return confirmed_row(seen, newest)
+            return confirmed_row(publish_of_newest, newest)
 
 
 @fails(
@@ -64,7 +64,7 @@ class TestConfirmsWhateverIsThere(Wrong):
     "who_published_what_others_confirm_still_finds_it",
 )
 class TestConfirmsForNobody(Wrong):
-    """Counts a check, and does not say who did."""
+    """Counts a check, but does not record which intent confirmed."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def check(self, publish: Publish, newest: LedgerRow | None) -> LedgerRow:
@@ -80,12 +80,12 @@ class TestConfirmsForNobody(Wrong):
     "a_retry_of_a_confirming_intent_finds_the_day_done",
     "an_older_answer_does_not_land_on_a_confirmed_one",
     "who_published_what_others_confirm_still_finds_it",
-    "two_at_once_leave_one_and_the_other_is_told[two confirmations]",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
+    "two_at_once_leave_one_and_the_other_is_refused[two confirmations]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
     "a_confirmation_leaves_the_day_s_definition_and_the_one_in_force",
 )
 class TestCountsAConfirmationAsAGeneration(Wrong):
-    """Shows what it showed, under a new generation."""
+    """Keeps the same rows, but under a new generation."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def check(self, publish: Publish, newest: LedgerRow | None) -> LedgerRow:

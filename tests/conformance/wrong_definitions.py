@@ -1,4 +1,4 @@
-"""Sinks that keep definitions and notes wrongly, each in one way: see ``wrong_sinks.py``, whose list they join."""
+"""Sinks with one mistake each in storing definitions and notes. See ``wrong_sinks.py``."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.conformance.wrong_sinks import Wrong, fails, pause
     "in_force_is_the_definition_of_the_newest_publish_of_whatever_day",
     "a_confirmation_leaves_the_day_s_definition_and_the_one_in_force",
     "a_publish_that_did_not_see_the_definition_in_force_is_refused",
-    "what_a_publish_has_seen_may_be_gone_when_its_own_definition_came_into_force",
+    "a_publish_of_a_definition_that_came_into_force_meanwhile_is_accepted",
     "a_retry_of_a_published_day_finds_it_under_any_definition",
-    "two_definitions_at_once_leave_one_and_the_other_is_told",
+    "two_definitions_at_once_leave_one_and_the_other_is_refused",
 )
 class TestForgetsDefinitions(Wrong):
-    """Publishes days as if nobody had said how they were loaded."""
+    """Publishes days without their definition."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def row(self, publish: Publish) -> LedgerRow:
@@ -31,16 +31,16 @@ class TestForgetsDefinitions(Wrong):
 
 class _Blind(FolderLedger):
     def definition_in_force(self) -> DefinitionInForce | None:
-        kept: Any = self.publisher
-        return None if kept.is_committing else super().definition_in_force()
+        publisher: Any = self.publisher
+        return None if publisher.is_committing else super().definition_in_force()
 
 
 @fails(
     "a_publish_that_did_not_see_the_definition_in_force_is_refused",
-    "two_definitions_at_once_leave_one_and_the_other_is_told",
+    "two_definitions_at_once_leave_one_and_the_other_is_refused",
 )
 class TestCommitsUnderAnyDefinition(Wrong):
-    """Knows the definition in force, and does not compare it in the step that commits."""
+    """Stores the definition in force, but does not compare it in the committing step."""
 
     class publisher(FolderPublisher):  # noqa: N801
         is_committing = False
@@ -67,7 +67,7 @@ class _OfTheLatestDay(FolderLedger):
 
 @fails("in_force_is_the_definition_of_the_newest_publish_of_whatever_day")
 class TestFollowsTheLatestDay(Wrong):
-    """Takes the definition of the latest day for the one in force, and forgets it if that day has none."""
+    """Takes the latest day's definition for the one in force, and has none if that day has none."""
 
     class publisher(FolderPublisher):  # noqa: N801
         @property
@@ -77,7 +77,7 @@ class TestFollowsTheLatestDay(Wrong):
 
 @fails("a_confirmation_leaves_the_day_s_definition_and_the_one_in_force")
 class TestConfirmsUnderAnotherDefinition(Wrong):
-    """Says of a confirmed day that it was loaded as it would be now."""
+    """Stores the current definition with a confirmed day, instead of the one that it was loaded with."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def check(self, publish: Publish, newest: LedgerRow | None) -> LedgerRow:
@@ -89,7 +89,7 @@ class TestConfirmsUnderAnotherDefinition(Wrong):
     "a_note_by_several_at_once_is_one_note",
 )
 class TestNotesAgain(Wrong):
-    """Keeps a note as often as it is written."""
+    """Stores a note each time it is written."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def note(self, note: LedgerNote) -> None:
@@ -100,21 +100,21 @@ class TestNotesAgain(Wrong):
 
 @fails("a_note_by_several_at_once_is_one_note")
 class TestLosesNotes(Wrong):
-    """Looks, and then writes what it has seen with its own note behind it: those of others are gone."""
+    """Reads the notes, then writes them back with its own. Notes written in between are lost."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def note(self, note: LedgerNote) -> None:
             state = self.read()
             pause()
-            if all((known.kind, known.id) != (note.kind, note.id) for known in state.notes):
+            if all((stored.kind, stored.id) != (note.kind, note.id) for stored in state.notes):
                 self.write(state.model_copy(update={"notes": (*state.notes, note)}))
 
 
 @fails("notes_of_one_id_and_two_kinds_are_two")
 class TestNotesByIdAlone(Wrong):
-    """Takes a note for one of another kind."""
+    """Confuses notes of different kinds with the same id."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def note(self, note: LedgerNote) -> None:
-            if all(known.id != note.id for known in self.read().notes):
+            if all(stored.id != note.id for stored in self.read().notes):
                 super().note(note)

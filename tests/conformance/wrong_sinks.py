@@ -1,6 +1,6 @@
-"""Sinks that are wrong on purpose, each in one way, and the shipped suite over each: what must fail stands beside it.
+"""Sinks with one deliberate mistake each, run with the shipped suite. A decorator lists the cases that must fail.
 
-Each is the right one of ``folder.py`` with a few lines changed. ``test_wrong_connectors.py`` runs this file.
+Each sink is the correct one of ``folder.py`` with a few lines changed. ``test_wrong_connectors.py`` runs this file.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ from airflow_provider_connect.testing import SinkConformance, Target
 from tests.conformance.folder import FolderLedger, FolderPublisher, FolderSink, State, fresh, read
 
 EXPECTED: dict[str, set[str]] = {}
-"""By class of cases, those that must fail."""
+"""Cases that must fail, by test class."""
 
 PAUSE_SECONDS = 0.2
-"""As long as a store may take to answer."""
+"""Time that a store may take to answer."""
 
 
 def pause() -> None:
-    """Wait as for a store, where others may come between: in the cases that have several threads."""
+    """Wait as for a slow store, so that other threads run in between. Does nothing in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         time.sleep(PAUSE_SECONDS)
 
 
 def fails(*cases: str) -> Callable[[type], type]:
-    """Say which cases a wrong sink must fail, and no other."""
+    """List the cases that a wrong sink must fail. It must pass all others."""
 
-    def noted(cls: type) -> type:
+    def record_cases(cls: type) -> type:
         EXPECTED[cls.__name__] = {f"test_{case}" for case in cases}
         return cls
 
-    return noted
+    return record_cases
 
 
 class Wrong(SinkConformance):
-    """The suite over the folder, published into by a wrong publisher."""
+    """Suite over the folder sink with a wrong publisher."""
 
     publisher: ClassVar[type[FolderPublisher]]
     sink: ClassVar[type[FolderSink]] = FolderSink
 
     def target(self, tmp_path: Path) -> Target:
-        wrong, base = self.publisher, self.sink
+        publisher, base = self.publisher, self.sink
 
-        class WrongSink(base):  # type: ignore[misc, valid-type]  # a class that is chosen when the case runs
+        class WrongSink(base):  # type: ignore[misc, valid-type]  # the class is chosen when the case runs
             def open(self, key: Any, connections: Any) -> Publisher:
-                return wrong(self.path, key)
+                return publisher(self.path, key)
 
         sink = WrongSink(path=fresh(tmp_path))
         return Target(sink=sink, rows=lambda: read(sink.path))
@@ -66,7 +66,7 @@ class Wrong(SinkConformance):
 
 @fails("what_a_reload_changes_is_counted_and_nothing_is_changed_by_that")
 class TestCountsNoDifference(Wrong):
-    """Says of every reload that it changes nothing."""
+    """Reports for every reload that it changes nothing."""
 
     class publisher(FolderPublisher, TellsDifferences):  # noqa: N801
         def differences(self, publish: Publish) -> Differences:
@@ -75,7 +75,7 @@ class TestCountsNoDifference(Wrong):
 
 @fails("what_a_reload_changes_is_counted_and_nothing_is_changed_by_that")
 class TestPromisesDifferences(Wrong):
-    """Says that its commit counts what a reload changes, and does not."""
+    """Claims that its commit counts the differences of a reload, but counts none."""
 
     class publisher(FolderPublisher, CommitCountsDifferences):  # noqa: N801
         pass
@@ -86,12 +86,12 @@ class TestPromisesDifferences(Wrong):
     "a_share_that_spark_sends_twice_at_once_counts_once",
 )
 class TestShowsWhatLiesThere(Wrong):
-    """Commits all files of the attempt, not those that the receipts name."""
+    """Commits all files of the attempt instead of the files in the receipts."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
-            lying = [f"{token}/{file.name}" for file in (self.path / token).iterdir()]
-            return super().commit(publish, token, [lying])
+            files = [f"{token}/{file.name}" for file in (self.path / token).iterdir()]
+            return super().commit(publish, token, [files])
 
 
 @fails(
@@ -107,7 +107,7 @@ class TestShowsWhatLiesThere(Wrong):
     "a_retry_of_a_published_day_finds_it_under_any_definition",
 )
 class TestDoublesOnRetry(Wrong):
-    """Adds the rows of an intent that has published already."""
+    """Adds the rows of an intent that has already published."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
@@ -116,8 +116,8 @@ class TestDoublesOnRetry(Wrong):
                 return super().commit(publish, token, receipts)
             with self.alone():
                 state = self.read()
-                more = tuple(name for receipt in receipts for name in receipt)
-                shown = state.shown | {row.day: state.shown[row.day] + more}
+                added = tuple(name for receipt in receipts for name in receipt)
+                shown = state.shown | {row.day: state.shown[row.day] + added}
                 self.write(state.model_copy(update={"shown": shown}))
             return row
 
@@ -131,12 +131,12 @@ class TestDoublesOnRetry(Wrong):
     "only_rows_of_the_attempt_that_commits_are_seen",
     "rows_of_an_aborted_attempt_are_never_seen",
     "one_intent_twice_at_once_is_published_once",
-    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused",
     "a_snapshot_whose_driver_died_is_published_from_its_stage",
     "a_publish_that_did_not_see_the_definition_in_force_is_refused",
 )
 class TestForgetsAbort(Wrong):
-    """Has one place for each day and intent, shows all that lies there, and leaves it there after an error."""
+    """Uses one folder for each day and intent, publishes all files in it, and keeps them after an error."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def begin(self, publish: Publish) -> str:
@@ -145,8 +145,8 @@ class TestForgetsAbort(Wrong):
             return name
 
         def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
-            lying = [f"{token}/{file.name}" for file in (self.path / token).iterdir()]
-            return super().commit(publish, token, [lying])
+            files = [f"{token}/{file.name}" for file in (self.path / token).iterdir()]
+            return super().commit(publish, token, [files])
 
         def abort(self, publish: Publish, token: str) -> None:
             pass
@@ -165,7 +165,7 @@ class TestForgetsAbort(Wrong):
     "a_publish_that_did_not_see_the_definition_in_force_is_refused",
 )
 class TestKeepsItsLock(Wrong):
-    """Locks the day at the beginning, and lets go of it in the commit alone."""
+    """Locks the day in begin() and unlocks it only in the commit."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def begin(self, publish: Publish) -> str:
@@ -186,30 +186,30 @@ class TestKeepsItsLock(Wrong):
 
 class _Remembering(FolderLedger):
     def rows(self) -> tuple[LedgerRow, ...]:
-        kept: Any = self.publisher
-        if kept.remembered is None:
-            kept.remembered = super().rows()
-        return kept.remembered  # type: ignore[no-any-return]
+        publisher: Any = self.publisher
+        if publisher.remembered is None:
+            publisher.remembered = super().rows()
+        return publisher.remembered  # type: ignore[no-any-return]
 
 
 @fails(
     "another_process_finds_the_ledger_row_right_after_the_commit",
     "one_intent_twice_at_once_is_published_once",
-    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused",
     "a_snapshot_whose_driver_died_is_published_from_its_stage",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[one day]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[two days]",
     "a_changed_answer_is_published_over_a_confirmed_one",
     "a_confirmation_writes_no_data_and_no_generation",
     "a_retry_of_a_confirming_intent_finds_the_day_done",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
-    "two_at_once_leave_one_and_the_other_is_told[two confirmations]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
+    "two_at_once_leave_one_and_the_other_is_refused[two confirmations]",
     "who_lost_to_a_confirmation_of_a_later_clear_of_its_run_is_told_not_to_poll_again",
     "who_published_what_others_confirm_still_finds_it",
-    "two_definitions_at_once_leave_one_and_the_other_is_told",
+    "two_definitions_at_once_leave_one_and_the_other_is_refused",
 )
 class TestLedgerLags(Wrong):
-    """Reads the ledger anew for a commit alone; else it answers from what it has read before."""
+    """Reads the ledger only for a commit. Otherwise it answers from its cache."""
 
     class publisher(FolderPublisher):  # noqa: N801
         remembered: tuple[LedgerRow, ...] | None = None
@@ -229,13 +229,13 @@ class TestLedgerLags(Wrong):
 @fails(
     "a_clock_that_is_set_back_decides_nothing",
     "the_older_answer_of_two_is_refused_and_nothing_changes",
-    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused",
     "who_lost_to_a_later_clear_of_its_own_run_is_told_not_to_poll_again",
     "an_older_answer_does_not_land_on_a_confirmed_one",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
 )
 class TestDecidesByClock(Wrong):
-    """Takes the answer that says it was polled later."""
+    """Publishes the answer with the later poll time."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
@@ -255,20 +255,20 @@ class TestDecidesByClock(Wrong):
 
 @fails(
     "what_the_source_set_aside_is_counted_and_no_row",
-    "the_ledger_tells_of_several_days_at_once",
+    "the_ledger_returns_the_newest_row_of_each_day_between_two_days",
     "a_confirmation_writes_no_data_and_no_generation",
 )
 class TestLosesRejects(Wrong):
-    """Counts what it shows, and nothing else."""
+    """Counts only the rows that it shows."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def row(self, publish: Publish) -> LedgerRow:
             return super().row(publish).model_copy(update={"counts": {"rows_read": publish.manifest.polled.rows_read}})
 
 
-@fails("the_ledger_tells_of_several_days_at_once")
+@fails("the_ledger_returns_the_newest_row_of_each_day_between_two_days")
 class TestForgetsZeros(Wrong):
-    """Keeps the counts that count something."""
+    """Stores only counts other than zero."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def row(self, publish: Publish) -> LedgerRow:
@@ -278,14 +278,14 @@ class TestForgetsZeros(Wrong):
 
 @fails(
     "one_intent_twice_at_once_is_published_once",
-    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
-    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
-    "two_definitions_at_once_leave_one_and_the_other_is_told",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[one day]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[two days]",
+    "two_at_once_leave_one_and_the_other_is_refused[a confirmation and a publish]",
+    "two_definitions_at_once_leave_one_and_the_other_is_refused",
 )
 class TestLooksBeforeItLocks(Wrong):
-    """Decides on what it saw before the step that commits: no compare-and-set."""
+    """Decides on a read made before the committing step, without compare-and-set."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
@@ -300,7 +300,7 @@ class TestLooksBeforeItLocks(Wrong):
             return row
 
         def confirm(self, publish: Publish) -> LedgerRow:
-            pause()  # until the other one has looked
+            pause()  # until the other confirmation has read
             return super().confirm(publish)
 
 
@@ -309,20 +309,20 @@ class TestLooksBeforeItLocks(Wrong):
     "a_commit_whose_answer_was_lost_is_found_by_the_next_process",
 )
 class TestCommitsOnlyOnce(Wrong):
-    """Moves the rows into place before it looks whether they are there already."""
+    """Moves the rows before it checks whether they are already published."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
-            moved = uuid.uuid4().hex
+            folder = uuid.uuid4().hex
             try:
-                (self.path / token).rename(self.path / moved)
+                (self.path / token).rename(self.path / folder)
             except FileNotFoundError:
                 raise RetriableError("the rows that were sent are gone") from None
             try:
-                names = [[name.replace(token, moved) for name in receipt] for receipt in receipts]
-                return super().commit(publish, moved, names)
+                names = [[name.replace(token, folder) for name in receipt] for receipt in receipts]
+                return super().commit(publish, folder, names)
             except OvertakenError:
-                super().abort(publish, moved)
+                super().abort(publish, folder)
                 raise
 
 
@@ -332,24 +332,24 @@ class TestCommitsOnlyOnce(Wrong):
     "who_published_what_others_confirm_still_finds_it",
 )
 class TestForgetsEarlierTokens(Wrong):
-    """Remembers the newest publish of a day alone."""
+    """Remembers only the newest publish of a day."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def write(self, state: State) -> None:
-            later = {row.day: number for number, row in enumerate(state.rows)}
-            rows = tuple(row for number, row in enumerate(state.rows) if later[row.day] == number)
+            newest_numbers = {row.day: number for number, row in enumerate(state.rows)}
+            rows = tuple(row for number, row in enumerate(state.rows) if newest_numbers[row.day] == number)
             super().write(state.model_copy(update={"rows": rows}))
 
 
 @fails(
     "another_stream_has_another_ledger",
-    "the_ledger_tells_of_several_days_at_once",
+    "the_ledger_returns_the_newest_row_of_each_day_between_two_days",
     "a_confirmation_writes_no_data_and_no_generation",
     "in_force_is_the_definition_of_the_newest_publish_of_whatever_day",
     "a_note_is_there_for_every_process_before_the_first_publish",
 )
 class TestOneLedgerForAll(Wrong):
-    """Does not ask whose row it is."""
+    """Uses one ledger for all streams."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def __init__(self, path: str, key: StreamKey) -> None:
@@ -358,14 +358,14 @@ class TestOneLedgerForAll(Wrong):
 
 @fails("several_days_at_once_by_one_publisher_do_not_mix")
 class TestRemembersTheLastBegin(Wrong):
-    """Keeps in the publisher what belongs to one day."""
+    """Keeps the state of one day in the publisher."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def begin(self, publish: Publish) -> str:
             self.day = publish.day
-            made = super().begin(publish)
+            token = super().begin(publish)
             pause()
-            return made
+            return token
 
         def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
             self.day = getattr(self, "day", publish.day)

@@ -1,4 +1,4 @@
-"""Sinks that show snapshots wrongly, each in one way: see ``wrong_sinks.py``, whose list they join."""
+"""Sinks with one mistake each in showing snapshots. See ``wrong_sinks.py``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.conformance.wrong_sinks import Wrong, fails
 @fails(
     "an_older_snapshot_does_not_replace_a_newer_one",
     "a_snapshot_polled_before_another_was_published_is_refused",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[two days]",
 )
 class TestTakesAnySnapshot(Wrong):
-    """Shows the snapshot that was published last, of whatever day."""
+    """Shows the snapshot that was published last, of any day."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def row(self, publish: Publish) -> LedgerRow:
@@ -25,9 +25,9 @@ class TestTakesAnySnapshot(Wrong):
             return ledger_row(publish, next_generation(publish, newest))
 
 
-@fails("it_says_whether_a_snapshot_takes_the_place_of_the_whole")
+@fails("replaces_whole_is_true_only_if_a_snapshot_replaces_the_target")
 class TestHidesThatDaysAreSuperseded(Wrong):
-    """Refuses earlier snapshots, and does not say that it will."""
+    """Refuses earlier snapshots, but does not declare it."""
 
     publisher = FolderPublisher
 
@@ -43,11 +43,11 @@ class TestHidesThatDaysAreSuperseded(Wrong):
     "a_retry_of_a_published_snapshot_changes_nothing",
     "a_snapshot_without_rows_leaves_none_if_that_is_accepted",
     "a_snapshot_whose_driver_died_is_published_from_its_stage",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[one day]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_refused[two days]",
 )
 class TestKeepsWhatVanished(Wrong):
-    """Calls a snapshot the newest, and leaves the rows of the one before beside it."""
+    """Calls a snapshot the newest, but keeps the rows of the previous one."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def write(self, state: State) -> None:

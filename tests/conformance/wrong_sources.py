@@ -1,4 +1,4 @@
-"""A source that is wrong on purpose, and the shipped suite over it. ``test_wrong_connectors.py`` runs this file."""
+"""Source with deliberate mistakes, run with the shipped suite. ``test_wrong_connectors.py`` runs this file."""
 
 from __future__ import annotations
 
@@ -34,17 +34,14 @@ EXPECTED = {
             f"test_a_server_in_trouble_is_tried_again_later[{status}]"
             for status in ("500 Internal Server Error", "503 Service Unavailable", "429 Slow Down")
         ),
-        *(
-            f"test_credentials_that_are_refused_are_for_a_person[{status}]"
-            for status in ("401 Unauthorized", "403 Forbidden")
-        ),
+        *(f"test_refused_credentials_are_a_config_error[{status}]" for status in ("401 Unauthorized", "403 Forbidden")),
     }
 }
-"""The cases that must fail, of those that poll."""
+"""Polling cases that must fail."""
 
 
 class NaiveSource(Source):
-    """Reads lines and believes all it is told."""
+    """Source that reads lines and trusts every response."""
 
     name: ClassVar[str] = "naive"
     connection_types: ClassVar[tuple[str, ...]] = ("http",)

@@ -1,4 +1,4 @@
-"""Sinks that delete what they must keep, each in one way: see ``wrong_sinks.py``, whose list they join."""
+"""Sinks that delete rows or files which they must keep. See ``wrong_sinks.py``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conformance.wrong_sinks import Wrong, fails
 
 @fails("a_sweep_spares_what_is_under_way")
 class TestSweepsTheLiving(Wrong):
-    """Takes every file that no day shows for one of a dead attempt."""
+    """Treats every file that no day shows as one of a dead attempt."""
 
     class publisher(FolderPublisher, Sweeps):  # noqa: N801
         def leftovers(self) -> list[str]:
@@ -28,7 +28,7 @@ class TestSweepsTheLiving(Wrong):
 
 @fails("a_sweep_deletes_what_it_lists")
 class TestListsWhatItKeeps(Wrong):
-    """Lists what its sweep does not delete."""
+    """Lists files that its sweep does not delete."""
 
     class publisher(FolderPublisher, Sweeps):  # noqa: N801
         def leftovers(self) -> list[str]:
@@ -40,7 +40,7 @@ class TestListsWhatItKeeps(Wrong):
 
 @fails("a_commit_whose_answer_was_lost_may_be_aborted")
 class TestAbortsWhatIsPublished(Wrong):
-    """Deletes on abort all that it has sent, without a look at what is published."""
+    """Deletes all sent files on abort, without checking which are published."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def abort(self, publish: Publish, token: str) -> None:

@@ -1,4 +1,4 @@
-"""The docs say what the code says."""
+"""Tests that the docs agree with the code."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_the_page_of_options_knows_each_rare_option():
     options = maker("make_options")
     connectors = [registry.source_class(name) for name in registry.names("sources")]
     connectors += [registry.sink_class(name) for name in registry.names("sinks")]
-    known = {connector.__name__: {*connector.model_fields} for connector in connectors}
-    assert {*options.RARE} == {*known}
-    assert all({*names.split()} <= known[name] for name, names in options.RARE.items())
-    assert {*options.RARE_ANYWHERE.split()} <= set[str]().union(*known.values())
+    options_by_connector = {connector.__name__: {*connector.model_fields} for connector in connectors}
+    assert {*options.RARE} == {*options_by_connector}
+    assert all({*names.split()} <= options_by_connector[name] for name, names in options.RARE.items())
+    assert {*options.RARE_ANYWHERE.split()} <= set[str]().union(*options_by_connector.values())
 
 
 @pytest.mark.parametrize("page", ["architecture.md", "mixpanel.md", "report.md", "x-search.md"])
@@ -71,8 +71,8 @@ def test_every_count_of_mixpanel_is_described():
 def test_readme_names_only_targets_and_files_that_exist():
     text = (ROOT / "README.md").read_text()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE))
-    assert named <= targets
+    commands = set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE))
+    assert commands <= targets
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (ROOT / link).exists(), link
     for file in re.findall(r"`(tests/[\w/.]+)`", text):
@@ -95,7 +95,7 @@ def test_the_table_of_rooms_has_every_room_and_its_walls():
     assert rooms - {"provider_info"} <= {*columns}
 
 
-def test_the_page_of_connectors_names_every_member_of_the_contracts_and_is_no_book():
+def test_the_page_of_connectors_names_every_member_of_the_contracts_in_350_lines():
     room = ROOT / "airflow_provider_connect"
     members: set[str] = set()
     for path in (room / "source.py", room / "sink.py", *(room / "capabilities").glob("*.py")):
@@ -104,6 +104,6 @@ def test_the_page_of_connectors_names_every_member_of_the_contracts_and_is_no_bo
             names = [node.name for node in cls.body if isinstance(node, ast.FunctionDef)]
             members |= {cls.name, *names, *(field.id for field in fields if isinstance(field, ast.Name))}
     page = (ROOT / "docs" / "connectors.md").read_text()
-    named = set(re.findall(r"\w+", page))
-    assert {name for name in members if not name.startswith("_")} - named == set(), "docs/connectors.md: name them"
+    words = set(re.findall(r"\w+", page))
+    assert {name for name in members if not name.startswith("_")} - words == set(), "docs/connectors.md: name them"
     assert len(page.splitlines()) <= 350

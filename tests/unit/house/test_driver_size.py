@@ -1,4 +1,4 @@
-"""The driver stays readable: its composition root is short, and none of its classes takes many arguments."""
+"""Tests that the driver stays readable: a short composition root, and few arguments for each class."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SPARK = Path(__file__).parents[3] / "airflow_provider_connect" / "spark"
 MAX_ARGUMENTS = 6
 MAX_ROOT_LINES = 60
 MESSAGES = {"Wire", "BaseModel"}
-"""Bases of records that travel as JSON: their fields are a format, and most have defaults."""
+"""Bases of JSON records. Their fields are a format, and most have defaults."""
 
 
 def names(nodes: list[ast.expr]) -> set[str]:
@@ -19,7 +19,7 @@ def names(nodes: list[ast.expr]) -> set[str]:
 
 
 def arguments(cls: ast.ClassDef) -> int:
-    """Count the arguments of a class's own constructor; fields of a data class or a named tuple are arguments."""
+    """Count the arguments of a class's own constructor, or the fields of a data class or named tuple."""
     for node in cls.body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
             return len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs) - 1
@@ -43,7 +43,7 @@ def test_no_class_of_the_driver_takes_more_than_six_arguments() -> None:
 
 
 def test_no_class_of_the_driver_inherits_the_arguments_of_another() -> None:
-    """A data class that extends a data class would have the arguments of both."""
+    """A data class that extends a data class would take the arguments of both."""
     data = {cls.name for _, cls in classes() if "dataclass" in names(cls.decorator_list)}
     assert {name for name, cls in classes() if names(cls.bases) & data} == set()
 

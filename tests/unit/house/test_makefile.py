@@ -1,4 +1,4 @@
-"""`make test` needs MySQL, which it gets by the machine's own mirror; its last line says if it was left out."""
+"""Tests of `make test` with MySQL: its packages' mirror, and the last line if MySQL was left out."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize(
     ("value", "line"), [("1", "WITHOUT_MYSQL=1: nothing was tested on MySQL itself\n"), ("0", ""), ("", "")]
 )
-def test_the_last_line_of_make_test_says_what_was_left_out(value: str, line: str) -> None:
+def test_the_last_line_of_make_test_reports_that_mysql_was_left_out(value: str, line: str) -> None:
     env = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")} | {"WITHOUT_MYSQL": value}
-    # As if the tests themselves had passed.
+    # Skips the tests themselves, as if they had passed.
     passed = [part for target in ("check", "slow") for part in ("-o", target)]
-    made = subprocess.run(["make", *passed, "test"], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
-    assert made.stdout == line
+    process = subprocess.run(["make", *passed, "test"], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    assert process.stdout == line
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,9 @@ def test_the_last_line_of_make_test_says_what_was_left_out(value: str, line: str
         ("ubuntu.list", "deb http://mirror.example/ubuntu x main\n", None),
     ],
 )
-def test_the_mirror_is_the_machines_own(tmp_path: Path, name: str, text: str, expected: tuple[str, str] | None) -> None:
+def test_the_mirror_is_read_from_the_machines_package_sources(
+    tmp_path: Path, name: str, text: str, expected: tuple[str, str] | None
+) -> None:
     (tmp_path / "sources.list.d").mkdir()
     (tmp_path / "sources.list.d" / name).write_text(text)
     if expected is not None:

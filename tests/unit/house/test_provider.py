@@ -25,18 +25,18 @@ from airflow_provider_connect.sinks.kafka import KafkaSink
 PACKAGE = "airflow-provider-connect"
 
 
-def test_info_is_valid_for_airflow() -> None:
+def test_the_provider_info_matches_airflows_schema() -> None:
     schema = json.loads((Path(airflow.__file__).parent / "provider_info.schema.json").read_text())
     jsonschema.validate(get_provider_info(), schema)
 
 
-def test_entry_point_leads_to_it() -> None:
+def test_the_entry_point_returns_the_provider_info() -> None:
     points = entry_points(group="apache_airflow_provider")
     ours = [point for point in points if point.value.startswith("airflow_provider_connect")]
     assert [point.load()() for point in ours] == [get_provider_info()]
 
 
-def test_only_the_standard_library_is_read() -> None:
+def test_the_provider_info_imports_only_the_standard_library() -> None:
     code = (
         "import sys; before = set(sys.modules); import airflow_provider_connect.provider_info; "
         "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
@@ -46,7 +46,7 @@ def test_only_the_standard_library_is_read() -> None:
 
 
 @pytest.mark.parametrize("room", ["operators", "hooks"])
-def test_named_modules_exist(room: str) -> None:
+def test_modules_in_the_provider_info_exist(room: str) -> None:
     for entry in get_provider_info()[room]:
         for module in entry["python-modules"]:
             importlib.import_module(module)
@@ -78,24 +78,26 @@ def test_every_connector_has_its_integration() -> None:
     connectors = [path.stem for room in (sources, sinks) for path in Path(room.__path__[0]).glob("[!_]*.py")]
     assert set(connectors) >= {"mixpanel", "x_search", "delta", "bigquery", "kafka"}
     assert [
-        name for name in connectors if not any(name.replace("_", " ") in known.lower() for known in integrations)
+        name
+        for name in connectors
+        if not any(name.replace("_", " ") in integration.lower() for integration in integrations)
     ] == []
     assert [entry["integration-name"] for entry in info["operators"]] == integrations
 
 
 def test_airflow_knows_the_schemes_of_the_sinks_assets() -> None:
-    known = ProvidersManagerTaskRuntime().asset_uri_handlers
+    schemes = ProvidersManagerTaskRuntime().asset_uri_handlers
     assets = (
         DeltaSink(path="/data/lake/events"),
         BigQuerySink(table="my-project.analytics.events"),
         KafkaSink(topic="events"),
     )
-    assert {sink.asset_uri.partition(":")[0] for sink in assets} <= set(known)
+    assert {sink.asset_uri.partition(":")[0] for sink in assets} <= set(schemes)
 
 
-def test_no_urllib3_is_allowed_that_can_be_made_to_inflate_without_bound() -> None:
+def test_versions_of_urllib3_with_decompression_flaws_are_excluded() -> None:
     dependencies = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["dependencies"]
-    (urllib3,) = [wanted for line in dependencies if (wanted := Requirement(line)).name == "urllib3"]
+    (urllib3,) = [requirement for line in dependencies if (requirement := Requirement(line)).name == "urllib3"]
     # CVE-2025-66418 and CVE-2025-66471 before 2.6.0, CVE-2026-21441 before 2.6.3, CVE-2026-44432 before 2.7.0.
     assert [flawed for flawed in ("2.3.0", "2.5.0", "2.6.2", "2.6.3") if flawed in urllib3.specifier] == []
     assert "2.7.0" in urllib3.specifier

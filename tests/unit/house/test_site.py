@@ -1,4 +1,4 @@
-"""The site: what its pages show as code works, what they quote is said, and each page is found."""
+"""Tests of the site: code blocks work, quoted messages exist in the code, and the navigation lists each page."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 FENCE = re.compile(r"^( *)```([a-z]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile("`([^`]+)`")
-NEXT_LINE = re.compile(r'"\s*\n\s*f?"')  # of a text that goes on
+NEXT_LINE = re.compile(r'"\s*\n\s*f?"')  # a string literal that continues
 ERROR = re.compile(r"^\w+Error: ")
 SINK_SECTIONS = {"Connection", "Ledger", "Delivery", "Schema", "Limits", "Errors"}
-PUT_IN = {"401", "402", "403", "429", "connect: day"}  # figures of an answer, and the prefix of the driver's lines
+PUT_IN = {"401", "402", "403", "429", "connect: day"}  # status codes, and the prefix of the driver's log lines
 SHOWN = {
     "",
     "text",
     "dockerfile",
     "promql",
     "sql",
-}  # no program here reads these; those of SQL run in their sinks' own tests
+}  # not checked here; SQL runs in the tests of its sinks
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ class Block:
 
 
 def blocks(*languages: str) -> list[Block]:
-    found = []
+    all_blocks = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for match in FENCE.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
-            found.append(Block(page.name, line, match[2], textwrap.dedent(match[3])))
-    return [block for block in found if not languages or block.language in languages]
+            all_blocks.append(Block(page.name, line, match[2], textwrap.dedent(match[3])))
+    return [block for block in all_blocks if not languages or block.language in languages]
 
 
 def navigation() -> list[str]:
@@ -87,14 +87,14 @@ def navigation() -> list[str]:
 
 def leaves(entries: list[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
-        for what in entry.values():
-            yield from [what] if isinstance(what, str) else leaves(what)
+        for page in entry.values():
+            yield from [page] if isinstance(page, str) else leaves(page)
 
 
 def test_each_page_stands_in_the_navigation_once() -> None:
-    named = navigation()
-    assert len(named) == len(set(named))
-    assert {path.name for path in DOCS.glob("*.md")} - set(named) == set()
+    pages = navigation()
+    assert len(pages) == len(set(pages))
+    assert {path.name for path in DOCS.glob("*.md")} - set(pages) == set()
 
 
 def test_the_changelog_has_a_section_for_this_version() -> None:
@@ -108,7 +108,7 @@ def test_each_block_has_a_language_that_is_checked() -> None:
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
-def test_python_compiles_and_what_it_imports_is_there(block: Block) -> None:
+def test_python_compiles_and_its_imports_exist(block: Block) -> None:
     for node in ast.walk(ast.parse(block.code)):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -123,35 +123,35 @@ def test_python_compiles_and_what_it_imports_is_there(block: Block) -> None:
 def test_python_gives_options_that_exist(block: Block) -> None:
     connectors: dict[str, type[BaseModel]] = {}
     for room, find in (("sources", registry.source_class), ("sinks", registry.sink_class)):
-        connectors |= {found.__name__: found for found in map(find, registry.names(room))}
+        connectors |= {connector.__name__: connector for connector in map(find, registry.names(room))}
     for node in ast.walk(ast.parse(block.code)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
-        given = {keyword.arg: None for keyword in node.keywords if keyword.arg}
+        arguments = {keyword.arg: None for keyword in node.keywords if keyword.arg}
         if node.func.id in connectors:
-            assert given.keys() <= connectors[node.func.id].model_fields.keys()
+            assert arguments.keys() <= connectors[node.func.id].model_fields.keys()
         elif node.func.id == "ConnectOperator":
-            require_known_arguments(ConnectOperator, given)
+            require_known_arguments(ConnectOperator, arguments)
 
 
 @pytest.mark.parametrize("block", [each for each in blocks("python") if "with DAG(" in each.code], ids=str)
-def test_a_dag_that_is_shown_can_be_read(block: Block) -> None:
+def test_every_dag_on_a_page_can_be_loaded(block: Block) -> None:
     tree = ast.parse(block.code)
-    shown = [node for node in tree.body if isinstance(node, ast.With)]
-    for number, node in enumerate(shown):
+    dags = [node for node in tree.body if isinstance(node, ast.With)]
+    for number, node in enumerate(dags):
         node.items[0].optional_vars = ast.Name(f"shown_{number}", ast.Store())
     space: dict[str, Any] = {}
     exec(compile(ast.fix_missing_locations(tree), str(block), "exec"), space)
-    for number, node in enumerate(shown):
+    for number, node in enumerate(dags):
         dag = space[f"shown_{number}"]
         assert isinstance(dag, DAG)
         assert dag.tasks or (isinstance(node.body[0], ast.Expr) and ast.unparse(node.body[0]) == "...")
 
 
 @pytest.mark.parametrize("block", blocks("json", "yaml", "toml", "ini"), ids=str)
-def test_data_can_be_read(block: Block) -> None:
+def test_blocks_of_data_can_be_parsed(block: Block) -> None:
     read = {"json": documents, "yaml": yaml.safe_load, "toml": tomllib.loads, "ini": sections}[block.language]
-    read(block.code)  # raises what is wrong with it
+    read(block.code)  # raises if the block is invalid
 
 
 def sections(text: str) -> list[str]:
@@ -161,17 +161,17 @@ def sections(text: str) -> list[str]:
 
 
 def documents(text: str) -> list[Any]:
-    """Read one JSON document after another."""
-    found, rest = [], text.strip()
-    while rest:
-        document, end = json.JSONDecoder().raw_decode(rest)
-        found.append(document)
-        rest = rest[end:].lstrip()
-    return found
+    """Parse consecutive JSON documents."""
+    parsed, remaining = [], text.strip()
+    while remaining:
+        document, end = json.JSONDecoder().raw_decode(remaining)
+        parsed.append(document)
+        remaining = remaining[end:].lstrip()
+    return parsed
 
 
 @pytest.mark.parametrize("block", blocks("sh", "bash", "console"), ids=str)
-def test_commands_exist(block: Block) -> None:
+def test_commands_in_blocks_exist(block: Block) -> None:
     for words in commands(typed(block)):
         match words:
             case ["airflow", *arguments]:
@@ -207,7 +207,7 @@ def test_no_command_hides_in_a_block_without_a_language() -> None:
 
 
 def typed(block: Block) -> str:
-    """Return what a person types: of what a console shows, the lines that begin with its prompt."""
+    """Return the lines that a user types. In a console block they begin with the prompt."""
     if block.language != "console":
         return block.code
     return "\n".join(line.removeprefix("$ ") for line in block.code.splitlines() if line.startswith("$ "))
@@ -246,46 +246,48 @@ def optional_dependencies() -> set[str]:
     return set(project["optional-dependencies"])
 
 
-def test_what_is_quoted_for_three_in_the_morning_is_said() -> None:
-    """With … where something is put in."""
+def test_messages_quoted_on_the_operations_page_exist_in_the_code() -> None:
+    """On the page, … stands for a value."""
     sources = (path.read_text(encoding="utf-8") for path in (ROOT / "airflow_provider_connect").rglob("*.py"))
-    said = "\n".join(NEXT_LINE.sub("", text) for text in sources)
+    code = "\n".join(NEXT_LINE.sub("", text) for text in sources)
     rows = [line for line in (DOCS / "operations.md").read_text(encoding="utf-8").splitlines() if line[:2] == "| "]
     quoted = [span for row in rows for span in CODE.findall(row.split(" | ")[0])]
     assert len(quoted) > 60
-    wanted = {part.strip(" ,:;.'") for span in quoted for part in re.split("…| / ", ERROR.sub("", span))}
-    assert {part for part in wanted - PUT_IN if part not in said} == set()
+    fragments = {part.strip(" ,:;.'") for span in quoted for part in re.split("…| / ", ERROR.sub("", span))}
+    assert {part for part in fragments - PUT_IN if part not in code} == set()
 
 
 def test_each_connector_has_a_page_with_the_same_sections_and_a_guide() -> None:
     hooks = maker("site/hooks")
-    named = navigation()
+    pages = navigation()
     connectors = [(room, name) for room in hooks.ROOMS for name in registry.names(room)]
     assert {f"{room}/{name}" for room, name in connectors} == set(hooks.GUIDES)
     for room, name in connectors:
         sections = set(re.findall(r"^## (.*)$", hooks.page_of(room, name), re.MULTILINE))
-        wanted = {"Connection", "Rows", "Key", "Counts", "Limits", "Errors"} if room == "sources" else SINK_SECTIONS
-        assert wanted <= sections, name
-        assert f"{room}/{name}.md" in named
+        expected_sections = (
+            {"Connection", "Rows", "Key", "Counts", "Limits", "Errors"} if room == "sources" else SINK_SECTIONS
+        )
+        assert expected_sections <= sections, name
+        assert f"{room}/{name}.md" in pages
         assert (DOCS / hooks.GUIDES[f"{room}/{name}"]).exists()
 
 
 def test_links_of_the_readme_lead_to_a_heading() -> None:
-    """Those inside docs/ are checked when the site is built."""
+    """The site's build checks the links inside docs/."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for page, anchor in re.findall(r"\]\(([^)#:]+)#([^)]+)\)", text):
         headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
         assert anchor in {slugify(heading, "-") for heading in headings}, f"{page}#{anchor}"
 
 
-def test_the_build_takes_no_link_that_leads_nowhere(tmp_path: Path) -> None:
+def test_the_build_fails_on_a_link_that_leads_nowhere(tmp_path: Path) -> None:
     shutil.copytree(DOCS / "site", tmp_path / "docs" / "site", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "docs" / "index.md").write_text("# Here\n\n[1](index.md#here) [2](index.md#nowhere) [3](no.md)\n")
     (line,) = re.findall(r"^MKDOCS := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     command = line.replace("$(BIN)", str(Path(sys.executable).parent))
-    ended = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == 1
-    warnings = [text for text in ended.stderr.splitlines() if text.startswith("WARNING")]
+    process = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    warnings = [text for text in process.stderr.splitlines() if text.startswith("WARNING")]
     assert [[part in text for part in ("#nowhere", "no.md")] for text in sorted(warnings)] == [
         [True, False],
         [False, True],
@@ -294,11 +296,11 @@ def test_the_build_takes_no_link_that_leads_nowhere(tmp_path: Path) -> None:
 
 def test_the_spark_connections_of_the_page_on_clusters_lead_to_their_masters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)  # an extra of the provider
-    seen = []
+    masters = []
     for block in blocks("json"):
         if block.page == "cluster.md":
             monkeypatch.setenv("AIRFLOW_CONN_SPARK_PAGE", block.code)
-            found = spark_submit.SparkSubmitHook(conn_id="spark_page")._connection
-            seen.append((found["master"], found["deploy_mode"] or "client"))
+            connection = spark_submit.SparkSubmitHook(conn_id="spark_page")._connection
+            masters.append((connection["master"], connection["deploy_mode"] or "client"))
     kubernetes = "k8s://https://kubernetes.default.svc:443"
-    assert seen == [("spark://spark-master:7077", "client"), ("yarn", "cluster"), (kubernetes, "cluster")]
+    assert masters == [("spark://spark-master:7077", "client"), ("yarn", "cluster"), (kubernetes, "cluster")]

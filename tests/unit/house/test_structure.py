@@ -1,4 +1,4 @@
-"""The house rules that no linter knows: short files, small folders, no rooms for odds and ends, targets that exist."""
+"""House rules that linters do not check: short files, small folders, specific module names, existing make targets."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FORBIDDEN = {"utils", "util", "helpers", "helper", "base", "common", "misc"}
 
 
 def files() -> list[Path]:
-    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
-    assert len(found) > 100, "the files are not where this test looks for them"
-    return found
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    assert len(paths) > 100, "the files are not where this test looks for them"
+    return paths
 
 
 def test_no_file_is_too_long_to_read() -> None:
@@ -41,27 +41,27 @@ def test_no_folder_is_too_full_to_look_through(top: str) -> None:
     assert {str(folder): count for folder, count in full.items() if count > MAX_FILES} == {}
 
 
-def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
+def test_no_module_has_a_catch_all_name() -> None:
     for path in files():
         words = re.split(r"_+", path.stem.strip("_"))
         assert not FORBIDDEN & {path.stem.strip("_"), words[-1], path.parent.name}, path
 
 
-def test_every_module_of_the_package_says_what_it_is() -> None:
+def test_every_module_of_the_package_has_a_docstring() -> None:
     for path in (ROOT / "airflow_provider_connect").rglob("*.py"):
         first = path.read_text(encoding="utf-8").lstrip().removeprefix("r")
         assert first.startswith('"""'), f"{path} begins without a docstring"
 
 
 def test_slow_tests_lie_where_the_makefile_looks_for_them() -> None:
-    """Its fast part collects `unit` and `conformance` only, its slow ones all but `unit`."""
+    """The fast part collects only `unit` and `conformance`. The slow parts collect all folders except `unit`."""
     slow = re.compile(r"pytest\.mark\.slow")
     all_slow = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(?:slow|campaign)\b", re.MULTILINE)
     tests = {path.relative_to(ROOT / "tests"): path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
     assert {path.parts[0] for path in tests} == {"unit", "conformance", "integration", "system"}
     assert [path for path, text in tests.items() if path.parts[0] == "unit" and slow.search(text)] == []
-    started = {path: text for path, text in tests.items() if path.parts[0] in ("integration", "system")}
-    assert [path for path, text in started.items() if not all_slow.search(text)] == []
+    slow_files = {path: text for path, text in tests.items() if path.parts[0] in ("integration", "system")}
+    assert [path for path, text in slow_files.items() if not all_slow.search(text)] == []
 
 
 def make_targets() -> set[str]:
@@ -75,7 +75,7 @@ def test_the_targets_of_the_makefile_are_listed_and_phony() -> None:
     assert set(re.findall(r"^([a-z-]+):.*##", text, re.MULTILINE)) | {"clean"} == phony
 
 
-def test_commands_that_are_written_down_exist() -> None:
+def test_make_commands_on_pages_exist() -> None:
     written = {
         name
         for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
@@ -85,6 +85,6 @@ def test_commands_that_are_written_down_exist() -> None:
 
 
 def _code_of(path: Path) -> str:
-    """Return what a page shows as code, so that the verb "make" in a sentence is not taken for a command."""
+    """Return the code on a page, so that the verb "make" in a sentence does not count as a command."""
     text = path.read_text(encoding="utf-8")
     return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
