@@ -50,8 +50,8 @@ def test_what_may_be_a_transform(value: Any) -> None:
     [
         ("", "is empty"),
         ("-- nothing", "is empty"),
-        ("DROP TABLE polled", "it begins with 'DROP'"),
-        ("polled", "it begins with 'polled'"),
+        ("DROP TABLE polled", "but begins with 'DROP'"),
+        ("polled", "but begins with 'polled'"),
         (3, "not a int$"),
         (dict, "not a type"),
         (takes_day, "not a function. Put the function into a module that Spark's driver can import, such as a file in"),

@@ -71,7 +71,7 @@ def test_gaps_and_days_of_the_lookback_cost_requests_of_their_own() -> None:
 def test_a_year_in_groups_of_days_takes_no_hour_instead_of_six() -> None:
     planned = plan(MixpanelSource(days_per_request=7), YEAR, connection=CONNECTION)
     assert (planned.days, planned.requests, planned.hours) == (365, 53, 0.0)
-    assert "365 days of mixpanel_default.export cost at least 53 requests" in str(planned)
+    assert "365 days of mixpanel_default.export need at least 53 requests" in str(planned)
 
 
 def test_planning_with_a_template_is_refused_with_a_remedy() -> None:

@@ -106,7 +106,7 @@ def test_a_count_that_is_the_most_there_is_is_compared_where_somebody_asks_for_i
     vendor = Vendor(VendorCount(103, is_most=True))
     report = moved(lab, counts(vendor))
     assert report.failure is not None
-    assert "such as deleted rows" in report.failure.message
+    assert "such as deleted ones" in report.failure.message
     assert moved(lab, counts(vendor, percent=5), "bbbb").status == "published"
     assert moved(lab, counts(Vendor(VendorCount(90, is_most=True)), percent=5), "cccc").status == "failed"
     vendor.counts_first = True

@@ -86,7 +86,7 @@ def test_a_vendor_s_count_is_compared_with_what_came(lab: Lab) -> None:
 
     found: list[int] = []
     days = lab.days(source={"rows": 10}, shape=(below(4),))
-    object.__setattr__(days.checker, "counts", Counted())
+    object.__setattr__(days.checker, "counter", Counted())
     assert moved(days).status == "published"
     assert found == [10]
 
