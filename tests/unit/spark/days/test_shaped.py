@@ -80,7 +80,7 @@ def test_bounds_compare_what_came_before_the_shapes(lab: Lab) -> None:
 
 def test_a_vendor_s_count_is_compared_with_what_came(lab: Lab) -> None:
     class Counted:
-        def finding(self, day: Any, rows: int) -> None:
+        def compare(self, day: Any, rows: int) -> None:
             VendorCount(rows=rows)
             found.append(rows)
 
