@@ -75,7 +75,7 @@ class Secrets:
         readings = list(_readings(text, is_cut=is_cut))
         spans = [span for reading in readings for span in self._find_secrets(reading)]
         if is_cut:
-            spans += [(begin, len(text)) for reading in readings for begin in self._begun(reading)]
+            spans += [(begin, len(text)) for reading in readings for begin in self._partial_matches(reading)]
         pieces, at = [], 0
         for begin, end in sorted(spans):
             if begin >= at:
@@ -92,7 +92,7 @@ class Secrets:
             for match in re.finditer(re.escape(value), reading.text):
                 yield reading.begins[match.start()], reading.ends[match.end() - 1]
 
-    def _begun(self, reading: _Reading) -> Iterator[int]:
+    def _partial_matches(self, reading: _Reading) -> Iterator[int]:
         """Yield the positions where a value, or half an escape, may begin at the end of a text."""
         compared = reading.decoded(_AS_COMPARED, lambda run: [])
         for value in self._beginnings:

@@ -154,7 +154,10 @@ def _read_schema(source: Source, connection: Connection, report: CheckReport) ->
 def _check_shapes(
     pipeline: RenderedTask, connections: Connections, schema: pa.Schema, report: CheckReport
 ) -> pa.Schema | None:
-    """Return the columns after the shapes. None if they do not fit the source's columns, or a connection is missing."""
+    """Return the columns that rows have after the shapes.
+
+    None if the shapes do not fit the source's columns, or a connection is missing.
+    """
     if not pipeline.chain:
         return schema
 

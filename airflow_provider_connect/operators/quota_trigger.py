@@ -21,7 +21,7 @@ class QuotaTrigger(BaseTrigger):
     """Fires when the quota may have room. The task then reserves, or waits again if another task was faster.
 
     :param quota: the fields of a :class:`.Quota`.
-    :param want: the fields of a :class:`.Want`.
+    :param want: the fields of a :class:`.QuotaClaim`.
     :param until: time when there is room if no task returns requests, in seconds since 1970.
     """
 

@@ -97,7 +97,7 @@ class ProposalRequest:
 
 
 class InspectsConnection(ABC):
-    """Source class with its own connection type, tested by the type's hook."""
+    """Source class with its own Airflow connection type. The test button of the type's hook calls it."""
 
     @classmethod
     @abstractmethod

@@ -134,7 +134,10 @@ class Shaping:
         return cls(chain, {conn_id: connections[conn_id] for conn_id in chain.conn_ids})
 
     def digests(self, context: str) -> dict[str, str]:
-        """Return the :func:`.shapes.digests.shape_digests` of shapes and keys. Takes 50 ms a key."""
+        """Return the :func:`.shapes.digests.shape_digests` of the shapes and their masks' secret keys.
+
+        Takes 50 ms a secret key.
+        """
         return shape_digests(self.chain.shapes, self.connections, context)
 
     def column_digest(self, column: str, context: str) -> str:

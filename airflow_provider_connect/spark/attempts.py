@@ -120,7 +120,7 @@ class KeepAlive:
         self._write_sign(attempt)
 
     def remove(self, attempt: str) -> None:
-        """Remove an attempt. No sign is written after this returns, so its folder can be deleted."""
+        """Remove an attempt. After this returns, no sign of life is written for it, so its folder can be deleted."""
         with self._lock:
             self._attempts.discard(attempt)
 

@@ -54,7 +54,7 @@ class PollResult(Wire):
 
     :param rows_read: records in the answer, including duplicates.
     :param counts: ``duplicates``, ``rejected`` and the source's own counts.
-    :param digest: 32 hex digits. Equal multisets of rows have equal digests. None if rows have no key.
+    :param digest: 32 hex digits over the keys of all rows, in any order, with repeats. None if rows have no key.
     :param contents: 48 hex digits over all columns and the rejects. Equal answers have equal digests. None if rows have
         a type that cannot be read.
     :param parts: number of partitions.

@@ -2,7 +2,7 @@
 
 A table's name depends on its value only, so new values never move an old one. A short value of lower-case letters,
 digits, ``_`` and ``-`` that begins with a letter or digit is its table's name. Other values get a hash
-(:mod:`..values.marks`), so names differ even where file names ignore case. Rows keep the value itself.
+(:mod:`..values.hashed_names`), so names differ even where file names ignore case. Rows keep the value itself.
 
 Memory and open files do not grow with the number of tables. If buffers exceed a limit, the largest one is written. If
 too many files are open, the one unused longest is closed, and its table gets another file.

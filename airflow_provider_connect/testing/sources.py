@@ -182,7 +182,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     # The plan
 
     def test_a_plan_is_the_same_every_time_and_plain_data(self, source: Source, described: Connection) -> None:
-        """A retry plans the day again. If it cuts a partition differently, rows are polled twice or never."""
+        """A retry plans the day again. With other partitions, some rows would be polled twice, or never."""
         day = _thirty_days_ago(source)
         with source.open(described, PollContext()) as poller:
             parts = poller.plan([day])

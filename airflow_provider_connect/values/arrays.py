@@ -78,8 +78,9 @@ def join_pieces(pieces: Sequence[Piece], rows: int) -> pa.Array:
 
 
 def pieces_or_null(array: pa.Array, body: Sequence[Piece], present: bytes, absent: bytes) -> list[Piece]:
-    """Return the pieces of a nullable column.
+    """Return the pieces that, joined row by row, encode a nullable column.
 
+    :param body: pieces that encode the values.
     :param present: bytes before a value.
     :param absent: bytes for NULL.
     """

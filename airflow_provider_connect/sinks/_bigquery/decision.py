@@ -5,8 +5,8 @@ the fence row a second time only if definition or task differ from it: BigQuery 
 table, and a day with an unchanged definition makes two.
 
 A confirmation records that a poll returned the published rows again, by one more ledger row: a copy of the newest row
-of the day, with one check more and with its own run and poll time (:func:`.publishing.confirmed`). So both intents find
-themselves in the ledger, and an older answer that arrives late is refused by the number of checks.
+of the day, with one check more and with its own run and poll time (:func:`.publishing.confirmed_row`). So both intents
+find themselves in the ledger, and an older answer that arrives late is refused by the number of checks.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

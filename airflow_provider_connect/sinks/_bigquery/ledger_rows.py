@@ -67,7 +67,7 @@ LEDGER_FIELDS: list[dict[str, Any]] = [
     ),
     *ADDED_FIELDS,
 ]
-_FIRST_ROW_COLUMNS = (
+_FIRST_VERSION_COLUMNS = (
     "day",
     "generation",
     "token",
@@ -80,10 +80,10 @@ _FIRST_ROW_COLUMNS = (
     "link",
 )
 _FIRST_COLUMNS_SQL = (
-    f"{column_list((*_FIRST_ROW_COLUMNS, 'polled_at', 'published_at'), LEDGER)}, "
+    f"{column_list((*_FIRST_VERSION_COLUMNS, 'polled_at', 'published_at'), LEDGER)}, "
     f"TO_JSON_STRING({LEDGER}.`counts`) AS `counts`"
 )
-LEDGER_ROW = (*_FIRST_ROW_COLUMNS, "polled_at", "published_at", "counts", "checks", "answer", "span", "definition")
+LEDGER_ROW = (*_FIRST_VERSION_COLUMNS, "polled_at", "published_at", "counts", "checks", "answer", "span", "definition")
 """Columns that :func:`ledger_row` needs."""
 LEDGER_COLUMNS = (
     f"{_FIRST_COLUMNS_SQL}, COALESCE({LEDGER}.`checks`, 0) AS `checks`, "
@@ -102,7 +102,10 @@ FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS t
 
 
 def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) -> str:
-    """Return SQL for a ledger of an earlier version, with values for the columns that it lacks."""
+    """Return SQL that reads a ledger of an earlier version and adds the columns that it lacks.
+
+    :param missing_columns: the added columns, each with the SQL of its value.
+    """
     present = [name for name in ("target", "connector", "stream", *LEDGER_ROW) if name not in missing_columns]
     columns = present if "span" in missing_columns else [*present, "span_number"]
     values = ", ".join(f"{value} AS {quoted(name)}" for name, value in missing_columns.items())

@@ -90,7 +90,10 @@ def _same_key_condition(merge: MergeRule, alias: str) -> str:
 
 
 def _is_newer(merge: MergeRule, alias: str, day: dt.date) -> str:
-    """Return the SQL condition that the newest staged row of a key, of ``day``, may replace an existing row."""
+    """Return a SQL condition: the newest staged row of a key may replace the existing row.
+
+    :param day: day of the staged row.
+    """
     by_day = f"({alias}.`day` IS NULL OR {alias}.`day` <= {literal(day)})"
     if merge.newest_by is None:
         return by_day

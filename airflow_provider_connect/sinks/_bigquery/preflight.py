@@ -70,9 +70,11 @@ def preflight(
     *,
     kind: SourceKind = "day",
 ) -> list[str]:
-    """Return the problems that a person must correct, with remedies. If none, create target, tombstones and ledger.
+    """Check the target, and create target, tombstones and ledger if no problem is found.
 
-    :raises ConfigError: another problem that a person must correct.
+    Returns the problems that a person must correct, with remedies.
+
+    :raises ConfigError: a problem that stops the further checks.
     :raises DataError: columns do not fit.
     :raises RetriableError: BigQuery is unavailable, or other writers stream into the target.
     """

@@ -111,7 +111,9 @@ def template_table_problems(
 def table_changes_of(
     api: BigQueryApi, tables: TargetTables, ledger: BigQueryLedger, publish: Publish, head: PreparedTarget
 ) -> tuple[TableChange, ...] | None:
-    """Create the tables of the day. Returns them with the tables that have rows of the replaced generation.
+    """Create the day's tables.
+
+    Returns their changes, and those of the tables that have rows of the replaced generation.
 
     Returns None without a template.
     """

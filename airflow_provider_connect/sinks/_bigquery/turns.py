@@ -55,10 +55,10 @@ MAX_PAUSE_SECONDS = 60.0
 ASSUMED_PUBLISHERS = 16
 
 
-def pause_seconds(publishers: int, randomness: float) -> float:
+def pause_seconds(publishers: int, random_number: float) -> float:
     """Return the pause after a lost turn."""
     mean = max(publishers, 1) * DML_PER_PUBLISH * DML_SECONDS / (DML_STATEMENTS * _SHARE)
-    return min(mean, MAX_PAUSE_SECONDS) * (0.5 + randomness)
+    return min(mean, MAX_PAUSE_SECONDS) * (0.5 + random_number)
 
 
 def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:

@@ -47,12 +47,12 @@ def app_prefix(key: StreamKey) -> str:
 
 
 def app_id(key: StreamKey, day: dt.date) -> str:
-    """Return the application id of a day's generation."""
+    """Return the Delta application id whose version is a day's generation number."""
     return f"{app_prefix(key)}{day}"
 
 
 def attempt_id(key: StreamKey, attempt: str) -> str:
-    """Return the application id of an attempt's generation, or of :data:`SWEPT`."""
+    """Return the Delta application id whose version is an attempt's generation number, or :data:`SWEPT`."""
     return f"{app_prefix(key)}attempt/{attempt}"
 
 

@@ -93,7 +93,10 @@ class Commit:
         return retry_until_decided(self.path, self._try)
 
     def _try(self) -> LedgerRow | None:
-        """Decide by the newest version. Returns None if the publish must decide again."""
+        """Try once to commit on top of the newest version.
+
+        Returns None if another commit came first, so that the publish must decide again.
+        """
         table = self._table()
         view = LedgerView(Folder(self.path), table, self.publish.key)
         row = view.published(self.publish.day.date, self.publish.intent.token)

@@ -207,9 +207,10 @@ def make_durable(folder: Folder, table: DeltaTable) -> None:
 
 
 def _sync_log(folder: Folder, version: int, noted_version: int) -> None:
-    """Flush the commits after ``noted`` up to ``version``, and the checkpoints that readers start from.
+    """Flush to disk the commits after ``noted_version`` up to ``version``, and the checkpoints that readers start from.
 
-    Any writer writes a checkpoint, after its commit and perhaps after the note. Readers use all of them.
+    ``noted_version`` is the last one known to be flushed. A checkpoint may be older than it and not flushed, because
+    any writer may write one late.
     """
     if not folder.is_local:
         return

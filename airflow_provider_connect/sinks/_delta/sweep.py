@@ -125,7 +125,7 @@ class Sweeper:
     def _candidates(self, *, records_swept: bool) -> tuple[LedgerView, list[tuple[str, bool, list[str]]]]:
         """Return the silent attempts: whether each is dead or published, and its files that no commit names.
 
-        :param marks: whether undecided ones are recorded as swept first. If not, they only count as dead.
+        :param records_swept: True to record undecided attempts as swept first. Otherwise they only count as dead.
         """
         view = self._view()
         if not view.belongs_to_stream or not (attempts := self._silent_attempts()):
@@ -217,9 +217,9 @@ class Sweeper:
             manifest = Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
         except (FileNotFoundError, ValidationError):  # missing or unreadable: keep all files
             return {*files}
-        copy = view.deleted_file_number(attempt)
+        attempt_number = view.deleted_file_number(attempt)
         numbers = {path: deleted_file_number(path) for path in files}
-        deleted = {path for path, number in numbers.items() if number is not None and copy in (None, number)}
+        deleted = {path for path, number in numbers.items() if number is not None and attempt_number in (None, number)}
         return {file.path for file in manifest.polled.files} | deleted
 
     def _delete_dead_attempt(self, attempt: str, files: list[str]) -> None:

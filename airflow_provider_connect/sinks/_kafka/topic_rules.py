@@ -66,7 +66,7 @@ class TopicGroup(Wire):
 
 
 class TopicRules(Wire):
-    """Settings of new topics. The first group that matches a name counts.
+    """Settings of new topics. ``groups`` hold settings by topic name, and the first matching group applies.
 
     :param partitions: of new topics. None leaves it to the cluster.
     :param replication_factor: of new topics, the ledger included. None leaves it to the cluster.

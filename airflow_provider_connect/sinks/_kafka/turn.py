@@ -141,9 +141,9 @@ class Turn:
         self._numbers_to_fence = {ticket.number for ticket in self.queue.with_id(self.id)}
 
     def wait_for_turn(self) -> None:
-        """Queue and wait for this publish's turn. The day's id must have been taken.
+        """Queue, and wait until this publish may send. This process must hold the day's transactional id already.
 
-        :raises PassedOverError: others went on without it.
+        :raises PassedOverError: other publishes went on without this one.
         :raises RetriableError: the turn does not come in time.
         """
         self._own_number = number = new_number()

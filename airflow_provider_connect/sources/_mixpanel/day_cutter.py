@@ -49,11 +49,11 @@ def row_maker_for(
 
 
 class DayCutter:
-    """Assigns records of several days, in any order, to the rows of each day.
+    """Sorts records into days, in any order of the records.
 
-    A row belongs to the day of its time, as the server reads dates: by the project's clock, or by UTC. A row outside
-    all days goes to the nearest one, whose rules decide whether to keep it. A record without a time is rejected,
-    because the answer does not show its day.
+    A record belongs to the day of its time, as the server reads dates: by the project's clock, or by UTC. A record
+    outside all days goes to the nearest day, whose rules decide whether to keep it. A record without a time is
+    rejected, because nothing shows its day.
     """
 
     def __init__(

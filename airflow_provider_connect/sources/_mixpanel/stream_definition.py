@@ -33,7 +33,10 @@ BatchReader = Callable[["MixpanelStream", "MixpanelClient"], Iterator["pa.Record
 
 
 def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:
-    """Return a variant for a stream whose options define its query. Other values define another stream."""
+    """Return a function that names a stream's variant by the values of these options.
+
+    Other values are another stream.
+    """
 
     def variant(options: MixpanelOptions) -> str:
         values = json.dumps([getattr(options, name) for name in names])

@@ -188,9 +188,9 @@ class Cursor(_Listing):
     @model_validator(mode="after")
     def _has_origin_and_destination(self) -> Self:
         if (self.at is None) == (self.header is None):
-            raise ValueError("set either at or header, the origin of the token")
+            raise ValueError("set either 'at' or 'header': the place of the token in the answer")
         if sum(destination is not None for destination in (self.param, self.send_header, self.put)) != 1:
-            raise ValueError("set one of param, send_header and put, the destination of the token")
+            raise ValueError("set one of 'param', 'send_header' and 'put': the place of the token in the next request")
         return self
 
 

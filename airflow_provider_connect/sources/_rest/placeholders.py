@@ -175,9 +175,9 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
 
 
 def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_other_days: bool) -> None:
-    """Require that records of other days are neither requested nor kept.
+    """Require that the request selects this day only, or that records of other days are dropped.
 
-    :raises ConfigError: they would be kept.
+    :raises ConfigError: records of other days would be kept.
     """
     if drops_other_days:
         return

@@ -129,8 +129,8 @@ def key_to_json(key: KeyValues) -> list[list[str]]:
     pairs = [[type(value).__name__, str(value)] for value in key]
     if unsupported := [kind for kind, _ in pairs if kind not in _KEY_PARSERS]:
         raise ConfigError(
-            f"consistency: a table cannot be split at a key of type {unsupported[0]}: leave the option out, or name "
-            "another key="
+            f"consistency: a table cannot be split at a key of type {unsupported[0]}. Leave consistency out, or set "
+            "key= to a column of another type"
         )
     return pairs
 

@@ -186,8 +186,8 @@ def related_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ``users``, ``media`` or ``referenced``.
 
-    X sends a user once a page, even if several posts refer to it. So pages are read one after another, and the first
-    object with a key is kept.
+    X repeats a user on every page whose posts refer to it. To drop the repeats, pages are read in order, and only the
+    first object of each key is kept.
 
     :param hits_by_query: results of each query.
     """

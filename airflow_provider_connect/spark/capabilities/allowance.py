@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class BudgetShare:
     """Requests that the partitions of one plan may send.
 
-    :param each: requests for each partition, or None without a quota.
+    :param requests_by_partition: requests for each partition, or None without a quota.
     """
 
     def __init__(

@@ -21,7 +21,10 @@ _PAUSE_SECONDS = 2.0
 
 
 class DayCounter:
-    """Counts the days of a job, and compares them. Thread-safe: one request runs at a time."""
+    """Requests the vendor's count of each day, and compares it with the day's rows.
+
+    Thread-safe: one request at a time.
+    """
 
     def __init__(self, source: Source, poller: Poller, rules: Rules, budget: CountBudget | None = None) -> None:
         self._counting = source.capability(capabilities.Counts) or capabilities.Counts()

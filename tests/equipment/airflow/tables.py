@@ -122,7 +122,7 @@ class OnBigQuery(Table):
         connection = connection_to(self.emulator)
         key = StreamKey(connector=source.name, stream=source.stream_key)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_publisher, "SWEPT_AFTER", dt.timedelta())
+            patch.setattr(_publisher, "SWEEP_AGE", dt.timedelta())
             with BigQuerySink(table=self.name).open(key, {connection.conn_id: connection}) as publisher:
                 publisher.sweep()
         return self.staging_tables()

@@ -185,9 +185,9 @@ class TableEraser:
                 raise RetriableError(f"others keep changing the erase list of {key} in {target.id}. Try again")
 
     def _delete_tombstones(self, values: Sequence[str]) -> None:
-        """Delete tombstones with these values: keys of deleted rows, which hold the same values.
+        """Delete the tombstones that contain these values. A tombstone is the key of a deleted row.
 
-        Tombstones are no longer needed then, because the erase list keeps all rows of such keys out.
+        They are no longer needed, because the erase list keeps all rows with such keys out.
         """
         tombstones = self.tables.tombstones
         if self.tables.options.delete_where is None or (table := find_table(self.api, tombstones)) is None:

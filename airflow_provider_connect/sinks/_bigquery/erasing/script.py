@@ -155,7 +155,9 @@ def erase_script(
     states = string_array(f"{row.day} {row.generation} {row.checks}" for row in followed_rows)
     day_generation = f"CAST({LEDGER}.day AS STRING), ' ', CAST({LEDGER}.generation AS STRING)"
     changes = "".join(f"  {statement};\n" for statement in _delete_statements(search, day_counts))
-    remaining_tables = {day: day_count.other_tables for day, day_count in day_counts.items()} if search.is_split else {}
+    other_tables_by_day = (
+        {day: day_count.other_tables for day, day_count in day_counts.items()} if search.is_split else {}
+    )
     return f"""DECLARE outcome STRING;
 DECLARE {PEOPLE} ARRAY<STRING> DEFAULT {search.digests_sql};
 DECLARE seen STRUCT<fences INT64, erased INT64, last_day DATE, moved INT64>;
@@ -178,7 +180,7 @@ SET outcome = CASE
   WHEN seen.erased < {list_version} OR seen.moved > 0{later} THEN 'overtaken'
   ELSE 'erased' END;
 IF outcome = 'erased' THEN
-{changes}  {_ledger_insert(search.target, ledger, key, new_rows, remaining_tables)};
+{changes}  {_ledger_insert(search.target, ledger, key, new_rows, other_tables_by_day)};
 END IF;
 COMMIT TRANSACTION;
 SELECT outcome;

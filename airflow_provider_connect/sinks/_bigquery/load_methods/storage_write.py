@@ -135,9 +135,9 @@ class _FileAppend:
             return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
 
     def positions(self, rows: Sequence[RefusedRow]) -> dict[int, tuple[str, str]]:
-        """Return column and reason of refused rows by their position in the day instead of their number in the stream.
+        """Map the position of each refused row in the day to its column and reason.
 
-        Columns have their source names.
+        The rows have their number in the stream. Columns have their source names.
         """
         by_position = {}
         for row in rows:

@@ -125,7 +125,7 @@ class DayEntry(Wire):
         return (own_generation, *self.covered)[:_MAX_COVERED]
 
     def confirmation(self, row: LedgerRow, *, in_transaction: bool) -> DayEntry:
-        """Return the record for an unchanged day. :func:`.publishing.confirmed` creates the row.
+        """Return the record for an unchanged day. :func:`.publishing.confirmed_row` creates the row.
 
         :param in_transaction: a transaction decides. Records sent without one may exist twice, so such a day keeps
             ``built_on``.
