@@ -150,7 +150,7 @@ def test_the_schema_for_editors_knows_every_kind_and_its_short_forms() -> None:
         ({"paging": {"kind": "pages", "ends": "empty_page"}}, "declare the paging: Single()"),
         ({"paging": {"kind": "page_number", "ends": "sometime"}}, "declare the end rule: 'empty_page'"),
         ({"paging": {"kind": "page_number", "ends": "no_token"}}, "'no_token' does not fit this paging"),
-        ({"paging": {"kind": "cursor", "ends": "no_token", "at": "c"}}, "set one of param, send_header and put"),
+        ({"paging": {"kind": "cursor", "ends": "no_token", "at": "c"}}, "set one of 'param', 'send_header' and 'put'"),
         ({"request": {"path": "https://elsewhere/x"}}, "which the connection names"),
         ({"request": {"path": "/x?a=1"}}, "to params"),
         ({"request": {"path": "/x", "body": {}}}, "require method='POST'"),
