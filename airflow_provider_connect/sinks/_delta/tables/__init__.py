@@ -1,7 +1,7 @@
 """Publishes a day into several Delta tables, one for each value of a column, under one ledger: the head.
 
-The head is a Delta table without rows, beside the tables. A commit is atomic in one table only, so a publish takes three
-steps:
+The head is a Delta table without rows, beside the tables. A commit is atomic in one table only, so a publish takes
+three steps:
 
 1. **Reserve.** A commit to the head raises the day's reservation number from n - 1 to n, for one attempt. It compares
    the ledger with its state before the attempt's poll, as every sink does (:mod:`....publishing`). It adds the
