@@ -1,8 +1,8 @@
 """Delta Lake table on a local path or an object store, with one partition ``day`` (DATE) for each day.
 
 Staged files lie under the table's root and *are* the table's files. Publishing a day is one commit to the Delta log and
-moves no byte. Readers (Spark, DuckDB, polars, Trino, BigQuery) see the old day or the new one, never a part of it. The
-sink needs no server. ``docs/delta.md`` is the guide.
+moves no byte. Readers (Spark, DuckDB, polars, Trino, BigQuery) see the old day or the new one, never a part of it. No
+server is needed. ``docs/delta.md`` is the guide.
 
 **Ledger.** Each commit writes the ledger as Delta application transactions, which survive checkpoints and the clean-up
 of the log. The commit's metadata (``DESCRIBE HISTORY``) has details for people, under ``connect.…``. Application ids
@@ -24,16 +24,16 @@ day still has the generation from before the attempt's poll. Delta refuses the c
 same application transaction since that version. The publish then decides again. A reload replaces the day, and older
 versions stay readable until they are vacuumed. On a local disk a published day survives a power cut.
 
-**Snapshots** replace the whole table in one commit, or with ``snapshot="daily"`` their own day. A snapshot never
-replaces a history. ``deletes="soft"`` keeps vanished rows, with ``__deleted`` true and ``__deleted_at``.
+**Snapshots** replace the whole table in one commit, or with ``snapshot="daily"`` their own day. ``deletes="soft"``
+keeps vanished rows, with ``__deleted`` true and ``__deleted_at``.
 
 **A table for each event.** ``path="/data/lake/{event}"`` makes a table for each value of a column, under one ledger in
 ``/data/lake/_connect_head``. The tables switch one after the other, and a day is done once every table has it. Such a
 path takes no increments.
 
 **Sweep.** A sweep deletes unpublished files of attempts that have been silent for ``sweep_after`` by the storage's
-clock. The log first records the attempt as swept, so a wrong clock cannot make a sweep delete committed files. If the
-log is missing or older than the data, every task fails and no file is swept.
+clock. The log first records the attempt as swept, so no clock makes a sweep delete committed files. If the log is
+missing or older than the data, every task fails and no file is swept.
 
 **Schema.** The commit adds new columns, nullable and at the end (``schema_contract="freeze"`` refuses them). Columns
 that vanish from the source stay and read as null. A changed type fails the day.

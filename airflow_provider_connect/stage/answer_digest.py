@@ -82,8 +82,8 @@ class AnswerDigest:
 class _Parts:
     """Collects columns as bytes of each row.
 
-    :ivar words: arrays with one word of at most eight bytes for each row.
-    :ivar tails: Arrow arrays of binary values of any length, which are among the words.
+    :ivar words: arrays with one number for each row.
+    :ivar tails: Arrow arrays with one binary value for each row. Their lengths are among the words.
     """
 
     def __init__(self, rows: int) -> None:

@@ -11,8 +11,8 @@ three steps:
 3. **Complete.** A commit to the head checks that the reservation is still n, writes the ledger row, and reduces the
    list to the tables that now have rows.
 
-The ledger's list of days leaves out a day whose reservation is not completed. Later attempts must follow the last
-completed generation. The cases:
+A day whose reservation is not completed is not published. Later attempts must follow the last completed generation.
+The cases:
 
 * **A crash after 1, between two tables, or before 3.** The same attempt, published again from its kept stage, continues
   under n, skips finished tables, and completes. Another attempt reserves n + 1 and writes every table of the list,
@@ -29,6 +29,4 @@ completed generation. The cases:
 * **A sweep** records a silent attempt as swept: first in the head, where reservation and completion write the same
   transaction, then in each table with files of the attempt, where its publish does.
 * **A lost head.** A table has a higher n than the head. The error names the table, and no day is published.
-
-Each table switches in one commit, but one table after the other. The head shows when the day is complete.
 """
