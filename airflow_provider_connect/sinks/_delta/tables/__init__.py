@@ -11,7 +11,8 @@ three steps:
 3. **Complete.** A commit to the head checks that the reservation is still n, writes the ledger row, and reduces the
    list to the tables that now have rows.
 
-A day whose reservation is not completed is not published. Later attempts must follow the last completed generation.
+The ledger's list of days leaves out a day whose reservation is not completed. Later attempts must follow the last
+completed generation.
 The cases:
 
 * **A crash after 1, between two tables, or before 3.** The same attempt, published again from its kept stage, continues
