@@ -80,7 +80,7 @@ class LedgerView:
     def deleted_file_number(self, attempt: str) -> int | None:
         """Return the number in the name of an attempt's published file of deleted rows, or 0 if it published none.
 
-        None if not recorded: the attempt was no soft delete, or an earlier version of this package published it.
+        None if not recorded: the publish had no soft deletes, or an earlier version of this package made it.
         """
         return self.app_transactions.get(deleted_file_id(self.key, attempt))
 

@@ -191,7 +191,7 @@ def add_local_time_feature(table: DeltaTable, fields: list[DeltaField]) -> bool:
     """Add the table feature for timestamps without a time zone if ``fields`` need it. Returns whether it was added.
 
     delta-rs would commit such a column without the feature, and no reader could then open the table. Adding it is a
-    commit, so ``table`` is no longer the newest version that the caller has read.
+    commit, so ``table`` is then at a newer version.
     """
     from deltalake import TableFeatures
 
