@@ -168,7 +168,6 @@ def _row_bytes(columns: Iterable[pa.Array], rows: int) -> pa.Array:
 
 
 def _width(kind: pa.DataType) -> int | None:
-    """Return the bytes of each value of a fixed-width type (1, 2, 4, 8 or a multiple of 8), else None."""
     from pyarrow import types
 
     if types.is_boolean(kind):

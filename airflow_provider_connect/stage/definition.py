@@ -92,7 +92,6 @@ def _without_literals(text: str) -> str:
 
 
 def _replace_values(value: Any) -> Any:
-    """Return a plain JSON value with ``…`` in place of each text and number."""
     if isinstance(value, dict):
         return {("…" if is_secret_name(name) else name): _replace_values(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -86,7 +86,6 @@ def _read_all(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.Re
 
 
 def _read_live(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file that are not soft-deleted. A file without mark columns has live rows only."""
     import pyarrow.compute as pc
 
     with open_parquet(folder, path) as file:
@@ -189,7 +188,6 @@ def _fingerprints(batch: pa.RecordBatch, columns: Sequence[str], schema: pa.Sche
 
 
 def _hashes(column: pa.Array) -> Any:
-    """Return a hash for each value of a column."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

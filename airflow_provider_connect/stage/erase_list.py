@@ -1,15 +1,14 @@
 """Erase lists: people whose rows a target must not hold, kept in the sink's ledger.
 
-A list holds keyed digests of ids. A reader of the ledger can test an id against the list, but cannot read ids from it.
-The list applies to every stream that writes to the target.
+A list holds keyed digests of ids: a reader of the ledger can test an id, but cannot read ids. The list applies to every
+stream that writes to the target.
 
 An erase first extends the list, then publishes every affected day without these people's rows, as a new generation. A
-poll leaves out the people on the list. A commit requires that the list is the same as before the attempt's poll. So an
-attempt that polled before an erase polls again, and erased rows do not come back with a retry, reload or lookback.
+poll leaves out the people on the list. A commit requires that the list is the same as before the attempt's poll. So
+erased rows do not come back with a retry, reload or lookback.
 
-If a shape makes the id column, the list holds digests of the shaped ids, such as a mask's hashes. Under another mask
-key the same person has another hash. So the list keeps a digest of the shapes and of the mask's key, and refuses a load
-with other shapes.
+If a shape makes the id column, the list holds digests of the shaped ids, such as a mask's hashes. Another mask key
+gives other hashes. So the list keeps a digest of the shapes and mask keys, and refuses a load with other ones.
 """
 
 from __future__ import annotations
@@ -99,7 +98,6 @@ def id_type_problem(kind: pa.DataType) -> str | None:
 def require_integers(values: Iterable[str], column: str, kind: str) -> None:
     """Check that an integer column can hold the ids.
 
-    :param kind: the column's type, for the message.
     :raises ConfigError: an id is not an integer, so no row could match.
     """
     bad_values = sum(_INTEGER.fullmatch(value) is None for value in values)

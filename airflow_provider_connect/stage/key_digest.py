@@ -80,10 +80,6 @@ def key_bytes(keys: pa.StringArray) -> bytes:
 
 
 def _digits(keys: pa.StringArray) -> memoryview:
-    """Return the hex digits of all keys, without a copy.
-
-    :raises ValueError: a key is null or has the wrong length.
-    """
     import numpy as np
     import pyarrow as pa
 

@@ -56,7 +56,6 @@ class PollResult(Wire):
     :param digest: 32 hex digits over the keys of all rows, in any order, with repeats. None if rows have no key.
     :param contents: 48 hex digits over all columns and the rejects. Equal answers have equal digests. None if a
         column's type cannot be read.
-    :param parts: number of partitions.
     """
 
     files: tuple[StagedFile, ...] = ()

@@ -67,12 +67,11 @@ def write_deleted_rows(
     polled_at: dt.datetime,
     erase_list: EraseList,
 ) -> SoftDeleteResult:
-    """Write the published rows whose key a snapshot lacks into a file, as soft-deleted rows.
+    """Write the published rows whose key a snapshot lacks into the file ``path``, as soft-deleted rows.
 
     Rows that were deleted earlier keep their ``__deleted_at``.
 
     :param published_paths: published files, relative to ``folder``, like the snapshot's files in ``snapshot_paths``.
-    :param path: file to write.
     :param schema: schema of the published rows, without the mark columns. Values are cast to its types.
     :param polled_at: time of the snapshot's poll.
     :param erase_list: people whose rows are left out. A killed erase may not have deleted all of them.

@@ -47,7 +47,7 @@ class PollPlan(Wire):
     :param identity: digest of everything that decides the rows and the format of a partition.
     :param seen: the newest publish before the poll, as in the manifest.
     :param begun: start of the first poll among the tries that share the plan, UTC.
-    :param resumes: whether a later try may continue. If False, the plan only shows that it existed.
+    :param resumes: whether a later try may continue. If False, the plan only shows that a poll began.
     :param parts: the partitions as plain JSON, by index.
     :param taken: results taken over from an earlier try, by index. Their files belong to this attempt.
     :param follows: attempts whose results were taken over, the latest first.
@@ -203,10 +203,6 @@ def _rename_files(polled: PollResult, day: Day, attempt: str, index: int, copy: 
 
 
 def _require_part(plan: PollPlan, index: int, polled: PollResult) -> None:
-    """Check that a partition's result names only this partition's files.
-
-    :raises ValueError: a file belongs to another attempt or partition.
-    """
     require_own_files(polled, plan.day, plan.attempt)
     own_suffix = rf"-{index:05d}-[0-9a-z]+\.parquet"
     if index not in plan.parts or any(re.search(f"{own_suffix}$", file.path) is None for file in _files_of(polled)):

@@ -118,7 +118,7 @@ class DayRejects:
 
     :param generation: generation that published the polled answer. A later erase publishes a newer one without a poll.
     :param ledger_count: number of rejects in the ledger. None if the ledger no longer has it.
-    :param location: description of where they are stored, for people.
+    :param location: where they are stored, for people.
     :param records: the records that still exist, in order. Can be iterated once.
     """
 

@@ -31,12 +31,11 @@ POSITION_BITS = 40
 def read_batches(
     stage_root: str, path: str, batch_bytes: int, columns: Sequence[str] | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the batches of a staged file, each with the position of its first row in the day. Executor.
+    """Yield the batches of a staged file, of about ``batch_bytes``, each with its first row's position in the day.
+
+    Executor.
 
     Reads page by page, since a whole row group would take 100 MB more.
-
-    :param batch_bytes: approximate size of a batch.
-    :param columns: columns to read. Defaults to all.
     """
     start = _first_position(path)
     with open_parquet(Folder(stage_root), path, _PAGE_BYTES) as file:
@@ -99,7 +98,6 @@ def row_as_json(batch: Any, row: int) -> bytes:
 
 
 def _value(array: Any, row: int) -> Any:
-    """Return a value for JSON. If Python cannot hold it, such as the year 10000, returns Arrow's text."""
     try:
         return _plain(array[row].as_py())
     except (ValueError, OverflowError):
@@ -130,7 +128,6 @@ def json_column_problems(schema: pa.Schema) -> list[str]:
 def read_json_documents(stage_root: str, path: str, batch_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
     """Yield the rows of a staged file as lists of JSON objects, each with the first row's position. Executor.
 
-    :param batch_bytes: approximate bytes of each read.
     :raises DataError: a value, such as NaN, has no JSON form.
     """
     from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it

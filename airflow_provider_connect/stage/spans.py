@@ -3,9 +3,9 @@
 A source of kind ``increment`` reads the rows after the last position, up to the position at the time of the poll. Its
 rows get the run's day. The increments of a stream form a chain: each begins where its predecessor ended.
 
-The sink's ledger keeps the chain, one span in each day's row. The commit of a new increment checks that it follows the
-newest increment of the *stream* (:meth:`.Ledger.newest`). So no two runs follow the same increment, and no row is read
-twice or skipped. A day that is loaded again reads its own span again and does not change the chain.
+The sink's ledger keeps the chain, one span in each day's row. A commit checks that its increment follows the *stream's*
+newest increment (:meth:`.Ledger.newest`). So no two runs follow the same increment, and no row is read twice or
+skipped. A day that is loaded again reads its own span again and does not change the chain.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class TableTemplate(Wire):
         """Check a number of tables against the limit.
 
         :param subject: owner of the tables, for the message.
-        :raises ConfigError: more tables than allowed. The message has both numbers.
+        :raises ConfigError: more tables than allowed.
         """
         if count > self.most:
             raise ConfigError(

@@ -32,10 +32,7 @@ _PRIVATE_FOLDER, _REMEDY = "that only this user can enter", "remove it, or set s
 
 
 def stage_name(key: object, target: str) -> str:
-    """Return the name that :func:`local_stage` gets for a stream and a target.
-
-    :param key: the stream's key.
-    """
+    """Return the name that :func:`local_stage` gets for a stream and a target."""
     return f"{key} {target}"
 
 

@@ -146,10 +146,7 @@ def check_version(generation: int, checks: int) -> int:
 
 
 def recorded_spans(app_ids: Iterable[str], prefix: str) -> dict[dt.date, Span]:
-    """Return the span of each day that an increment loaded.
-
-    :param app_ids: application ids of the stream.
-    """
+    """Return the span of each day that an increment loaded."""
     spans = {}
     for app in app_ids:
         match = _SPAN.fullmatch(app.removeprefix(prefix))
@@ -160,7 +157,7 @@ def recorded_spans(app_ids: Iterable[str], prefix: str) -> dict[dt.date, Span]:
 
 
 def kept_out_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str, int]:
-    """Return the counts of rows that an erase or shapes removed from a day, and of a transform's input rows, by name.
+    """Return, by name, how many rows of a day erases and shapes removed, and how many a transform got as input.
 
     Leaves out counts that are 0 or not recorded.
     """

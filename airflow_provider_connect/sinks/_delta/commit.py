@@ -166,11 +166,6 @@ class Commit:
         return self.options.deletes_softly(self.publish.kind)
 
     def _table(self) -> DeltaTable:
-        """Return the newest version of the table.
-
-        :raises ConfigError: the table is missing, belongs to another stream, or has features that this sink cannot
-            write.
-        """
         table = open_table(self.path)
         if table is None:
             raise ConfigError(f"table {self.path} was deleted during a publish: clear the task")
@@ -265,7 +260,6 @@ class Confirmation(Commit):
     """
 
     def _try(self) -> LedgerRow | None:
-        """Confirm the day. Returns the ledger row, also if this intent has published or confirmed the day before."""
         publish, table = self.publish, self._table()
         view = LedgerView(Folder(self.path), table, publish.key)
         row = published_row = view.published(publish.day.date, publish.intent.token)

@@ -26,7 +26,7 @@ _OF_DAY, _GENERATION, _IN_FORCE, _TASK = "/definition", "/definition/of", "defin
 
 
 def in_force_transactions(publish: Publish, app_transactions: Mapping[str, int], prefix: str) -> dict[str, int]:
-    """Return the transactions that record a publish's definition and task as the stream's newest, if they are not yet.
+    """Return the transactions that record a publish's definition and task as the newest. {} if recorded before.
 
     :raises OvertakenError: another definition was recorded since the attempt read the ledger.
     """

@@ -84,10 +84,6 @@ class DeltaEraser:
         return Erasure(self.options.path, self.column, len(set(values)), rows, erase_list.version)
 
     def _view(self) -> LedgerView:
-        """Return the ledger in the newest version of the table.
-
-        :raises ConfigError: the table or the column does not exist, or the table belongs to another stream.
-        """
         path = self.options.path
         table = open_table(path)
         if table is None:
@@ -98,10 +94,6 @@ class DeltaEraser:
         return view
 
     def _require_own_table(self, table: DeltaTable, path: str, template: str | None = None) -> None:
-        """Check that a table belongs to this stream and has the column with the ids.
-
-        :raises ConfigError: another stream's table, or the column is missing or has a type that cannot hold ids.
-        """
         import pyarrow as pa
 
         problems = ownership_problems(table, self.key, path, template)

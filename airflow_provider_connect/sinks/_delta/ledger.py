@@ -165,7 +165,6 @@ class LedgerView:
         return row.model_copy(update=confirmation or {"token": token})
 
     def _from_history(self, day: dt.date, generation: int) -> LedgerRow | None:
-        """Return a ledger row from its commit's metadata, or None if the log no longer has the commit."""
         for commit in self._commits_of(day, generation=generation):
             if "connect.counts" in commit:
                 fields = _fields(commit, LedgerRow.model_fields)

@@ -34,7 +34,6 @@ _Answer = tuple[dt.date, int]
 def rejects_of(view: LedgerView, stage: Folder, first: dt.date, last: dt.date) -> Iterator[DayRejects]:
     """Yield the rejects of each published day's newest answer.
 
-    :param view: ledger of the stream.
     :param stage: folder with the attempts.
     """
     if not view.belongs_to_stream:
@@ -68,7 +67,6 @@ def _answer_generations(view: LedgerView) -> dict[dt.date, int]:
 
 
 def _reject_counts(view: LedgerView) -> dict[_Answer, int]:
-    """Return the number of rejects of each publish whose commit is still in the log."""
     counts = {}
     stream_metadata = {"connect.connector": view.key.connector, "connect.stream": view.key.stream}
     for commit in view.commits:

@@ -196,7 +196,6 @@ class Sweeper:
         commit(view.table, swept, {"connect.swept": str(len(attempts))})
 
     def _settle_published(self, view: LedgerView, attempt: str, files: list[str]) -> None:
-        """Delete a published attempt's unneeded files. Keeps its published files, rejects and manifest."""
         self._delete(self._files_to_settle(view, attempt, files))
         self.folder.write(f"{attempt_folder(attempt)}/{SETTLED_NAME}", b"{}")
 

@@ -112,7 +112,6 @@ class TablesCommit:
         return HeadView(Folder(path), table, self.publish.key)
 
     def _published_row(self, view: HeadView) -> LedgerRow | None:
-        """Return the ledger row if this intent has published the day. Then flushes the head's log to the disk."""
         row = view.published(self.publish.day.date, self.publish.intent.token)
         if row is not None and view.table is not None:
             flush_log(view.folder, view.table)

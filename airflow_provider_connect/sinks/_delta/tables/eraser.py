@@ -68,7 +68,6 @@ class TablesEraser(DeltaEraser):
         return erased
 
     def _rewrite(self, day: Day, erased: EraseList, kind: SourceKind) -> int:
-        """Publish a day without the rows of erased people. Skips a half-published day. Returns the number of rows."""
         if day.date in self._view().pending_days():
             return 0  # its tables may hold rows of two answers, which must not count as one
         return super()._rewrite(day, erased, kind)

@@ -64,7 +64,6 @@ class TablesSweeper(Sweeper):
     pattern: ClassVar[re.Pattern[str]] = TABLE_FILE_PATTERN
 
     def _candidates(self, *, records_swept: bool) -> tuple[HeadView, list[tuple[str, bool, list[str]]]]:
-        """Return the silent attempts. The head decides which are dead, and each table which files are unused."""
         head = self._view()
         if not head.belongs_to_stream or not (attempts := self._silent_attempts()):
             return head, []
