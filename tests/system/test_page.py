@@ -180,7 +180,7 @@ def test_clearing_a_day_loads_it_again(airflow: AirflowWithRoles) -> None:
 def test_a_day_without_a_run_is_for_a_backfill(airflow: AirflowWithRoles) -> None:
     got = press(airflow, "clear", "admin", {"dag_id": "paged", "task_id": "events", "day": "2026-08-01"})
     assert got.status_code == 409
-    assert "start a backfill" in got.json()["error"]
+    assert "Start a backfill" in got.json()["error"]
 
 
 def test_a_backfill_is_started_and_seen(airflow: AirflowWithRoles) -> None:

@@ -158,7 +158,7 @@ def test_errors_in_a_notebook_name_their_class(notebook, options, text):
 
 def test_a_connection_given_by_value_is_not_repeated(notebook):
     value = airflow_json(notebook.standin, password="by-value-c4nary")
-    assert "not the connection itself" in (said := refusal(lambda: read(notebook, connection=value).count()))
+    assert "not to the connection itself" in (said := refusal(lambda: read(notebook, connection=value).count()))
     assert "by-value-c4nary" not in said
 
 

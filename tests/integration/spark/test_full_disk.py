@@ -115,7 +115,7 @@ def mover(disk, tmp_path):
 def assert_no_space(report: DayReport, disk: Disk) -> None:
     assert (report.status, report.failure.type) == ("failed", "RetriableError")
     assert f"no space left for {disk.path}/table" in report.failure.message
-    assert "make room" in report.failure.message
+    assert "Free some space" in report.failure.message
 
 
 def assert_a_retry_succeeds(mover: Mover, disk: Disk) -> None:

@@ -35,7 +35,7 @@ def test_the_day_that_another_run_publishes_meanwhile_is_asked_for_again_alone(s
         ("published", 2),
         ("published", 1),
     ]
-    assert "polling it again" in ended.output
+    assert "Polling it again" in ended.output
     assert asked(submit) == {f"{DAYS[0]}..{DAYS[2]}": 1, DAYS[1]: 2}
     assert {(day.rows_read, day.rows_written, day.duplicates) for day in report.days} == {(2050, 2000, 50)}
     assert report.days[1].digest == other.report.days[0].digest

@@ -128,7 +128,7 @@ def test_a_host_that_the_certificate_does_not_name_is_refused(cluster: Secured):
     [
         ("PLAINTEXT", "MTLS", "speaks TLS, and security.protocol is PLAINTEXT: set it to SSL"),
         ("PLAINTEXT", "SASL", "speaks TLS, and security.protocol is PLAINTEXT: set it to SSL, or SASL_SSL"),
-        ("PLAINTEXT", "OAUTH", "wants a sign-in, and security.protocol is PLAINTEXT: set it to SASL_PLAINTEXT"),
+        ("PLAINTEXT", "OAUTH", "requires a sign-in, and security.protocol is PLAINTEXT: set it to SASL_PLAINTEXT"),
         ("SASL_PLAINTEXT", "SASL", "speaks TLS, and security.protocol is SASL_PLAINTEXT: set it to SASL_SSL"),
         ("SASL_PLAINTEXT", None, "the listener has no sign-in: set security.protocol to PLAINTEXT"),
         ("SSL", None, "speaks no TLS, and security.protocol is SSL: name the port of a TLS listener"),
