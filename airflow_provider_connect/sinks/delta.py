@@ -1,56 +1,54 @@
-"""Delta Lake table on a local path or an object store, with one partition ``day`` (DATE) for each day. Needs no server.
+"""Delta Lake table on a local path or an object store, with one partition ``day`` (DATE) for each day.
 
-The stage lies under the table's root, and staged files *are* the table's files. Publishing a day is one commit to the
-Delta log and moves no byte. Readers (Spark, DuckDB, polars, Trino, BigQuery) see the old day or the new one, never a
-part of it. ``docs/delta.md`` is the guide.
+Staged files lie under the table's root and *are* the table's files. Publishing a day is one commit to the Delta log and
+moves no byte. Readers (Spark, DuckDB, polars, Trino, BigQuery) see the old day or the new one, never a part of it. No
+server is needed. ``docs/delta.md`` is the guide.
 
-**Ledger.** The commit carries the ledger as Delta application transactions, which survive checkpoints and the clean-up
+**Ledger.** Each commit writes the ledger as Delta application transactions, which survive checkpoints and the clean-up
 of the log. The commit's metadata (``DESCRIBE HISTORY``) has details for people, under ``connect.…``. Application ids
 begin with ``connect/<connector>/<stream>/`` and continue with
 
-- ``<day>``: the generation. ``<day>/rows`` and ``<day>/clear``: rows and clear number.
+- ``<day>``: the generation. ``<day>/rows``: its rows. ``<day>/clear``: how often its run was cleared.
 - ``<day>/run/<run>`` and ``<day>/token/<token>``: the generation that this run or intent published.
-- ``attempt/<attempt>``: the generation of an attempt, or 0 once it is swept.
-- ``<day>/late`` and ``<day>/late_3_days``: the delays of the rows. ``<day>/deleted``: soft-deleted rows.
-- ``<day>/checks``: confirmations of an unchanged day, compared like the generation. ``<day>/answer`` and the ids below
-  it: the published answer.
-- ``<day>/span/<number>/<ends>``: the span of an increment. ``increment``: the number of the newest.
+- ``attempt/<attempt>``: the generation that the attempt published, or 0 once a sweep may delete its files.
+- ``<day>/late`` and ``<day>/late_3_days``: counts of late rows. ``<day>/deleted``: number of soft-deleted rows.
+- ``<day>/checks``: number of confirmations of an unchanged day. ``<day>/answer`` and ids below it: the answer's digest.
+- ``<day>/span/<number>/<ends>``: the span that an increment read. ``increment``: number of the newest span.
 
 **Connection.** None. Rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine) of
 the Airflow task, the driver and the executors. A path with credentials is refused. S3 and GCS need no lock, since
 commits are conditional writes. An environment that disables these is refused.
 
-**Delivery.** Each day once, and complete. A publish reads, decides and commits on one snapshot of the table, and only
-if the day has the generation that the attempt saw before its poll. Delta refuses a commit if another one has written
-the same application transaction since that snapshot. The refused publish then reads and decides again. A reload
-replaces the day, and older versions stay readable until they are vacuumed. On a local disk a published day survives a
-power cut.
+**Delivery.** Each day once, and complete. A publish decides and commits on one version of the table, and only if the
+day still has the generation from before the attempt's poll. Delta refuses the commit if another one has written the
+same application transaction since that version. The publish then decides again. A reload replaces the day, and older
+versions stay readable until they are vacuumed. On a local disk a published day survives a power cut.
 
-**Snapshots** replace the whole table in one commit, or with ``snapshot="daily"`` their own day. A history is never
-replaced. ``deletes="soft"`` keeps vanished rows, with ``__deleted`` true and ``__deleted_at``.
+**Snapshots** replace the whole table in one commit, or with ``snapshot="daily"`` their own day. ``deletes="soft"``
+keeps vanished rows, with ``__deleted`` true and ``__deleted_at``.
 
 **A table for each event.** ``path="/data/lake/{event}"`` makes a table for each value of a column, under one ledger in
-``/data/lake/_connect_head``. The tables switch one after the other, and a day is done once every table has it. Takes no
-increments.
+``/data/lake/_connect_head``. The tables switch one after the other, and a day is done once every table has it. Such a
+path takes no increments.
 
-**Sweep.** Unpublished files are deleted after their attempt has been silent for ``sweep_after`` by the storage's clock.
-The log first records the attempt as swept, so no clock makes a sweep delete committed files. If the log is missing or
-older than the data, every task fails and no file is swept.
+**Sweep.** A sweep deletes unpublished files of attempts that have been silent for ``sweep_after`` by the storage's
+clock. The log first records the attempt as swept, so no clock makes a sweep delete committed files. If the log is
+missing or older than the data, every task fails and no file is swept.
 
 **Schema.** The commit adds new columns, nullable and at the end (``schema_contract="freeze"`` refuses them). Columns
 that vanish from the source stay and read as null. A changed type fails the day.
 
-**Ownership.** A table belongs to one stream, named in its property ``connect.stream``, and refuses other streams. A
-table made by hand needs the property in its CREATE TABLE (``'connect.stream' = 'mixpanel/<conn_id>.export'``). Setting
-it later with delta-rs would raise the table's protocol. Column mapping, constraints and deletion vectors are refused.
+**Ownership.** A table belongs to one stream, named in its property ``connect.stream``. A table made by hand needs the
+property in its CREATE TABLE (``'connect.stream' = 'mixpanel/<conn_id>.export'``). Setting it later with delta-rs would
+raise the table's protocol. Column mapping, constraints and deletion vectors are refused.
 
 **Limits.** RESTORE, DELETE or UPDATE by hand change files but not the ledger. Preflight warns and names the days. A
-table takes one commit at a time, so very many days at once wait for each other. A path must not contain a backslash, a
+table takes one commit at a time, so concurrent days wait for each other. A path must not contain a backslash, a
 control character, or ``%`` before two hex digits.
 
-**Errors.** Retriable, with the old day unchanged: a full disk, a store that does not answer, races lost for ten
-minutes. For a person to correct: missing rights, another stream's table, a refused feature. Bad data: a changed column
-type.
+**Errors.** Retriable, with the old day unchanged: a full disk, a store that does not answer, other commits always
+first for ten minutes. For a person to correct: missing rights, another stream's table, a refused feature. Bad data: a
+changed column type.
 
 Vendor facts: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, measured with deltalake 1.6.6 (2026-11).
 """
@@ -84,24 +82,24 @@ class DeltaSink(DeltaOptions, Sink, StagesMarks):
         return f"file://{quote(self.path)}"
 
     def stages_marks(self, kind: SourceKind) -> bool:
-        """Whether staged rows have the mark columns of soft deletes. Staged files are the table's own files."""
+        """Return whether staged rows, which are the table's own, have the two mark columns of soft deletes."""
         return self.deletes_softly(kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Whether deleted rows are kept by their key."""
+        """Return whether the sink finds vanished rows by their key."""
         return self.deletes_softly(kind)
 
     @property
     def keeps_spans(self) -> bool:
-        """Whether the ledger can keep spans. Only for a single table, since several are committed one by one."""
+        """Whether the ledger can keep increments' spans: not for a template, which commits its tables one by one."""
         return self.tables is None
 
     def stage_root(self, connections: Connections) -> str:
-        """Return the root of the table, or of all tables. Staged files are the tables' files."""
+        """Return the folder for staged files: the root of the table, or of all tables of a template."""
         return self.root
 
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
-        """Return the publisher of the table, or of all tables of a template. Needs no connection."""
+        """Return a publisher for one stream. Needs no connection."""
         if self.tables is not None:
             from airflow_provider_connect.sinks._delta.tables.publisher import TablesPublisher  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
-"""The digest of an answer: all rows with all columns. The order of rows does not count.
+"""The digest of an answer: all rows with all columns, in any order.
 
 Each row becomes bytes that no other row becomes: first the parts of fixed width (numbers, lengths, null flags), then
-the texts. The hashes of these bytes are added up, so order, batches and partitions do not count. The digest begins with
-a hash of the names and types of the columns.
+the texts. The digest is the sum of these bytes' hashes, so order, batches and partitions do not matter. It begins with
+a hash of the columns' names and types.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _SLICE_BYTES = 16 << 20
 """Rows are hashed in slices of this size, since hashing copies each slice twice."""
 _WORD_BYTES = 8
 _OF_REJECTS = 1
-"""Hash seed of rejects, so that a reject never equals a row."""
+"""Hash seed of rejects, so that the hash of a reject never equals a row's."""
 
 
 def combine_answer_digests(contents: Iterable[str | None]) -> str | None:
-    """Return the digest of several parts of an answer. None if a part has no digest, or has other columns."""
+    """Return the digest of an answer from the digests of its parts. None if a part has no digest, or other columns."""
     digests = list(contents)
     known_digests = [text for text in digests if text is not None]
     schemas = {text[:_SCHEMA_DIGITS] for text in known_digests}
@@ -40,9 +40,9 @@ def _text(schema: str, total: int) -> str:
 
 
 class AnswerDigest:
-    """Adds up the rows and the rejects of an answer.
+    """Computes the digest of an answer from its rows and rejects.
 
-    Rows of an unreadable type, such as a union, have no digest and never count as unchanged.
+    Rows with a column of an unreadable type, such as a union, have no digest. Their day is never unchanged.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -67,7 +67,7 @@ class AnswerDigest:
             self._sum += sum_digests(b"".join(map(xxh3_128_digest, texts)))
 
     def add_rejects(self, rejects: Iterable[tuple[str, bytes]]) -> None:
-        """Add rejected records as reason and bytes. Sinks that keep rejects publish them too."""
+        """Add rejected records as reason and bytes. They belong to the answer, since sinks may publish rejects too."""
         from xxhash import xxh3_128_digest
 
         texts = (reason.encode("utf-8", "surrogatepass") + b"\0" + record for reason, record in rejects)
@@ -75,15 +75,15 @@ class AnswerDigest:
 
     @property
     def text(self) -> str | None:
-        """The digest as 48 hex digits, or None if rows cannot be read."""
+        """The digest as 48 hex digits, or None if a column's type cannot be read."""
         return _text(self._schema, self._sum) if self._is_readable else None
 
 
 class _Parts:
-    """Collects the bytes of columns.
+    """Collects columns as bytes of each row.
 
-    :ivar words: arrays with eight bytes for each value.
-    :ivar tails: Arrow arrays of binary values, whose lengths are among the words.
+    :ivar words: arrays with one number for each row.
+    :ivar tails: Arrow arrays with one binary value for each row. Their lengths are among the words.
     """
 
     def __init__(self, rows: int) -> None:
@@ -92,9 +92,9 @@ class _Parts:
         self.tails: list[pa.Array] = []
 
     def add(self, array: pa.Array) -> None:
-        """Add a column of a type that :func:`_plain` supports.
+        """Add a column of a type that :func:`_plain_type` supports.
 
-        Its first word is the null flag. Bytes below a null do not count.
+        Adds a null flag first. The value under a null does not matter.
         """
         import numpy as np
         from pyarrow import types
@@ -168,7 +168,6 @@ def _row_bytes(columns: Iterable[pa.Array], rows: int) -> pa.Array:
 
 
 def _width(kind: pa.DataType) -> int | None:
-    """Return the bytes of each value of a type of fixed width (1, 2, 4, 8 or a multiple of 8), else None."""
     from pyarrow import types
 
     if types.is_boolean(kind):
@@ -179,7 +178,7 @@ def _width(kind: pa.DataType) -> int | None:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type of a column without its encoding, or None if it cannot be read."""
+    """Return a type without its encoding, such as a dictionary. None if its values cannot be read."""
     import pyarrow as pa
     from pyarrow import types
 

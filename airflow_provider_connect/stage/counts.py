@@ -1,8 +1,8 @@
-"""Counts that several rooms read, by their names in report, ledger and asset event, and the vendor's own count.
+"""Names of counts in report, ledger and asset event, and the vendor's own count of a day.
 
 ``late_3_days`` counts the rows that reached the vendor after three further days had ended, and so includes the rows of
-``late_4_days``. A source that knows always gives ``late_1_days``, even as 0, and the others only if they are not 0. A
-day without ``late_1_days`` was polled by a source that does not know.
+``late_4_days``. A source that knows these times always gives ``late_1_days``, even as 0, and the others if they are not
+0. Without ``late_1_days``, the source did not know.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FILTERED = "shape_filtered"
-"""Name of the count of rows that shapes left out."""
+"""Name of the count of rows that shapes removed."""
 
 MAX_LATE_DAYS = 10
-"""The longest delay that has a count of its own, in days."""
+"""The longest delay with its own count, in days."""
 
 LATE_COUNTS = tuple(f"late_{days}_days" for days in range(1, MAX_LATE_DAYS + 1))
 """Names of the late counts, ``late_1_days`` first."""
@@ -28,8 +28,8 @@ class VendorCount:
 
     :param rows: without the duplicates that the vendor drops.
     :param is_least: the day may have more rows, since the vendor does not count every row that it sends.
-    :param is_most: the day may have fewer rows, since the vendor does not send every row that it counts. Compared only
-        if ``reconcile`` is on.
+    :param is_most: the day may have fewer rows, since the vendor does not send every row that it counts. Fewer rows are
+        reported only if ``reconcile`` is on.
     """
 
     rows: int

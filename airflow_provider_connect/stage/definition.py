@@ -1,4 +1,4 @@
-"""The definition of a stream: the parts that decide which rows its days have, as text that a person can read.
+"""The definition of a stream: the options and columns that decide which rows its days have, as readable text.
 
 A ledger row holds the digest of the definition that its day was loaded with, and the ledger keeps each definition once,
 as a note (:mod:`.notes`). The next attempt compares (:mod:`airflow_provider_connect.definition`).
@@ -20,13 +20,12 @@ from airflow_provider_connect.secrets import is_secret_name, redact_tokens
 from airflow_provider_connect.wire import Wire
 
 RowRole = Literal["reading", "narrowing", "condition"]
-"""How an option decides the rows of a day. ``reading``: how rows are read, identified and assigned to days.
-``narrowing``: it leaves rows out. ``condition``: it leaves rows out by a text with literals, and a ledger keeps a
-digest.
+"""How an option affects the rows of a day. ``reading``: how rows are read, identified and assigned to days.
+``narrowing``: leaves rows out. ``condition``: leaves rows out by a text with literals, of which a ledger has a digest.
 """
 
 DIGEST_BITS = 60
-"""Bits of a definition's digest. Few enough for a signed 64-bit number, the most that some ledgers can hold."""
+"""Bits of a definition's digest. They must fit into a signed 64-bit number, the most that some ledgers can hold."""
 _DIGEST_DIGITS = DIGEST_BITS // 4
 _MOST_CHARACTERS = 80
 _LITERAL = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|(?<!\w)\d[\w.]*")
@@ -35,15 +34,15 @@ _PLAIN = re.compile(r"[^\x00-\x1f]{0,100}")
 
 
 class StreamDefinition(Wire):
-    """The parts that decide which rows the days of a stream have, each as text under its name.
+    """The options and columns that decide which rows a stream's days have, each as text by its name.
 
-    :param reading: how rows are read, identified and assigned to days: kind, day column, cursor columns, key, zone,
-        project or account.
+    :param reading: how rows are read, identified and assigned to days: kind, columns of day, cursor and key, zone,
+        account.
     :param narrowing: options that leave rows out.
     :param access: host and login.
-    :param shapes: the shapes, a digest of the key of each mask, and the transform.
-    :param key: columns of ``record_key`` with the classes of their values, as the source has resolved them. Empty if
-        rows have no key.
+    :param shapes: the shapes, a digest of each mask's key, and the transform.
+    :param key: columns of ``record_key`` with the classes of their values, as the source resolves them. Empty without
+        key.
     """
 
     reading: dict[str, str] = Field(default_factory=dict)
@@ -54,30 +53,30 @@ class StreamDefinition(Wire):
 
     @property
     def digest(self) -> str:
-        """15 hex digits over all parts."""
+        """15 hex digits over all fields."""
         return digest_of(self.model_dump(mode="json"))
 
     @property
     def options_digest(self) -> str:
-        """15 hex digits over all parts except the resolved key."""
+        """15 hex digits over all fields except the resolved key."""
         return digest_of(self.model_dump(mode="json", exclude={"key"}))
 
 
 def digest_of(value: Any) -> str:
-    """Return 15 hex digits over a plain JSON value. The order of names in objects does not count."""
+    """Return 15 hex digits over a plain JSON value. The order of names in objects does not matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def plain_part(value: Any) -> str:
-    """Return a name, number or mode as text. Shortens long texts and texts of several lines."""
+    """Return a name, number or mode as text for a definition. Long texts and texts of several lines are shortened."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str, ensure_ascii=False)
     text = redact_tokens(text)
     return text if _PLAIN.fullmatch(text) else literal_part(value)
 
 
 def literal_part(value: Any) -> str:
-    """Return a value that may hold literals as text: shortened, without literals, with a digest of the whole."""
+    """Return a value as text for a definition: shortened, without literals, with a digest of the whole."""
     text = value if isinstance(value, str) else json.dumps(_replace_values(value), sort_keys=True, ensure_ascii=False)
     shortened = _without_literals(redact_tokens(text)) if isinstance(value, str) else text
     shortened = " ".join(shortened.split())
@@ -93,7 +92,6 @@ def _without_literals(text: str) -> str:
 
 
 def _replace_values(value: Any) -> Any:
-    """Return a plain JSON value with ``…`` in place of each text and number."""
     if isinstance(value, dict):
         return {("…" if is_secret_name(name) else name): _replace_values(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -1,10 +1,10 @@
 """Compares two states of a day, each in Parquet files, by row keys. Counts added, changed and vanished rows.
 
-Each row is reduced to its key and a digest of its other values, 24 bytes. These go to an unnamed temporary file and are
-read back one bucket of keys at a time, so memory does not grow with the day.
+Each row is reduced to a fingerprint of 24 bytes: its key and a digest of its other values. Fingerprints go to a
+temporary file and are read back one bucket of keys at a time, so memory does not grow with the day.
 
-Several rows may share a key (``deduplicate="off"``). Each then pairs with one row of the other state with the same key,
-preferably an identical one.
+With ``deduplicate="off"`` several rows may share a key. Each then pairs with one row of the other state with the same
+key, preferably an identical one.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _NULL = 0x6A09E667F3BCC909
 
 
 class Differences(Wire):
-    """Differences of a day's state from an earlier state.
+    """Number of rows by which a day's later state differs from an earlier state.
 
-    :param added: rows whose key the earlier state lacks.
-    :param changed: rows with a key of the earlier state and other values.
-    :param vanished: rows of the earlier state whose key the later one lacks.
+    :param added: rows whose key only the later state has.
+    :param changed: rows whose key both states have, with different values.
+    :param vanished: rows whose key only the earlier state has.
     """
 
     added: int
@@ -51,13 +51,13 @@ def compare_states(
     *,
     live_only: bool = False,
 ) -> Differences | None:
-    """Compare two states of a day, each in Parquet files. None if rows have no key.
+    """Compare two states of a day, each in Parquet files. Returns None if rows have no key.
 
-    Compares the columns that both states have: a new column changes no row.
+    Compares only the columns that both states have.
 
-    :param earlier_paths: the earlier state's files, relative to ``folder``. ``later_paths`` are the later state's.
-    :param schema: schema of the later state. The earlier one is read as its types.
-    :param live_only: skip soft-deleted rows. The later state has none.
+    :param earlier_paths: files of the earlier state, relative to ``folder``, like ``later_paths``.
+    :param schema: schema of the later state. The earlier state's values are cast to its types.
+    :param live_only: skip soft-deleted rows of the earlier state. The later one has none.
     :raises FileNotFoundError: a file is missing.
     :raises RetriableError: a file cannot be read now.
     :raises ConfigError: this user may not read a file.
@@ -86,7 +86,6 @@ def _read_all(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.Re
 
 
 def _read_live(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the live rows of a file. All rows are live in a file without mark columns."""
     import pyarrow.compute as pc
 
     with open_parquet(folder, path) as file:
@@ -106,10 +105,7 @@ def _survey(folder: Folder, paths: Iterable[str], schema: pa.Schema) -> tuple[li
 
 @dataclass
 class FingerprintFile:
-    """Fingerprints of rows, three words each, in a temporary file. Rows are read back by bucket.
-
-    :param buckets: number of buckets.
-    """
+    """Rows' fingerprints, three words of eight bytes each, in a temporary file. They are read back by bucket."""
 
     buckets: int
     rows: int = 0
@@ -125,7 +121,7 @@ class FingerprintFile:
         self._file.close()
 
     def add(self, words: Any) -> None:
-        """Add rows. Their keys choose the bucket."""
+        """Add fingerprints. Each row's key chooses its bucket."""
         import numpy as np
 
         spread = ((words[:, 0] ^ words[:, 1] * np.uint64(_MIX)) * np.uint64(_MIX)) >> np.uint64(32)
@@ -141,7 +137,7 @@ class FingerprintFile:
             self._file.write(words[order].data)
 
     def read(self, bucket: int) -> Any:
-        """Return the rows of a bucket."""
+        """Return the fingerprints of a bucket."""
         import numpy as np
 
         parts = [np.zeros((0, 3), dtype=np.uint64)]
@@ -153,7 +149,7 @@ class FingerprintFile:
 
 
 def _count_matches(old: Any, new: Any) -> tuple[int, int]:
-    """Return the number of rows that are identical in both states, and of rows that pair by key."""
+    """Return the number of rows that are identical in both states, and the number of rows that pair by key."""
     import numpy as np
 
     if not len(old) or not len(new):
@@ -166,9 +162,9 @@ def _count_matches(old: Any, new: Any) -> tuple[int, int]:
 
 
 def _count_pairs(begins: Any, is_new: Any) -> int:
-    """Return how many rows of one state pair with a row of the other. Equal rows stand next to each other.
+    """Return how many rows of one state pair with a row of the other. The rows are sorted, equal ones together.
 
-    :param begins: for each row except the first, whether it differs from its predecessor.
+    :param begins: for each row except the first, whether it differs from the row before.
     """
     import numpy as np
 
@@ -192,7 +188,6 @@ def _fingerprints(batch: pa.RecordBatch, columns: Sequence[str], schema: pa.Sche
 
 
 def _hashes(column: pa.Array) -> Any:
-    """Return a number for each value of a column. Equal values have equal numbers."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

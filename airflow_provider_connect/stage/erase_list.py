@@ -1,16 +1,14 @@
 """Erase lists: people whose rows a target must not hold, kept in the sink's ledger.
 
-A list holds keyed digests, not ids. A reader of the ledger can test an id against the list, but cannot read ids from
-it. The list belongs to the target and applies to every stream that writes there.
+A list holds keyed digests of ids: a reader of the ledger can test an id, but cannot read ids. The list applies to every
+stream that writes to the target.
 
-An erase first writes the list, then publishes every affected day without these people's rows, as a new generation. A
-poll leaves out the people on the list. A publish is committed only under the list that its attempt saw before the poll.
-So if an erase comes between another attempt's poll and its commit, that attempt polls again. Erased rows do not come
-back with a retry from the stage, a reload or a lookback.
+An erase first extends the list, then publishes every affected day without these people's rows, as a new generation. A
+poll leaves out the people on the list. A commit requires that the list is the same as before the attempt's poll. So
+erased rows do not come back with a retry, reload or lookback.
 
-If a shape makes the column, the list holds digests of the shaped texts, such as the hashes of a mask. Under another key
-the same person has another hash. So the list keeps the digest of the shapes and of the mask's key, and a load with
-other shapes is refused.
+If a shape makes the id column, the list holds digests of the shaped ids, such as a mask's hashes. Another mask key
+gives other hashes. So the list keeps a digest of the shapes and mask keys, and refuses a load with other ones.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ERASED = 50_000
-"""Every polling task gets the list. This number of digests takes 2 MB."""
+"""The most ids of a list. Every polling task gets the list, which then takes 2 MB."""
 
 _DIGEST_BYTES = 16
 _INTEGER = re.compile(r"-?[1-9][0-9]*|0")
@@ -41,28 +39,28 @@ _INTEGER = re.compile(r"-?[1-9][0-9]*|0")
 PersonId = str | int | Decimal | UUID
 """Id of a person: a value of the column, or its text."""
 ShapingDigest = Callable[[str, str], str]
-"""Function of a column and a salt. Returns the digest of the shapes that make the column, or "" without such shapes."""
+"""Takes a column and a salt. Returns the digest of the shapes that make the column, or "" without such shapes."""
 
 
 def no_shaping(column: str, context: str) -> str:
-    """Return the digest of a column that no shape makes."""
+    """Return "": no shape makes the column. Default of type :data:`ShapingDigest`."""
     return ""
 
 
 def erase_run(version: int) -> str:
-    """Return the name of an erase in the ledger's column ``run``."""
+    """Return the text that the ledger's column ``run`` has for an erase."""
     return f"erase/{version}"
 
 
 def is_erase_run(run: str | None) -> bool:
-    """Return whether a ledger's run is an erase. A task's run has three parts."""
+    """Return whether the ledger's column ``run`` names an erase, not a task's run."""
     return re.fullmatch(r"erase/[0-9]+", run or "") is not None
 
 
 def id_texts(values: Iterable[PersonId]) -> tuple[str, ...]:
-    """Return the texts of ids without duplicates. 17, ``Decimal("17")`` and "17" have the same text.
+    """Return ids as texts without duplicates. 17, ``Decimal("17")`` and "17" have the same text.
 
-    :raises ConfigError: the values are one text, or a value is empty or of another type. The message has no value.
+    :raises ConfigError: ``values`` is a single text, or an id is empty or of another type. The message names no id.
     """
     refuse_text("values", values)
     texts: dict[str, None] = {}
@@ -100,8 +98,7 @@ def id_type_problem(kind: pa.DataType) -> str | None:
 def require_integers(values: Iterable[str], column: str, kind: str) -> None:
     """Check that an integer column can hold the ids.
 
-    :param kind: the column's type, for the message.
-    :raises ConfigError: a text is not an integer, so no row would match.
+    :raises ConfigError: an id is not an integer, so no row could match.
     """
     bad_values = sum(_INTEGER.fullmatch(value) is None for value in values)
     if bad_values:
@@ -113,13 +110,13 @@ def require_integers(values: Iterable[str], column: str, kind: str) -> None:
 class EraseList(Wire):
     """The people who are erased from a target.
 
-    :param version: 0 without an erase, plus one with every erase.
+    :param version: number of erases that extended the list.
     :param column: the column with the ids.
     :param salt: key of the digests, in hex.
     :param digests: BLAKE2b of the ids as text, in hex, sorted.
-    :param shaping: digest of the shapes that made the ids, and of their masks' keys, under the salt. "" if no shape
+    :param shaping: digest, with the salt, of the shapes that made the ids and of their masks' keys. "" if no shape
         makes the column. None if an earlier version of this package, which kept no such digest, wrote the list.
-    :param others: lists of the same target with another salt or other shapes. Their versions are not used.
+    :param others: older lists of the same target with another salt or other shapes. Their versions are not used.
     """
 
     version: int = 0
@@ -131,16 +128,16 @@ class EraseList(Wire):
 
     @property
     def parts(self) -> tuple[EraseList, ...]:
-        """The list and its ``others``, or () without an erase."""
+        """The list itself and its ``others``, or () if no one is erased."""
         return (self, *self.others) if self.version else ()
 
     @property
     def without_others(self) -> EraseList:
-        """The list without its ``others``."""
+        """A copy without ``others``."""
         return self.model_copy(update={"others": ()})
 
     def with_values(self, column: str, values: Iterable[str], shaping: ShapingDigest = no_shaping) -> EraseList:
-        """Return the list with more ids, or the list itself if it has them all.
+        """Return the list with more ids, or the list itself if it already has them all.
 
         :param shaping: digests of the shapes that make the column now.
         :raises ConfigError: the list has another column or other shapes, or becomes too long.
@@ -181,7 +178,7 @@ class EraseList(Wire):
 
     @classmethod
     def join(cls, lists: Sequence[EraseList], version: int) -> EraseList:
-        """Join lists of one target into one. Later ids are added to the last list."""
+        """Join lists of one target into one. Ids that are added later go to the last list."""
         parts = [part.without_others for erase_list in lists for part in reversed(erase_list.parts)]
         if not parts:
             return cls()
@@ -189,12 +186,12 @@ class EraseList(Wire):
         return newest.model_copy(update={"version": version, "others": tuple(reversed(others))})
 
     def for_columns(self, columns: Collection[str]) -> EraseList:
-        """Return the list with only the parts of these columns."""
+        """Return the list reduced to the ids of these columns."""
         parts = [part for part in self.parts if part.column in columns]
         return EraseList.join([part.without_others for part in reversed(parts)], self.version)
 
     def column_problem(self, columns: Collection[str]) -> str | None:
-        """Return why rows with these columns cannot be loaded, or None."""
+        """Return why rows with these columns cannot be loaded under this list, or None."""
         missing = next((part.column for part in self.parts if part.column not in columns), None)
         if missing is None:
             return None
@@ -205,7 +202,7 @@ class EraseList(Wire):
         )
 
     def shape_problem(self, shaping: ShapingDigest) -> str | None:
-        """Return why rows of these shapes and mask keys cannot be loaded, or None."""
+        """Return why rows with these shapes and mask keys cannot be loaded under this list, or None."""
         for part in self.parts:
             if part.shaping and shaping(part.column, part.salt) != part.shaping:
                 return (
@@ -217,7 +214,7 @@ class EraseList(Wire):
         return None
 
     def require_same_shapes(self, shaping: ShapingDigest, target: str) -> EraseList:
-        """Check that the list's shapes and mask keys are the task's. Returns the list.
+        """Return the list itself if the task has the list's shapes and mask keys.
 
         :raises ConfigError: other shapes, or a mask with another key, made the ids on the list.
         """
@@ -252,7 +249,7 @@ class Eraser:
         self._lists = [(schema.get_field_index(name), erase_list.for_columns([name])) for name in sorted(columns)]
 
     def remove_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch without the rows of erased people. Returns the batch itself if it has none."""
+        """Return the batch without the rows of erased people."""
         if not self._lists or not batch.num_rows:
             return batch
         import pyarrow.compute as pc
@@ -283,8 +280,8 @@ def _matching_rows(erase_list: EraseList, values: pa.Array) -> pa.BooleanArray:
 def make_erasers(erase_list: EraseList, polled_schema: pa.Schema, shaped_schema: pa.Schema) -> tuple[Eraser, Eraser]:
     """Return the eraser for polled rows, before their shapes, and the eraser for shaped rows.
 
-    Ids that shapes made are compared after the shapes. Other ids are compared on both sides, wherever the column
-    exists: they may be the source's own, from before a shape masked or dropped the column.
+    Ids that shapes made are compared after the shapes. Other ids are compared on both sides where the column exists: a
+    shape that masks or drops the column may be newer than the list.
 
     :raises ConfigError: neither side has the column.
     """
@@ -309,9 +306,10 @@ def _require_column(erase_list: EraseList, columns: Sequence[str]) -> None:
 class Erasure:
     """Result of a count or an erase.
 
-    :param rows: counted or deleted rows by day. Days without such rows are left out.
+    :param values: number of ids.
+    :param rows: number of counted or deleted rows by day. Leaves out days without such rows.
     :param version: version of the erase list. None after a count.
-    :param copies: places that may still hold such rows, each with the way to clear it.
+    :param copies: places that may still hold such rows, and how to clear each.
     """
 
     target: str

@@ -1,4 +1,4 @@
-"""The key digest of a day: the sum of its rows' keys. The order of rows does not count."""
+"""The key digest of a day: the sum of its rows' keys, in any order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODULUS = 1 << 128
 
 
 def combine_digests(digests: Iterable[str | None]) -> str | None:
-    """Return the digest of several parts, or None if a part has no digest."""
+    """Return the key digest of several parts together, or None if a part has no digest."""
     all_digests = list(digests)
     known_digests = [int(digest, 16) for digest in all_digests if digest is not None]
     return _text(sum(known_digests)) if len(known_digests) == len(all_digests) else None
@@ -29,7 +29,7 @@ def _text(key_sum: int) -> str:
 
 
 class KeyDigest:
-    """Adds up the keys of batches. Rows without a column ``record_key`` have no digest."""
+    """Computes the key digest of batches. Without a column ``record_key`` there is none."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._column = schema.get_field_index(RECORD_KEY)
@@ -50,7 +50,7 @@ class KeyDigest:
 
 
 def sum_keys(keys: pa.StringArray) -> int:
-    """Return the sum of a column's keys. Exact for fewer than 2**32 keys.
+    """Return the sum of a column's keys as numbers. Exact for fewer than 2**32 keys.
 
     :raises ConnectError: a key is not 32 hex digits.
     """
@@ -58,7 +58,7 @@ def sum_keys(keys: pa.StringArray) -> int:
 
 
 def sum_digests(digests: bytes) -> int:
-    """Return the sum of digests of 16 bytes. Exact for fewer than 2**32 digests."""
+    """Return the sum of concatenated digests of 16 bytes. Exact for fewer than 2**32 digests."""
     import numpy as np
 
     words = np.frombuffer(digests, ">u4").astype(np.uint32)
@@ -80,10 +80,6 @@ def key_bytes(keys: pa.StringArray) -> bytes:
 
 
 def _digits(keys: pa.StringArray) -> memoryview:
-    """Return the digits of all keys, without a copy.
-
-    :raises ValueError: a key is null or has the wrong length.
-    """
     import numpy as np
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""The stage: immutable files of one attempt, and the manifest that marks the day as complete.
+"""The stage: files of one attempt that never change, and the manifest that marks the day as complete.
 
 Under a stage root, one attempt of one day leaves ::
 
@@ -36,10 +36,9 @@ DEADLINE_NAME = "deadline.json"
 
 
 class StagedFile(Wire):
-    """One immutable file of the stage.
+    """One file of the stage. It never changes.
 
     :param path: relative to the stage root, with ``/``.
-    :param size_bytes: size when it was closed.
     :param stats: column statistics in Delta's JSON form (``numRecords``, ``minValues``, …).
     """
 
@@ -50,14 +49,13 @@ class StagedFile(Wire):
 
 
 class PollResult(Wire):
-    """Result of a poll, for one partition or for all partitions of a day.
+    """Result of polling one partition of a day, or all partitions together.
 
     :param rows_read: records in the answer, including duplicates.
     :param counts: ``duplicates``, ``rejected`` and the source's own counts.
     :param digest: 32 hex digits over the keys of all rows, in any order, with repeats. None if rows have no key.
-    :param contents: 48 hex digits over all columns and the rejects. Equal answers have equal digests. None if rows have
-        a type that cannot be read.
-    :param parts: number of partitions.
+    :param contents: 48 hex digits over all columns and the rejects. Equal answers have equal digests. None if a
+        column's type cannot be read.
     """
 
     files: tuple[StagedFile, ...] = ()
@@ -82,7 +80,7 @@ class PollResult(Wire):
 
     @classmethod
     def total(cls, parts: list[PollResult]) -> PollResult:
-        """Add up the partitions of a day."""
+        """Return the results of a day's partitions as one result."""
         counts: Counter[str] = Counter()
         for part in parts:
             counts.update(part.counts)
@@ -105,11 +103,11 @@ class PollResult(Wire):
 
 
 class SeenPublish(Wire):
-    """The newest publish before the poll. The attempt's own publish must follow it.
+    """The newest publish in the ledger before the poll. The attempt's own publish must follow it.
 
-    :param day: day of that publish. None if there was none.
-    :param generation: its generation. 0 if there was none.
-    :param checks: number of its confirmations.
+    :param day: day of that publish. None without a publish.
+    :param generation: its generation. 0 without a publish.
+    :param checks: number of its confirmations as unchanged.
     :param erased: version of the stream's erase list.
     """
 
@@ -120,11 +118,10 @@ class SeenPublish(Wire):
 
 
 class TransformResult(Wire):
-    """Input of the transform that made the day's rows.
+    """Input of a transform, and its duration.
 
     :param rows: number of polled rows.
-    :param contents: their digest, as in :class:`PollResult`.
-    :param seconds: duration of the transform.
+    :param contents: digest of the polled rows, as in :class:`PollResult`.
     """
 
     rows: int
@@ -133,11 +130,11 @@ class TransformResult(Wire):
 
 
 class Manifest(Wire):
-    """A complete day of the stage. Nothing is published without one.
+    """A complete staged day. Nothing is published without one.
 
     :param fingerprint: digest of the source's options and columns, the target and this package's version. A retry does
         not reuse a manifest with another fingerprint.
-    :param seen: the ledger before the poll. If the ledger has changed since, the manifest is stale and not published.
+    :param seen: the newest publish before the poll. If the ledger has a newer one, the manifest is not published.
     :param polled_at: start of the poll, UTC. For people, no decision depends on it.
     :param span: the span that an increment read. None for other sources.
     :param transformed: input of the transform. None without a transform.
@@ -154,7 +151,7 @@ class Manifest(Wire):
 
     @property
     def source_answer(self) -> PollResult:
-        """The source's answer, with the number of rows before a transform."""
+        """The poll's result. After a transform, ``rows_written`` is the number of polled rows."""
         if self.transformed is None:
             return self.polled
         return self.polled.model_copy(update={"rows_written": self.transformed.rows})
@@ -163,10 +160,10 @@ class Manifest(Wire):
     def read(cls, text: bytes, day: Day, attempt: str) -> Manifest:
         """Read the manifest of an attempt.
 
-        Others may write into a shared stage, and files that a manifest names are deleted later. So it may name its own
-        attempt's files only.
+        Other users may write into a shared stage, and the files that a manifest names are deleted later. So it may name
+        only its own attempt's files.
 
-        :raises ValueError: this version does not write such a manifest, or the manifest belongs to another attempt.
+        :raises ValueError: the text is no manifest of this version, or belongs to another day or attempt.
         """
         manifest = cls.model_validate_json(text)
         if (manifest.day, manifest.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):
@@ -176,7 +173,7 @@ class Manifest(Wire):
 
 
 def require_own_files(polled: PollResult, day: Day, attempt: str) -> None:
-    """Check that a result names files of this attempt only.
+    """Check that a result names only files of this attempt.
 
     :raises ValueError: a file belongs to another attempt.
     """
@@ -199,17 +196,17 @@ def day_of_attempt(attempt: str) -> dt.date | None:
 
 
 def attempt_folder(attempt: str) -> str:
-    """Return the folder of an attempt's control files, relative to the stage root, as all paths here."""
+    """Return the folder of an attempt's control files, relative to the stage root."""
     return f"{CONTROL_FOLDER}/attempts/{attempt}"
 
 
 def manifest_file(attempt: str) -> str:
-    """Return the path of an attempt's manifest."""
+    """Return the path of an attempt's manifest, relative to the stage root."""
     return f"{attempt_folder(attempt)}/{MANIFEST_NAME}"
 
 
 def deadline_file(attempt: str) -> str:
-    """Return the path of the note of an exceeded request deadline."""
+    """Return the path of the file that records an exceeded request deadline."""
     return f"{attempt_folder(attempt)}/{DEADLINE_NAME}"
 
 
@@ -226,14 +223,14 @@ def rejects_file(attempt: str, part: int, suffix: str) -> str:
 def data_file(day: Day, attempt: str, part: int, suffix: str) -> str:
     """Return the path of a data file.
 
-    :param suffix: a new random word for every file. Spark may run a task twice at the same time, and neither run may
-        write the other's files.
+    :param suffix: a new random word for every file. Spark may run a task twice at once, and neither run may write the
+        other's file.
     """
     return f"day={day}/{attempt}-{part:05d}-{suffix}.parquet"
 
 
 ATTEMPT_PATTERN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
-"""An attempt's name. It is part of file names, so it must not lead out of the stage."""
+"""An attempt's name. As a part of file names, it must not lead out of the stage."""
 
 DATA_FILE_PATTERN = re.compile(
     rf"day=(?P<day>\d{{4}}-\d\d-\d\d)/(?P<attempt>{ATTEMPT_PATTERN.pattern})-(?P<part>\d{{5}})-[0-9a-z]+\.parquet"
@@ -241,4 +238,4 @@ DATA_FILE_PATTERN = re.compile(
 """Paths from :func:`data_file`."""
 
 TABLE_FILE_PATTERN = re.compile(rf"(?P<table>[A-Za-z0-9][A-Za-z0-9._-]*)/{DATA_FILE_PATTERN.pattern}")
-"""The same paths under the folder of a table (:mod:`.tables`)."""
+"""Paths from :func:`data_file` under the folder of a table (:mod:`.tables`)."""

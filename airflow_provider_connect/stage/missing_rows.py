@@ -1,7 +1,7 @@
-"""Finds the published rows that a snapshot lacks, and writes them as deleted.
+"""Finds the published rows that a snapshot lacks, and writes them as soft-deleted rows.
 
-Rows are compared by ``record_key``, with exactly the table version that the publish builds on. Keys pass through files,
-one bucket at a time, and one bit stands for a published row. So memory stays small.
+Rows are compared by ``record_key``, with exactly the table version that the publish builds on. Keys go through
+temporary files, one bucket at a time, and each published row takes one bit of memory.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _BATCH_BYTES = 8 << 20
 class SoftDeleteResult:
     """Result of comparing the published rows with a snapshot.
 
-    :param file: all rows that the snapshot lacks, or None without such rows.
-    :param vanished: number of these rows that the earlier snapshot still had.
+    :param file: file of all rows that the snapshot lacks, or None without such rows.
+    :param vanished: number of these rows that were live before.
     :param restored: number of deleted rows that are in the snapshot again.
     """
 
@@ -67,15 +67,14 @@ def write_deleted_rows(
     polled_at: dt.datetime,
     erase_list: EraseList,
 ) -> SoftDeleteResult:
-    """Write the published rows whose key a snapshot lacks into a file, as deleted.
+    """Write the published rows whose key a snapshot lacks into the file ``path``, as soft-deleted rows.
 
-    Rows that were deleted earlier keep their time.
+    Rows that were deleted earlier keep their ``__deleted_at``.
 
-    :param published_paths: published files, relative to ``folder``. ``snapshot_paths`` are the snapshot's files.
-    :param path: file to write.
-    :param schema: schema of the published rows, without the mark columns. Files are read as its types.
+    :param published_paths: published files, relative to ``folder``, like the snapshot's files in ``snapshot_paths``.
+    :param schema: schema of the published rows, without the mark columns. Values are cast to its types.
     :param polled_at: time of the snapshot's poll.
-    :param erase_list: people whose rows are left out: a killed erase may not have reached them.
+    :param erase_list: people whose rows are left out. A killed erase may not have deleted all of them.
     :raises ConfigError: published rows have no key.
     """
     missing, vanished = _MissingRows(folder, published_paths, snapshot_paths), 0

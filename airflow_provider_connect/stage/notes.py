@@ -1,6 +1,6 @@
-"""Notes: facts about a stream in its ledger. A note has no day and no generation, and never changes.
+"""Notes: facts about a stream in its ledger. A note belongs to no day or generation, and never changes.
 
-``definition``  the parts of a :class:`.StreamDefinition`, under its digest
+``definition``  a :class:`.StreamDefinition` (options that decide a day's rows), under its digest
 ``acceptance``  a person has accepted that later days have another definition
 ``alarm``       rows of a followed table may be lost. The stream stands still until the alarm is answered
 ``resumption``  the answer to an alarm: the position from which the stream continues
@@ -28,7 +28,7 @@ class LedgerNote(Wire):
     """One note of one stream.
 
     :param id: 15 hex digits, unique within kind and stream.
-    :param run: the writer: a run, named like :class:`.Intent`, or a person's command.
+    :param run: the writing run, in the form of :attr:`.Intent.run`, or a person's command.
     :param content: plain JSON without secrets and without values of records.
     """
 
@@ -40,11 +40,11 @@ class LedgerNote(Wire):
 
 
 class Alarm(Wire):
-    """Alarm about rows that may be lost.
+    """Alarm that rows may be lost.
 
     :param number: number of the stream's newest span when the alarm was raised.
     :param position: end of that span.
-    :param reason: the source's message about the rows after that position.
+    :param reason: the source's message about the rows after ``position``.
     """
 
     number: int
@@ -53,7 +53,7 @@ class Alarm(Wire):
 
     @property
     def id(self) -> str:
-        """The note's id, the same for all alarms about one position of the stream."""
+        """The note's id. All alarms about one position of the stream have the same."""
         return digest_of(["alarm", self.number, self.position])
 
 
@@ -61,8 +61,8 @@ class Resumption(Wire):
     """The answer to an alarm.
 
     :param alarm: the alarm's id.
-    :param position: the position after which the stream goes on; None if all rows are read again.
-    :param answers_before: number of earlier answers to the alarm. The last answer counts.
+    :param position: rows after this position are read. None to read all rows again.
+    :param answers_before: number of earlier answers to the alarm. The last answer is valid.
     """
 
     alarm: str = Field(pattern=NOTE_ID)
@@ -82,22 +82,22 @@ class Acceptance(Wire):
 
 
 def definition_note(definition: StreamDefinition, run: str) -> LedgerNote:
-    """Return the note that keeps a definition."""
+    """Return a note with a definition."""
     return _note("definition", definition.digest, run, definition)
 
 
 def acceptance_note(acceptance: Acceptance, run: str) -> LedgerNote:
-    """Return the note that keeps an acceptance."""
+    """Return a note with an acceptance."""
     return _note("acceptance", digest_of([acceptance.published, acceptance.accepted]), run, acceptance)
 
 
 def alarm_note(alarm: Alarm, run: str) -> LedgerNote:
-    """Return the note that keeps an alarm."""
+    """Return a note with an alarm."""
     return _note("alarm", alarm.id, run, alarm)
 
 
 def resumption_note(resumption: Resumption, run: str) -> LedgerNote:
-    """Return the note that keeps the answer to an alarm."""
+    """Return a note with the answer to an alarm."""
     note_id = digest_of([resumption.alarm, resumption.position, resumption.answers_before])
     return _note("resumption", note_id, run, resumption)
 
@@ -118,7 +118,7 @@ def definitions_by_digest(notes: Iterable[LedgerNote]) -> dict[str, StreamDefini
 
 
 def newest_alarm(notes: Iterable[LedgerNote]) -> Alarm | None:
-    """Return the newest alarm of the newest span; None without an alarm."""
+    """Return the latest alarm with the highest span number, or None without an alarm."""
     alarms = notes_of_kind(notes, "alarm")
     newest = max(alarms, key=lambda note: (note.content["number"], note.noted_at), default=None)
     return None if newest is None else Alarm.model_validate(newest.content)
@@ -130,7 +130,7 @@ def count_answers(notes: Iterable[LedgerNote], alarm: Alarm) -> int:
 
 
 def last_answer(notes: Iterable[LedgerNote], alarm: Alarm) -> Resumption | None:
-    """Return the answer to an alarm that counts, or None without an answer."""
+    """Return the last answer to an alarm, which is the valid one, or None without an answer."""
     last = max(_answers(notes, alarm), key=lambda note: (note.content["answers_before"], note.noted_at), default=None)
     return None if last is None else Resumption.model_validate(last.content)
 

@@ -1,4 +1,4 @@
-"""Staged Parquet files: written once, with statistics that let readers skip them."""
+"""Writes staged Parquet files, with statistics that let readers skip files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ GROUP_BYTES = 24 * 1024 * 1024
 class RowWriter:
     """Writes batches into one Parquet file. Deletes the file after an error or if it has no row.
 
-    When the block ends, the file has been flushed to the disk.
-
-    Only columns with ``few_values`` in their field metadata get a dictionary. For others it takes more time than it
-    saves.
+    When the block ends, the file has been flushed to the disk. Only columns with ``few_values`` in their field metadata
+    get a dictionary, which takes more time than it saves for others.
     """
 
     def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
@@ -64,7 +62,7 @@ class RowWriter:
         return self
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add a batch. It reaches the file with its row group."""
+        """Add a batch. It is written with its row group."""
         self._pending.append(batch)
         self._pending_rows += batch.num_rows
         self._pending_bytes += batch.nbytes
@@ -73,7 +71,7 @@ class RowWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes in memory that wait for a full row group."""
+        """Bytes of rows in memory that are not yet written."""
         return self._pending_bytes
 
     @property
@@ -112,7 +110,7 @@ class RowWriter:
         self._folder.delete(self._path)
 
     def flush(self) -> None:
-        """Write the waiting rows as a row group, which may be small."""
+        """Write the waiting rows as a row group, even a small one."""
         import pyarrow as pa
 
         if self._pending_rows:
@@ -124,9 +122,9 @@ class RowWriter:
 
 
 def delta_statistics(footer: pq.FileMetaData) -> dict[str, Any]:
-    """Return a file's column statistics in the form of Delta's protocol ("Per-file Statistics").
+    """Return a file's column statistics in the JSON form of Delta's protocol ("Per-file Statistics").
 
-    Covers columns of short, ordered values. Leaves out a column if one of its row groups has no statistics.
+    Covers columns of short, ordered values. Leaves out columns without statistics in one of the row groups.
     """
     result: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for index, column in enumerate(footer.schema.names):

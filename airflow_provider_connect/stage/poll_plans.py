@@ -1,8 +1,8 @@
 """The plan of a day that is polled in many partitions, and a record of each complete partition.
 
-The next try of the same intent may continue from them. It plans the same partitions, gives the files of the complete
-ones a second name under its own attempt, and reads the others. So each attempt owns its files alone, and an earlier
-driver or executor that still lives disturbs no other. Beside the files of :mod:`.manifest` lie ::
+The next try of the same intent may continue from them. It plans the same partitions, gives the complete partitions'
+files a second name under its own attempt, and polls the missing partitions. So each attempt owns its files alone, and
+an earlier driver or executor that still runs disturbs no later one. Beside the files of :mod:`.manifest` lie ::
 
     _connect/attempts/<attempt>/plan.json           written before the first partition is read
     _connect/attempts/<attempt>/part-<part>.json    written by the driver once the partition's files are complete
@@ -38,18 +38,18 @@ from airflow_provider_connect.wire import Wire
 
 PLAN_NAME = "plan.json"
 _AT_ONCE = 8
-"""Files that are read or copied concurrently: in a store each takes a round trip."""
+"""Number of files to read or copy concurrently. In a store each takes a round trip."""
 
 
 class PollPlan(Wire):
     """The partitions in which an attempt polls a day.
 
-    :param identity: digest of everything that decides the rows of a partition and their form.
-    :param seen: the ledger before the poll, as in the manifest.
+    :param identity: digest of everything that decides the rows and the format of a partition.
+    :param seen: the newest publish before the poll, as in the manifest.
     :param begun: start of the first poll among the tries that share the plan, UTC.
-    :param resumes: whether a later try may continue. If not, the plan only shows that it existed.
+    :param resumes: whether a later try may continue. If False, the plan only shows that a poll began.
     :param parts: the partitions as plain JSON, by index.
-    :param taken: results taken over from an earlier try, by index. The files belong to this attempt.
+    :param taken: results taken over from an earlier try, by index. Their files belong to this attempt.
     :param follows: attempts whose results were taken over, the latest first.
     """
 
@@ -67,10 +67,10 @@ class PollPlan(Wire):
     def read(cls, text: bytes, day: Day, attempt: str) -> Self:
         """Read the plan of an attempt.
 
-        Others may write into a shared stage. So a plan may name its own attempt's files only, and the source must
-        validate its partitions.
+        Other users may write into a shared stage. So a plan may name its own attempt's files only, and the caller must
+        let the source validate the partitions.
 
-        :raises ValueError: this version does not write such a plan, or the plan belongs to another attempt.
+        :raises ValueError: the text is no plan of this version, or belongs to another day or attempt.
         """
         plan = cls.model_validate_json(text)
         if (plan.day, plan.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):
@@ -85,7 +85,7 @@ class PollPlan(Wire):
 
 
 class PartRecord(Wire):
-    """Record of one complete partition: the partition and its result."""
+    """A complete partition and its result, as a file records them."""
 
     part: dict[str, Any]
     polled: PollResult
@@ -102,7 +102,7 @@ def part_record_file(attempt: str, part: int) -> str:
 
 
 def plan_file_prefixes(attempt: str) -> tuple[str, ...]:
-    """Return the prefixes of an attempt's plan and records, which are not needed once the attempt is published."""
+    """Return the path prefixes of an attempt's plan and records, which may be deleted once the attempt is published."""
     return plan_file(attempt), f"{attempt_folder(attempt)}/part-"
 
 
@@ -113,9 +113,9 @@ def write_part_record(root: Folder, plan: PollPlan, part_index: int, polled: Pol
 
 
 def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) -> dict[int, PollResult]:
-    """Return an attempt's complete partitions by index: its own, and those taken over.
+    """Return the results of an attempt's complete partitions by index: its own, and those taken over.
 
-    A record that does not fit the plan is skipped, so its partition is read again.
+    Skips a record that does not fit the plan, so its partition is polled again.
 
     :param file_names: files in the attempt's folder.
     """
@@ -139,7 +139,7 @@ def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) ->
 
 
 def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollResult]) -> dict[int, PollResult]:
-    """Give the files of partitions a second name under an attempt. Returns the partitions with the new names.
+    """Give the files of partitions a second name under ``attempt``. Returns the partitions with the new names.
 
     Leaves out partitions whose files are missing or have another size.
     """
@@ -173,7 +173,7 @@ def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollR
 
 
 def discard_staged_answer(root: Folder, manifest: Manifest) -> None:
-    """Make the next try poll the whole day again. The answer was complete, but may come from a passing fault."""
+    """Delete a day's manifest and plans, so that the next try polls it again. The source may have had a fault."""
     root.delete(manifest_file(manifest.attempt))
     try:
         plan = PollPlan.read(root.read(plan_file(manifest.attempt)), manifest.day, manifest.attempt)
@@ -203,10 +203,6 @@ def _rename_files(polled: PollResult, day: Day, attempt: str, index: int, copy: 
 
 
 def _require_part(plan: PollPlan, index: int, polled: PollResult) -> None:
-    """Check that a partition's result names the partition's own files only.
-
-    :raises ValueError: a file belongs to another attempt or partition.
-    """
     require_own_files(polled, plan.day, plan.attempt)
     own_suffix = rf"-{index:05d}-[0-9a-z]+\.parquet"
     if index not in plan.parts or any(re.search(f"{own_suffix}$", file.path) is None for file in _files_of(polled)):

@@ -1,7 +1,7 @@
 """Rejects: records that could not become a row, and rows that the target cannot hold, each with a reason.
 
-A source's rejects are parts of its answer, kept beside the staged rows. A sink's rejects are staged rows. Both are
-shown to people as :class:`RejectedRecord`.
+A source's rejects belong to its answer and are kept beside the staged rows. A sink's rejects are staged rows. People
+see both as :class:`RejectedRecord`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ if TYPE_CHECKING:
 Origin = Literal["source", "sink"]
 _BATCH_BYTES = 1_000_000
 _EMPTY_DIGEST = hashlib.blake2b(b"", digest_size=16).hexdigest()
-"""Digest of an empty record. A record with another digest is empty because it was not kept."""
+"""Digest of an empty record. If an empty record has another digest, its bytes were not kept."""
 
 
 RejectsKeep = Literal["record", "digest"]
-"""Content that a source's reject keeps: the whole record, or only its digest."""
+"""What a file of the source's rejects keeps of each: the whole record, or only its digest."""
 
 
 @dataclass(frozen=True)
 class Reject:
-    """A bad record.
+    """A rejected record of the source, or a rejected row of the sink.
 
-    :param position: of a source's record: its start, in bytes of the decoded answer. Of a sink's: its row in the staged
-        day.
+    :param position: a record's first byte in the decoded answer, or a row's position in the staged day.
     :param reason: the problem, without the record's values.
     :param record: the bytes, or the row as JSON. Only for a file, table or topic of rejects, never for logs. Empty if
-        rejects keep a digest only.
-    :param column: the first bad column, as the source calls it. Empty if the whole record is bad.
+        only digests are kept.
+    :param column: the first bad column, by its name in the source. Empty if the whole record is bad.
     """
 
     position: int
@@ -67,7 +66,7 @@ def rejects_schema() -> pa.Schema:
 def write_rejects(
     folder: Folder, path: str, rejects: list[Reject], kept_content: RejectsKeep = "record"
 ) -> StagedFile | None:
-    """Write a partition's rejects beside the data. Returns None without rejects. Executor."""
+    """Write a partition's rejects into a file beside its rows. Returns None without rejects. Executor."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -117,10 +116,10 @@ class RejectedRecord:
 class DayRejects:
     """The rejects of a published day.
 
-    :param generation: generation whose answer they belong to. An erase publishes a newer one without a poll.
-    :param ledger_count: number in the ledger. None if the ledger no longer has it.
-    :param location: their place, for people.
-    :param records: the records that still exist, in order. Read while iterated, once.
+    :param generation: generation that published the polled answer. A later erase publishes a newer one without a poll.
+    :param ledger_count: number of rejects in the ledger. None if the ledger no longer has it.
+    :param location: where they are stored, for people.
+    :param records: the records that still exist, in order. Can be iterated once.
     """
 
     day: dt.date
@@ -131,7 +130,7 @@ class DayRejects:
 
 
 def stored_source_rejects(stage: str, files: Iterable[StagedFile]) -> Iterator[RejectedRecord]:
-    """Yield the rejects of a source from the files of a stage. Skips missing files."""
+    """Yield a source's rejects from staged files. Skips missing files."""
     for file in files:
         try:
             for _, batch in read_batches(stage, file.path, _BATCH_BYTES):
@@ -149,24 +148,22 @@ def _parse_reject(row: dict[str, Any]) -> RejectedRecord:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Limit of bad records.
+    """Limit of a day's rejects.
 
     :param errors_tolerance: ``none`` fails the day at the first bad record. ``all`` keeps bad records as rejects.
-    :param max_rejects: the largest number of rejects.
     """
 
     errors_tolerance: Literal["none", "all"]
     max_rejects: int
 
     def allows(self, rejects: int) -> bool:
-        """Return whether this number of bad records is allowed."""
+        """Return whether a day may have this number of bad records."""
         return not rejects or (self.errors_tolerance == "all" and rejects <= self.max_rejects)
 
     def require(self, rejects: int, problem: str) -> None:
-        """Check the number of bad records.
+        """Check the number of bad records against the limit.
 
-        :param rejects: number of bad records so far.
-        :param problem: the problem of the last ones, and their place.
+        :param problem: problem of the last bad record and its place, for the message.
         :raises DataError: too many bad records.
         """
         if self.allows(rejects):

@@ -22,21 +22,20 @@ if TYPE_CHECKING:
 _PAGE_BYTES = 64 * 1024
 _MAX_BATCH_ROWS = 65_536
 _CELL_BYTES = 8
-"""The least memory of a value. Even a NULL takes it, though it takes no space in the file."""
+"""The least memory of a value in bytes. A NULL takes it too, although it takes no space in the file."""
 
 POSITION_BITS = 40
-"""Low bits of a row's position in its day. They count the rows of one file."""
+"""Low bits of a row's position in its day. They hold the row's number in its file."""
 
 
 def read_batches(
     stage_root: str, path: str, batch_bytes: int, columns: Sequence[str] | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the batches of a staged file, each with the position of its first row in the day. Executor.
+    """Yield the batches of a staged file, of about ``batch_bytes``, each with its first row's position in the day.
 
-    Reads page by page: a whole row group at once would take 100 MB more.
+    Executor.
 
-    :param batch_bytes: approximate size of a batch.
-    :param columns: columns to read. Defaults to all.
+    Reads page by page, since a whole row group would take 100 MB more.
     """
     start = _first_position(path)
     with open_parquet(Folder(stage_root), path, _PAGE_BYTES) as file:
@@ -47,7 +46,7 @@ def read_batches(
 
 @contextmanager
 def open_parquet(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file.
+    """Open a Parquet file for the duration of the block.
 
     :param buffer_bytes: bytes of each read. 0 reads a column of a row group in one request to the store.
     """
@@ -65,13 +64,13 @@ def open_parquet(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[p
 def iterate_batches(
     file: pq.ParquetFile, batch_bytes: int, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of an open file, each of about ``batch_bytes``. Defaults to all row groups."""
+    """Yield the batches of an open file, each of about ``batch_bytes``."""
     names = None if columns is None else [*columns]
     yield from file.iter_batches(rows_per_batch(file.metadata, batch_bytes), groups, names, use_threads=False)
 
 
 def rows_per_batch(metadata: Any, batch_bytes: int) -> int:
-    """Return how many rows of a Parquet file take about ``batch_bytes``."""
+    """Return how many rows of a Parquet file take about ``batch_bytes`` of memory."""
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     stored_bytes = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
     row_bytes = max(stored_bytes, _CELL_BYTES * metadata.num_columns, 1.0)
@@ -79,27 +78,26 @@ def rows_per_batch(metadata: Any, batch_bytes: int) -> int:
 
 
 def _first_position(path: str) -> int:
-    """Return the position of a file's first row in its day, whose files are ordered by partition.
+    """Return the position in the day of a file's first row. High bits hold the partition.
 
-    Rows of other files, such as rejects, count from 0.
+    0 for files that are not data files, such as rejects.
     """
     match = DATA_FILE_PATTERN.fullmatch(path)
     return int(match["part"]) << POSITION_BITS if match else 0
 
 
 def partition_and_row(position: int) -> tuple[int, int]:
-    """Split a row's position into its partition and its row number within the file."""
+    """Split a row's position in its day into the partition and the row's number in its file."""
     return divmod(position, 1 << POSITION_BITS)
 
 
 def row_as_json(batch: Any, row: int) -> bytes:
-    """Return a row as JSON for a dead letter: bytes as base64, and values that Python lacks as Arrow prints them."""
+    """Return a row as JSON for a dead letter. Bytes are base64, and values that Python cannot hold are Arrow's text."""
     values = {name: _value(batch.column(index), row) for index, name in enumerate(batch.schema.names)}
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def _value(array: Any, row: int) -> Any:
-    """Return a value for JSON. A value that Python cannot hold, such as the year 10000, is printed by Arrow."""
     try:
         return _plain(array[row].as_py())
     except (ValueError, OverflowError):
@@ -121,16 +119,15 @@ def _plain(value: Any) -> Any:
 
 
 def json_column_problems(schema: pa.Schema) -> list[str]:
-    """Return a problem for each column without a JSON form, with its remedy, or []. For ``preflight``."""
+    """Return a problem with its remedy for each column without a JSON form, or []. For ``preflight``."""
     from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it
 
     return JsonConverter(schema, None, "").problems()
 
 
 def read_json_documents(stage_root: str, path: str, batch_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the rows of a staged file as JSON objects, with the position of the first. Executor.
+    """Yield the rows of a staged file as lists of JSON objects, each with the first row's position. Executor.
 
-    :param batch_bytes: approximate bytes of each read.
     :raises DataError: a value, such as NaN, has no JSON form.
     """
     from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it

@@ -1,7 +1,7 @@
 """Soft deletes: rows that vanish from a snapshot stay, with their last values and two mark columns.
 
-``__deleted`` is true in such a row and false in all others. ``__deleted_at`` is the time of the poll that first lacked
-the row, and NULL in live rows. A row that returns is a live row again.
+``__deleted`` is true in a vanished row and false in a live one. ``__deleted_at`` is the poll time of the first snapshot
+without the row, and NULL in live rows. A row that returns is live again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SOFT_DELETED, RESTORED, SOFT_DELETED_TOTAL = "soft_deleted", "restored", "soft_d
 """Names of counts: rows that vanished with this snapshot, deleted rows that returned, and all deleted rows."""
 
 _COPY = "deleted"
-"""Prefix of the suffix in the name of a file of deleted rows. A number above 0 follows, in hex."""
+"""Start of the random suffix in the name of a file of deleted rows. A number above 0 follows, in hex."""
 _DELETED_FILE = re.compile(rf"-{_COPY}([0-9a-f]{{8}})\.parquet$")
 
 
@@ -58,7 +58,7 @@ def soft_delete_problems(columns: Sequence[str], kind: SourceKind, key: str = RE
 
 
 def soft_kind_problems(deletes: Deletes, kind: SourceKind) -> list[str]:
-    """Return why rows of this kind cannot be soft-deleted. [] for snapshots and for hard deletes."""
+    """Return why this kind of source cannot have soft deletes. [] for snapshots and for hard deletes."""
     if deletes == "hard" or kind == "snapshot":
         return []
     return [
@@ -78,13 +78,13 @@ def with_mark_columns(schema: pa.Schema) -> pa.Schema:
 
 
 class LiveRowWriter(RowWriter):
-    """Writes live rows with their mark columns."""
+    """Writes rows with mark columns that say they are live."""
 
     def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
         super().__init__(folder, path, with_mark_columns(schema))
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add a batch of the source's columns."""
+        """Add a batch with the source's columns."""
         import pyarrow as pa
 
         rows = batch.num_rows
@@ -99,13 +99,13 @@ def new_deleted_suffix() -> str:
 
 
 def deleted_file_number(path: str) -> int | None:
-    """Return the random number in the name of a file of deleted rows, or None for other files."""
+    """Return the random number in the name of a file of deleted rows, or None if the file is another one."""
     match = _DELETED_FILE.search(path)
     return None if match is None else int(match[1], 16)
 
 
 def deleted_mask(batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Return for each row whether it is soft-deleted. All False if the batch has no mark columns."""
+    """Return for each row whether it is soft-deleted. All False without mark columns."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,11 +1,11 @@
-"""Spans: the part of a stream that one increment reads, between two positions of its cursor.
+"""Spans: an increment reads the rows between two positions of the stream's cursor.
 
-A source of kind ``increment`` reads the rows after the last position, up to the position at the time of the poll, and
-the rows get the run's day. The increments of a stream form a chain: each begins where its predecessor ended.
+A source of kind ``increment`` reads the rows after the last position, up to the position at the time of the poll. Its
+rows get the run's day. The increments of a stream form a chain: each begins where its predecessor ended.
 
-The sink's ledger keeps the chain, one span in each day's row. A commit of a new increment compares with the newest one
-of the *stream* (:meth:`.Ledger.newest`). So two runs cannot both follow the same increment, and no row is read twice or
-skipped. A day that is loaded again reads its own span again and leaves the chain as it is.
+The sink's ledger keeps the chain, one span in each day's row. A commit checks that its increment follows the *stream's*
+newest increment (:meth:`.Ledger.newest`). So no two runs follow the same increment, and no row is read twice or
+skipped. A day that is loaded again reads its own span again and does not change the chain.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pydantic import Field
 from airflow_provider_connect.wire import Wire
 
 MAX_POSITION_CHARACTERS = 1_000
-"""The longest position. Every ledger keeps it forever."""
+"""The longest position in characters. Every ledger keeps positions forever."""
 
 
 class Span(Wire):
     """``(after, to]``: the rows after one position of the cursor, up to and including another.
 
-    :param number: position in the chain, from 1.
+    :param number: number of the span in the stream's chain, from 1.
     :param after: the position before the first row, as the source writes it. None at the beginning of the stream.
-    :param to: the last position. An increment without rows has one too, and later rows come after it.
+    :param to: the last position, also of an increment without rows.
     """
 
     number: int = Field(ge=1)
@@ -44,14 +44,14 @@ class _Published(Protocol):
 
 
 class Restart(NamedTuple):
-    """Position from which a stream continues after an answered alarm.
+    """Position from which a stream continues after an answered alarm about lost rows.
 
-    A target that is loaded from the beginning counts from 1 again and may still have its notes, so a number alone does
-    not identify a span.
+    A target that is loaded from the beginning numbers its spans from 1 again and may still have its old notes. So a
+    span is identified by number and end.
 
     :param number: number of the newest span when the alarm was raised.
     :param to: the end of that span.
-    :param after: the last position that is not read. None to read from the beginning of the stream.
+    :param after: rows after this position are read. None to read from the beginning of the stream.
     """
 
     number: int
@@ -65,10 +65,10 @@ def next_span(
     find_end: Callable[[str | None, str | None], str],
     restart: Restart | None = None,
 ) -> Span:
-    """Return the span of a day's next increment: its own span again, or the successor of the newest. Pure.
+    """Return the span for a day's next increment: the day's own span again, or the successor of the newest. Pure.
 
     :param newest: the publish that the increment must follow.
-    :param find_end: returns the end of a span, from its ``after`` and, for a day that is loaded again, its earlier end.
+    :param find_end: returns a span's end, given its ``after`` and, for a day that is loaded again, its earlier end.
     :raises ValueError: the newest publish was no increment.
     """
     if newest is None:

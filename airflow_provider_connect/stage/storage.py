@@ -78,8 +78,8 @@ def translate_errors(path: str) -> Iterator[None]:
     """Translate filesystem errors within the block into errors that name ``path`` and the remedy.
 
     :raises RetriableError: the disk is full, or the store does not answer.
-    :raises ConfigError: a permission is missing, a file stands in a folder's place, or a folder in a file's place.
-    :raises FileNotFoundError: unchanged, for the caller to interpret.
+    :raises ConfigError: a permission is missing, or a file stands in a folder's place, or the reverse.
+    :raises FileNotFoundError: not translated.
     """
     try:
         yield
@@ -121,7 +121,7 @@ def _first_line(error: Exception) -> str:
 
 
 _LIST_TRIES = 10
-"""Number of listings of a folder that other processes create and delete meanwhile."""
+"""Number of tries to list a folder that another process creates meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Folder:
 
     @property
     def is_local(self) -> bool:
-        """Whether the folder is on this machine's filesystem."""
+        """Whether the folder is on a filesystem of this machine."""
         return str(self.filesystem.type_name) == "local"
 
     def path_in_filesystem(self, name: str) -> str:
@@ -182,7 +182,7 @@ class Folder:
             return bytes(stream.read())
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
-        """Write a whole file or nothing. Replaces a file of the same name.
+        """Write a whole file or nothing. Replaces a file with the same name.
 
         A local file is written under another name and then moved. Object stores never show part of an object.
 
@@ -208,7 +208,7 @@ class Folder:
             raise storage_error(self._full_name(name), error) from error
 
     def copy(self, name: str, new_name: str) -> None:
-        """Give an immutable file a second name: by a hard link on a local disk, otherwise by a copy.
+        """Give a file that never changes a second name, by a hard link on a local disk or by a copy.
 
         :raises FileNotFoundError: the file does not exist.
         """
@@ -253,7 +253,7 @@ class Folder:
                 _flush(self.path_in_filesystem(name))
 
     def storage_time(self) -> dt.datetime:
-        """Return the time by the clock that dates this folder's files. It may not be this machine's clock."""
+        """Return the time by the clock that dates this folder's files, which may not be this machine's."""
         probe = f"_connect/probe-{uuid.uuid4().hex}"
         self.write(probe, b"{}")
         written = self.entries([probe])
@@ -279,7 +279,7 @@ class Folder:
         return [self._entry(info) for info in infos if info.type == fs.FileType.File]
 
     def entries(self, names: list[str]) -> dict[str, StoredFile]:
-        """Return the existing ones of the files ``names``, by name."""
+        """Return those of the files ``names`` that exist, by name."""
         from pyarrow import fs
 
         with translate_errors(self.url):
@@ -305,7 +305,7 @@ class Folder:
             return self.filesystem.get_file_info(self.path_in_filesystem(name)).type
 
     def is_linked_outside(self, name: str) -> bool:
-        """Return whether a link in the path of ``name`` leads out of a local folder."""
+        """Return whether a symbolic link in the path of ``name`` leads out of a local folder."""
         if not self.is_local:
             return False
         inside = os.path.realpath(self.root)

@@ -1,11 +1,11 @@
-"""Splits a day's rows by table while they are staged: one table for each value of a column, each with its own files.
+"""Splits a day's staged rows by table: one table for each value of a column, each with its own files.
 
-A table's name depends on its value only, so new values never move an old one. A short value of lower-case letters,
-digits, ``_`` and ``-`` that begins with a letter or digit is its table's name. Other values get a hash
+A table's name depends only on its value, so a new value never renames another table. A short value of lower-case
+letters, digits, ``_`` and ``-`` that begins with a letter or digit is its table's name. Other values get a hash
 (:mod:`..values.hashed_names`), so names differ even where file names ignore case. Rows keep the value itself.
 
-Memory and open files do not grow with the number of tables. If buffers exceed a limit, the largest one is written. If
-too many files are open, the one unused longest is closed, and its table gets another file.
+Memory and open files do not grow with the number of tables. If all buffers together exceed a limit, the largest buffer
+is written. If too many files are open, the one unused longest is closed, and its table gets another file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HEAD_FOLDER = "_connect_head"
 """Folder of the common ledger, beside the tables. No table's name begins with ``_``."""
 MAX_NAME_CHARACTERS = 120
-"""Folders may have longer names, but the paths of their files must fit too."""
+"""The longest name of a table's folder. File systems allow more, but the files' paths must fit too."""
 SPLIT_BYTES = 16 * 1024 * 1024
 MAX_PENDING_BYTES = 64 * 1024 * 1024
 MAX_OPEN_FILES = 16
@@ -47,7 +47,7 @@ class TableTemplate(Wire):
 
     :param template: name of the tables' folders under the stage's root.
     :param most: the largest number of tables.
-    :param kept_apart: parts of names that other tables have. A value whose table name would contain one gets a hash.
+    :param kept_apart: reserved parts of names. A value whose table name would contain one gets a hash.
     """
 
     template: str
@@ -60,7 +60,7 @@ class TableTemplate(Wire):
         return str(_COLUMN.findall(self.template)[0])
 
     def folder_name(self, value: str | None) -> str:
-        """Return the folder of a value's table. None becomes ``null`` and a hash."""
+        """Return the folder name of a value's table. For None it is ``null`` and a hash."""
         from airflow_provider_connect.values.hashed_names import (  # noqa: PLC0415
             HASH_SUFFIX_CHARS,
             has_hash,
@@ -79,10 +79,10 @@ class TableTemplate(Wire):
         return f"{start}{hashed}{end}"
 
     def require_room(self, count: int, subject: str) -> None:
-        """Check the number of tables against the limit.
+        """Check a number of tables against the limit.
 
         :param subject: owner of the tables, for the message.
-        :raises ConfigError: more tables than allowed. The message has both figures.
+        :raises ConfigError: more tables than allowed.
         """
         if count > self.most:
             raise ConfigError(
@@ -104,12 +104,12 @@ def template_problem(template: str) -> str | None:
 
 
 def table_folder(path: str) -> str:
-    """Return the folder of the table that a staged file belongs to."""
+    """Return the table's folder in the path of a staged file."""
     return path.partition("/")[0]
 
 
 class StagedPart(NamedTuple):
-    """One partition of one day in one attempt. The fields are the arguments of :func:`.data_file`."""
+    """One partition of a day in one attempt. The fields are the arguments of :func:`.data_file`."""
 
     day: Day
     attempt: str
@@ -120,7 +120,7 @@ class StagedPart(NamedTuple):
 def open_row_writer(
     folder: Folder, schema: pa.Schema, tables: TableTemplate | None, part: StagedPart, *, soft_deletes: bool = False
 ) -> RowWriter | TableSplitWriter:
-    """Return a writer of a partition's rows, into one file or into the files of each table.
+    """Return a writer for a partition's rows: into one file, or with ``tables`` into files of each table.
 
     :param soft_deletes: add the mark columns of live rows. For a single table only.
     """
@@ -130,7 +130,7 @@ def open_row_writer(
 
 
 class TableSplitWriter:
-    """Writes batches into the files of their rows' tables. Deletes all of its files after an error."""
+    """Writes each row of its batches into a file of the row's table. Deletes all its files after an error."""
 
     def __init__(self, folder: Folder, schema: pa.Schema, tables: TableTemplate, part: StagedPart) -> None:
         self._folder = folder
@@ -159,11 +159,11 @@ class TableSplitWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes in memory that wait for a full row group."""
+        """Bytes of rows in memory that are not yet written."""
         return self._waiting_bytes + self._buffered_bytes
 
     def flush(self) -> None:
-        """Write all buffered rows, as smaller row groups."""
+        """Write all buffered rows. Makes small row groups."""
         self._split_waiting()
         for name in sorted(self._buffers):
             self._write_buffer(name)
@@ -194,7 +194,7 @@ class TableSplitWriter:
         self.files = ()
 
     def _split_waiting(self) -> None:
-        """Sort the waiting rows by table. Copies each table's rows, since a slice would keep all rows in memory."""
+        """Sort the waiting rows by table. Copies them, since a slice would keep all rows in memory."""
         import numpy as np
         import pyarrow as pa
 

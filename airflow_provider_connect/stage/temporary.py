@@ -1,4 +1,4 @@
-"""A temporary stage: deleted once its day is published, swept if its attempt died."""
+"""A temporary stage. A day's files are deleted once the day is published, or by a sweep if their attempt died."""
 
 from __future__ import annotations
 
@@ -23,27 +23,24 @@ from airflow_provider_connect.stage.storage import Folder, storage_error
 from airflow_provider_connect.window import ONE_DAY
 
 POLLED_PATH = f"{CONTROL_FOLDER}/polled"
-"""Folder for polled days that wait for their transform, under any stage's root."""
+"""Folder under any stage's root for polled days that wait for their transform."""
 DEAD_AFTER = ONE_DAY
-"""An attempt without a write for this long counts as dead. A live one keeps writing its progress."""
+"""An attempt without a write for this long is dead. A live attempt keeps writing its progress."""
 
 
 _PRIVATE_FOLDER, _REMEDY = "that only this user can enter", "remove it, or set staging="
 
 
 def stage_name(key: object, target: str) -> str:
-    """Return the name of :func:`local_stage` for a stream and a target.
-
-    :param key: the stream's key, of which the text counts.
-    """
+    """Return the name that :func:`local_stage` gets for a stream and a target."""
     return f"{key} {target}"
 
 
 def local_stage(name: str) -> str:
-    """Make a private folder under the system's temporary folder. Each try gets the same folder.
+    """Create a private folder under the system's temporary folder. The same name gives the same folder.
 
     :param name: any text that identifies the staged days.
-    :raises ConfigError: others own the folder or can enter it, or a file has its name.
+    :raises ConfigError: other users own the folder or can enter it, or a file has its name.
     :raises RetriableError: the disk is full.
     """
     folder = local_stage_path(name)
@@ -61,7 +58,7 @@ def local_stage(name: str) -> str:
 
 
 def local_stage_path(name: str) -> Path:
-    """Return the path of :func:`local_stage`. Makes nothing."""
+    """Return the path of the folder that :func:`local_stage` creates."""
     parent = Path(tempfile.gettempdir()) / f"connect-stage-{os.getuid()}"
     return parent / hashlib.sha256(name.encode()).hexdigest()[:16]
 
@@ -72,7 +69,7 @@ def polled_root(root: Folder) -> Folder:
 
 
 def describe_polled_copies(root: Folder) -> list[str]:
-    """Describe the polled days that their transform left behind, with the way to clear them. [] without such days."""
+    """Describe the polled days that a transform left behind, and how to clear them. [] without such days."""
     files = polled_root(root).files()
     if not files:
         return []
@@ -83,7 +80,7 @@ def describe_polled_copies(root: Folder) -> list[str]:
 
 
 def describe_staged_copies(root: Folder) -> list[str]:
-    """Describe the unpublished days of a temporary stage, with the way to clear them. [] without such days."""
+    """Describe the unpublished days of a temporary stage, and how to clear them. [] without such days."""
     files = sum(_attempt_of_file(file.name) is not None for file in root.files())
     staged = [
         f"unpublished staged days ({files:,} files under {root.url}). The day's next load deletes them, "
@@ -93,7 +90,7 @@ def describe_staged_copies(root: Folder) -> list[str]:
 
 
 def delete_staged_day(folder: Folder, manifest: Manifest) -> None:
-    """Delete the staged files of a published day. The manifest goes first, so that no retry publishes a part."""
+    """Delete the staged files of a published day, the manifest first, so that no retry publishes only some files."""
     control = attempt_folder(manifest.attempt)
     folder.delete(manifest_file(manifest.attempt))
     for file in manifest.polled.files:
@@ -113,7 +110,7 @@ def sweep_stage(folder: Folder, silent_since: dt.datetime) -> int:
 
 
 def files_of_dead_attempts(folder: Folder, silent_since: dt.datetime) -> dict[str, list[str]]:
-    """Return the files of each attempt without a write since ``silent_since``. Changes nothing."""
+    """Return the files of each attempt without a write since ``silent_since``."""
     newest: dict[str, dt.datetime] = {}
     files: dict[str, list[str]] = {}
     for file in folder.files():

@@ -1,6 +1,6 @@
-"""The value of ``transform=``: Spark SQL, or a function from DataFrame to DataFrame, over the staged day.
+"""The value of ``transform=``, applied to the staged day: Spark SQL, or a function from DataFrame to DataFrame.
 
-Given as SQL text, or as the name of a function that the driver can import (``package.module:function``).
+A function is given by its name, ``package.module:function``, which the driver can import.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from airflow_provider_connect.config import has_template
 from airflow_provider_connect.wire import Wire
 
 POLLED_VIEW = "polled"
-"""Name of the day's rows in SQL."""
+"""Name of the view with the day's rows in SQL."""
 ROWS_POLLED = "rows_polled"
 """Name of the count of rows before a transform, in report and ledger."""
 ERASED_FROM_RESULT = "erased_from_result"
@@ -50,7 +50,7 @@ def parse_transform(text: str) -> Transform:
 
 
 def transform_problem(value: object) -> str | None:
-    """Return why a value of ``transform=`` is invalid, or None as far as Spark need not parse it."""
+    """Return why a value of ``transform=`` is invalid, or None. Does not parse SQL."""
     if value is None:
         return None
     if not isinstance(value, str):

@@ -1,10 +1,9 @@
 """Application transactions that record a publish in a Delta table's log, and the metadata of its commit.
 
-Transactions outlive the clean-up of the log, and reading them does not need its history. A transaction has an id, which
-is a text, and a version, which is a number. Transactions cannot be deleted: a value of an earlier publish of the day is
-set to 0.
+A transaction has an id, which is a text, and a version, which is a number. Transactions outlive the clean-up of the
+log, and reading them does not need its history. They cannot be deleted, so values that no longer apply are set to 0.
 
-``…/<day>/late`` is 1 if the source of the newest publish knew the delays of its rows. Counts are
+``…/<day>/late`` is 1 if the source of the newest publish knew when its rows arrived. Counts are
 ``…/<day>/late_3_days``, ``…/<day>/erased``, ``…/<day>/shape_filtered`` and ``…/<day>/deleted``.
 """
 
@@ -25,20 +24,20 @@ from airflow_provider_connect.stage.transform import ROWS_POLLED
 
 UNIX_EPOCH, MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
 CONFIRMED_FIELDS = ("checks", "token", "run", "clear_number", "polled_at")
-"""Fields of a row that a confirmation changes."""
+"""Fields of a ledger row that a confirmation changes."""
 HALF_BITS = 64
 """Bits of a transaction's version, a signed number."""
 _CHECKS_BITS = 32
-"""Low bits of :func:`check_version`."""
+"""Low bits of :func:`check_version`, which hold the number of confirmations."""
 SWEPT = 0
-"""Recorded as an attempt's generation before a sweep deletes its files. Real generations start at 1."""
+"""An attempt's recorded generation once a sweep may delete its files. Published generations start at 1."""
 DELETED_SUFFIX = "/deleted"
 _LATE, _POLLED = "/late", f"/{ROWS_POLLED}"
 _KEPT_OUT = ("erased", FILTERED)
 _SPAN = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)/span/(?P<number>\d+)/(?P<ends>.*)", re.DOTALL)
 
 FindTransaction = Callable[[dt.date, str], int | None]
-"""Function of a day and an id's suffix. Returns the version of the application transaction, or None."""
+"""Takes a day and the end of an application id. Returns the transaction's version, or None."""
 
 
 def app_prefix(key: StreamKey) -> str:
@@ -52,19 +51,19 @@ def app_id(key: StreamKey, day: dt.date) -> str:
 
 
 def attempt_id(key: StreamKey, attempt: str) -> str:
-    """Return the Delta application id whose version is an attempt's generation number, or :data:`SWEPT`."""
+    """Return the Delta application id whose version is the generation that an attempt published, or :data:`SWEPT`."""
     return f"{app_prefix(key)}attempt/{attempt}"
 
 
 def deleted_file_id(key: StreamKey, attempt: str) -> str:
-    """Return the application id that names the file of deleted rows of an attempt."""
+    """Return the application id whose version is the number of an attempt's file of soft-deleted rows."""
     return f"{attempt_id(key, attempt)}/deleted"
 
 
 def publish_transactions(row: LedgerRow, key: StreamKey, find_transaction: FindTransaction) -> dict[str, int]:
-    """Return the application transactions that record ``row`` and its counts: id to version.
+    """Return the application transactions that record a ledger row and its counts: id to version.
 
-    :param find_transaction: reads the version that the commit builds on.
+    :param find_transaction: reads the table version that the commit builds on.
     """
     app = app_id(key, row.day)
     return {
@@ -83,12 +82,12 @@ def publish_transactions(row: LedgerRow, key: StreamKey, find_transaction: FindT
 
 
 def confirmation_transactions(row: LedgerRow, key: StreamKey, attempt: str) -> dict[str, int]:
-    """Return the application transactions that record ``row`` as confirmed: id to version.
+    """Return the application transactions that record an unchanged day as confirmed: id to version.
 
-    The day's generation is written again, unchanged. So Delta refuses the commit if another one has published or
-    confirmed the day since.
+    They contain the day's generation, unchanged. So Delta refuses the commit if another one has published or confirmed
+    the day since.
 
-    :param attempt: the confirming attempt. Its files are never published, so it counts as swept.
+    :param attempt: the confirming attempt. Its files are never published, so it is recorded as swept.
     """
     app = app_id(key, row.day)
     check = check_version(row.generation, row.checks)
@@ -110,7 +109,7 @@ def _intent_transactions(row: LedgerRow, app: str) -> dict[str, int]:
 
 
 def _answer_transactions(row: LedgerRow, app: str) -> dict[str, int]:
-    """Return the answer in two halves, with its generation. Package versions without answers leave them unchanged."""
+    """Return the answer's digest in two 64-bit halves, with its generation. Older packages leave them unchanged."""
     if row.answer is None:
         return {}
     halves = int(row.answer, 16).to_bytes(2 * HALF_BITS // 8, "big")
@@ -122,10 +121,7 @@ def _answer_transactions(row: LedgerRow, app: str) -> dict[str, int]:
 
 
 def _span_transactions(row: LedgerRow, app: str) -> dict[str, int]:
-    """Return the transaction of an increment's span. The id holds the span, since a version is a number.
-
-    A reload writes the same id again.
-    """
+    """Return the transaction of an increment's span. Its id holds the span. A reload writes the same id again."""
     if row.span is None:
         return {}
     ends = json.dumps([row.span.after, row.span.to], separators=(",", ":"))
@@ -133,7 +129,7 @@ def _span_transactions(row: LedgerRow, app: str) -> dict[str, int]:
 
 
 def _count_suffixes(row: LedgerRow) -> dict[str, int]:
-    """Return the counts that outlive the log: the id's suffix after the day, and the version."""
+    """Return the counts to keep after the log's clean-up: end of the application id to version."""
     has_late_counts = LATE_COUNTS[0] in row.counts
     return {
         _LATE: int(has_late_counts),
@@ -145,15 +141,12 @@ def _count_suffixes(row: LedgerRow) -> dict[str, int]:
 
 
 def check_version(generation: int, checks: int) -> int:
-    """Return a version for a number of checks of one generation. A new generation has no checks without writing any."""
+    """Combine a generation and its number of confirmations in one number. A new generation needs no write to have 0."""
     return generation << _CHECKS_BITS | checks
 
 
 def recorded_spans(app_ids: Iterable[str], prefix: str) -> dict[dt.date, Span]:
-    """Return the span of each day's increment. Other days are left out.
-
-    :param app_ids: application ids of the stream.
-    """
+    """Return the span of each day that an increment loaded."""
     spans = {}
     for app in app_ids:
         match = _SPAN.fullmatch(app.removeprefix(prefix))
@@ -164,9 +157,9 @@ def recorded_spans(app_ids: Iterable[str], prefix: str) -> dict[dt.date, Span]:
 
 
 def kept_out_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str, int]:
-    """Return a day's counts of rows removed by erases and shapes, and of a transform's input rows.
+    """Return, by name, how many rows of a day erases and shapes removed, and how many a transform got as input.
 
-    By name. {} if the newest publish has none.
+    Leaves out counts that are 0 or not recorded.
     """
     counts = {name: find_transaction(day, f"/{name}") for name in _KEPT_OUT}
     recorded_input = find_transaction(day, _POLLED)
@@ -175,7 +168,7 @@ def kept_out_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str
 
 
 def late_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str, int]:
-    """Return the late counts of a day's newest publish, or {} if unknown."""
+    """Return the counts of late rows of a day's newest publish by name, or {} if unknown."""
     if not find_transaction(day, _LATE):
         return {}
     counts = {name: find_transaction(day, f"/{name}") or 0 for name in LATE_COUNTS}
@@ -183,13 +176,13 @@ def late_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str, in
 
 
 def commit_metadata(row: LedgerRow, publish: Publish) -> dict[str, str]:
-    """Return the commit's metadata: the row, for people, and for :meth:`.LedgerView.row` while the log has it."""
+    """Return a commit's metadata: the ledger row, for people and for :meth:`.LedgerView.row`."""
     texts = {"counts": json.dumps(row.counts), "span": None if row.span is None else row.span.model_dump_json()}
     return _metadata(row.model_dump(mode="json") | texts, publish)
 
 
 def confirmation_metadata(row: LedgerRow, publish: Publish) -> dict[str, str]:
-    """Return the metadata of a confirming commit: the changed fields of the row."""
+    """Return the metadata of a confirming commit: day, generation and the changed fields of the ledger row."""
     return _metadata(row.model_dump(mode="json", include={"day", "generation", *CONFIRMED_FIELDS}), publish)
 
 

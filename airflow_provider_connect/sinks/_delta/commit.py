@@ -1,6 +1,6 @@
-"""Publishes a day into a Delta table: reads one version of it, and commits on exactly that version.
+"""Publishes a day into one Delta table. Reads one version of the table, and commits on exactly that version.
 
-A day replaces its own files. A snapshot replaces all files of the table, unless the table keeps one snapshot a day.
+The day replaces its own files. A snapshot replaces all files, unless the table keeps the snapshot of each day.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ T = TypeVar("T")
 
 PUBLISH_SECONDS = 60.0
 RACE_SECONDS = 600.0
-"""How long other commits may win. Each is another publisher's progress, and each try compares again."""
+"""How long other publishers' commits may come first. Each is progress, and each try decides again."""
 _PAUSES = doubling_pauses(0.02, 2.0)
 
 
 @dataclass(frozen=True)
 class Commit:
-    """Replaces a day, or the whole table, by staged files and writes the ledger row, in one commit to the log.
+    """One publish: replaces a day, or the whole table, by staged files and writes the ledger row, in one commit.
 
-    The version that the commit builds on decides whether it may publish. Delta refuses the commit if another one has
-    written one of its application transactions (the day's, the attempt's or the snapshot's) since. Then the publish
-    decides again on a new version.
+    The table version that the commit builds on decides whether it may publish. Delta refuses the commit if another one
+    has since written one of its application transactions: the day's, the attempt's or the snapshot's. The publish then
+    decides again on the newest version.
     """
 
     options: DeltaOptions
@@ -89,14 +89,11 @@ class Commit:
         return self.options.replaces_whole(self.publish.kind)
 
     def run(self) -> LedgerRow:
-        """Publish the day. Returns the ledger row, also if this intent has published already."""
+        """Publish the day. Returns the ledger row, also if this intent has published the day before."""
         return retry_until_decided(self.path, self._try)
 
     def _try(self) -> LedgerRow | None:
-        """Try once to commit on top of the newest version.
-
-        Returns None if another commit came first, so that the publish must decide again.
-        """
+        """Try once to commit on top of the newest version. Returns the ledger row, or None to try again."""
         table = self._table()
         view = LedgerView(Folder(self.path), table, self.publish.key)
         row = view.published(self.publish.day.date, self.publish.intent.token)
@@ -106,7 +103,7 @@ class Commit:
         return row
 
     def _publish(self, view: LedgerView, table: DeltaTable) -> LedgerRow | None:
-        """Commit on top of exactly this version. Returns None if the table has a newer one."""
+        """Commit on top of exactly this version. Returns None if the table has a newer version now."""
         publish, polled, folder = self.publish, self.publish.manifest.polled, view.folder
         predecessor_day = view.predecessor_day(publish.day.date, publish.kind, replaces_whole=self.replaces_whole)
         generation = next_generation(publish, find_newest(view, publish, predecessor_day), erased=erase_version(table))
@@ -165,15 +162,10 @@ class Commit:
 
     @property
     def deletes_softly(self) -> bool:
-        """Whether this publish keeps rows that vanished, marked as deleted."""
+        """Whether this publish keeps vanished rows, marked as deleted."""
         return self.options.deletes_softly(self.publish.kind)
 
     def _table(self) -> DeltaTable:
-        """Return the table at its newest version.
-
-        :raises ConfigError: the table is missing, belongs to another stream, or has features that this sink cannot
-            write.
-        """
         table = open_table(self.path)
         if table is None:
             raise ConfigError(f"table {self.path} was deleted during a publish: clear the task")
@@ -184,8 +176,8 @@ class Commit:
     def _app_transactions(self, view: LedgerView, row: LedgerRow) -> dict[str, int]:
         """Return the application transactions of this publish: id to version.
 
-        All snapshots that replace the whole table write the same one, and so do all increments that follow another
-        day's. So Delta accepts only one of two, even if they are of different days.
+        All snapshots of the whole table write the same id, and so do all increments that follow another day's
+        increment. So Delta accepts only one of two concurrent ones, even of different days.
         """
         prefix = app_prefix(self.publish.key)
         app_transactions = publish_transactions(row, self.publish.key, view.transaction)
@@ -199,9 +191,9 @@ class Commit:
 
 
 def find_newest(view: LedgerView, publish: Publish, day: dt.date) -> LedgerRow | None:
-    """Return a day's newest publish, with its details if the attempt has not seen it.
+    """Return the ledger row of a day's newest publish, with details if it was made after the attempt's poll.
 
-    The next step of the attempt that lost depends on the winner.
+    The losing attempt decides by these details whether to poll again.
     """
     newest = view.newest(day, publish.intent.run)
     newest_seen = seen_publish(newest, erase_version(view.table))
@@ -222,7 +214,7 @@ def add_action(file: StagedFile, publish: Publish, entry: StoredFile) -> Any:
 
 
 def flush_log(folder: Folder, table: DeltaTable) -> None:
-    """Read the log's new commits and make them durable, so that they survive a power cut.
+    """Read the log's new commits and flush them to the disk, so that they survive a power cut.
 
     After an error the commit stays in the log, and the next try finds it.
     """
@@ -232,10 +224,10 @@ def flush_log(folder: Folder, table: DeltaTable) -> None:
 
 
 def retry_until_decided(path: str, try_commit: Callable[[], T | None]) -> T:
-    """Try a commit until it is decided. Each try reads the log again.
+    """Call ``try_commit`` until it returns a result. Each call reads the log again.
 
-    :param try_commit: returns None if it must be decided again.
-    :raises RetriableError: other commits always won, or the storage does not answer.
+    :param try_commit: returns None to be called again.
+    :raises RetriableError: other commits always came first, or the storage does not answer.
     """
     patience = Patience(PUBLISH_SECONDS, _PAUSES, jitter=FROM_NONE)
     races = Patience(RACE_SECONDS, _PAUSES, jitter=FROM_NONE)
@@ -261,14 +253,13 @@ def retry_until_decided(path: str, try_commit: Callable[[], T | None]) -> T:
 
 @dataclass(frozen=True)
 class Confirmation(Commit):
-    """Records in one commit to the log that the day's answer was given again. Its attempt is never published.
+    """Confirms in one commit that a day is unchanged. The files of its attempt are never published.
 
     The commit writes the day's application transaction again. So of a confirmation and another publish or confirmation
-    on the same version, Delta accepts only the first. The other decides again on a new version.
+    on the same version, Delta accepts only the first. The other decides again on the newest version.
     """
 
     def _try(self) -> LedgerRow | None:
-        """Confirm the day. Returns the ledger row, also if this intent has published or confirmed already."""
         publish, table = self.publish, self._table()
         view = LedgerView(Folder(self.path), table, publish.key)
         row = published_row = view.published(publish.day.date, publish.intent.token)

@@ -1,11 +1,10 @@
-"""Definitions and notes of a Delta table. Transactions in its log name them, and files beside the log hold them.
+"""Definitions (options that decide a day's rows) and notes of a Delta table's stream.
 
-Each day has ``…/<day>/definition``, and ``…/<day>/definition/of`` with the generation it belongs to. A version of this
-package without definitions leaves both unchanged when it loads the day again.
+The log holds the definitions' digests as application transactions. Files beside the log hold the notes.
 
-The stream has ``…/definition`` and ``…/definition/task``, written only when they change. So concurrent publishes of
-different days do not refuse each other's commits, and of two concurrent changes of the definition Delta accepts one. A
-digest fits into a transaction's version, which is a number.
+``…/<day>/definition`` is a day's, and ``…/<day>/definition/of`` the generation that it describes: package versions
+without definitions leave both unchanged. ``…/definition`` and ``…/definition/task`` are of the stream's newest publish,
+written only when they change. So publishes of different days do not refuse each other's commits.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _OF_DAY, _GENERATION, _IN_FORCE, _TASK = "/definition", "/definition/of", "defin
 
 
 def in_force_transactions(publish: Publish, app_transactions: Mapping[str, int], prefix: str) -> dict[str, int]:
-    """Return the transactions that put a publish's definition in force. {} if the same task has it in force already.
+    """Return the transactions that record a publish's definition and task as the newest. {} if recorded before.
 
-    :raises OvertakenError: another definition came into force since the attempt read the ledger.
+    :raises OvertakenError: another definition was recorded since the attempt read the ledger.
     """
     require_definition(publish, definition_in_force(app_transactions, prefix))
     if publish.definition is None:
@@ -46,7 +45,7 @@ def in_force_transactions(publish: Publish, app_transactions: Mapping[str, int],
 def day_definition_transactions(
     publish: Publish, generation: int, app_transactions: Mapping[str, int], prefix: str
 ) -> dict[str, int]:
-    """Return the transactions that record the definition of a day's generation. An erase keeps the day's definition."""
+    """Return the transactions that record the definition of a day's generation. An erase keeps the earlier one."""
     app = f"{prefix}{publish.day}"
     if publish.definition is not None:
         return {f"{app}{_OF_DAY}": int(publish.definition, 16), f"{app}{_GENERATION}": generation}
@@ -55,16 +54,16 @@ def day_definition_transactions(
 
 
 def definition_of_day(app_transactions: Mapping[str, int], app: str) -> str | None:
-    """Return the digest of the definition that a day's newest generation was loaded with, or None.
+    """Return the definition digest of a day's newest generation, or None if not recorded.
 
-    :param app: the day's application id, which records the generation.
+    :param app: the day's application id.
     """
     is_newest = app_transactions.get(f"{app}{_GENERATION}") == app_transactions.get(app)
     return _digest(app_transactions.get(f"{app}{_OF_DAY}")) if is_newest else None
 
 
 def definition_in_force(app_transactions: Mapping[str, int], prefix: str) -> DefinitionInForce | None:
-    """Return the definition of the stream's newest publish, or None if none is recorded."""
+    """Return the definition and task of the stream's newest publish, or None if not recorded."""
     digest, task = (
         _digest(app_transactions.get(f"{prefix}{_IN_FORCE}")),
         _digest(app_transactions.get(f"{prefix}{_TASK}")),
@@ -77,9 +76,9 @@ def _digest(version: int | None) -> str | None:
 
 
 def read_notes(folder: Folder) -> list[LedgerNote]:
-    """Return the notes beside a table. Skips files that are being written.
+    """Return the notes beside a table. Skips files that are still being written.
 
-    :raises ConfigError: a file is no note.
+    :raises ConfigError: a file is not a note.
     """
     names = [file.name for file in folder.files(NOTES_FOLDER) if file.name.endswith(_NOTE)]
     return [_note(folder, name) for name in names]

@@ -1,4 +1,4 @@
-"""Erases people's rows from a Delta table: the erase list first, then each day, as a new generation."""
+"""Erases people's rows from a Delta table: extends the erase list, then publishes each day without the rows."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ _PAUSES = doubling_pauses(0.05, 2.0)
 
 @dataclass(frozen=True)
 class DeltaEraser:
-    """Erases by one column, from one stream's table or from all tables of its template (:mod:`.tables.eraser`).
+    """Erases by ids in one column, from a stream's table or from all tables of its template (:mod:`.tables.eraser`).
 
-    If an erase is killed, its list and its finished days stay. The next erase does the remaining days.
+    A killed erase leaves its list and its finished days. The next erase does the other days.
     """
 
     options: DeltaOptions
@@ -70,7 +70,7 @@ class DeltaEraser:
         return self._count_rows(view, EraseList().with_values(self.column, values))
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
-        """Add ids to the list, and delete the rows of everyone on the list from every day."""
+        """Add ids to the list, and delete from every day the rows of all people on the list."""
         view = self._view()
         self._require_fitting_ids(view, values)
         # Find tables that cannot be erased from before the list grows.
@@ -84,10 +84,6 @@ class DeltaEraser:
         return Erasure(self.options.path, self.column, len(set(values)), rows, erase_list.version)
 
     def _view(self) -> LedgerView:
-        """Return the newest version of the table.
-
-        :raises ConfigError: the table or the column does not exist, or the table belongs to another stream.
-        """
         path = self.options.path
         table = open_table(path)
         if table is None:
@@ -98,10 +94,6 @@ class DeltaEraser:
         return view
 
     def _require_own_table(self, table: DeltaTable, path: str, template: str | None = None) -> None:
-        """Check that a table belongs to this stream, and has the column with the ids.
-
-        :raises ConfigError: the table belongs to another stream, or the column is missing or has another type.
-        """
         import pyarrow as pa
 
         problems = ownership_problems(table, self.key, path, template)
@@ -122,7 +114,7 @@ class DeltaEraser:
             require_integers(values, self.column, str(kind))
 
     def _tables(self, view: LedgerView) -> Mapping[str, LedgerView]:
-        """Return all tables with the stream's rows, by their path under the stage's root."""
+        """Return all tables with the stream's rows, by their path under the stage's root. ``""`` is the root itself."""
         return {"": view}
 
     def _extend_erase_list(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
@@ -218,7 +210,7 @@ class DeltaEraser:
         return total.model_copy(update={"counts": counts})
 
     def _files_of_day(self, view: LedgerView, day: dt.date) -> Iterator[tuple[str, LedgerView, str]]:
-        """Yield the files of a day: the table's folder under the root, the table, and the path in the table."""
+        """Yield each file of a day: its table's folder under the root, the table, and the file's path in the table."""
         for folder, table in self._tables(view).items():
             for date, path, _ in table.files:
                 if date == day:
@@ -266,7 +258,7 @@ class DeltaEraser:
 def require_published_days(view: LedgerView, published_days: Collection[dt.date]) -> None:
     """Check that all rows of a table belong to published days.
 
-    :raises ConfigError: the table has rows of an unpublished day, and an erase would publish that day.
+    :raises ConfigError: an erase would publish rows of a day that this stream never published.
     """
     assert view.table is not None
     unpublished = sorted({str(day) for day, _, _ in view.files if day not in published_days})

@@ -1,4 +1,4 @@
-"""Detects other writers of a stream's Delta table: changed days, rows to keep, and unsafe commits to a store."""
+"""Detects risks from other writers of a stream's table: changed days, rows to keep, overwritten commits."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CHANGES_ROWS = {"WRITE", "DELETE", "UPDATE", "MERGE", "RESTORE", "STREAMING UPD
 def describe_foreign_changes(view: LedgerView) -> str | None:
     """Describe the published days that another writer has changed, or return None.
 
-    Compares the row counts of the files with the ledger. Foreign files with the right count are a compaction, unless
-    the history has a foreign commit that changes rows. Days before the last snapshot of the whole table may have no
-    rows.
+    A day is changed if the files' rows differ from the ledger's. With the right number of rows, another writer's files
+    are taken for a compaction, unless the log has another writer's commit that changes rows. Days before the last
+    snapshot of the whole table may have no rows.
     """
     foreign_writes = any(c.get("operation") in _CHANGES_ROWS and not _is_ours(c) for c in view.commits)
     rows: dict[dt.date, int] = {}
@@ -49,9 +49,9 @@ def describe_foreign_changes(view: LedgerView) -> str | None:
 
 
 def require_only_newest_snapshot(view: LedgerView) -> None:
-    """Check that the table holds only the rows of the newest published snapshot, which the next one replaces.
+    """Check that the table holds only rows of the newest published snapshot.
 
-    :raises ConfigError: a snapshot would delete rows that were kept on purpose, or that this stream never published.
+    :raises ConfigError: the next snapshot would delete rows of other days, or rows that this stream never published.
     """
     newest = max(view.days(), default=None)
     other_days = sorted({date for date, _, _ in view.files if date != newest})
@@ -76,7 +76,7 @@ _TRUE = ("1", "true", "on", "yes", "y")
 
 
 def locking_problems(path: str) -> list[str]:
-    """Return the environment settings that let two writers overwrite each other's commits, or []."""
+    """Return a problem for each environment variable that lets two writers overwrite each other's commits, or []."""
     if not path.startswith("s3://"):
         return []
     environment = {name.upper(): value.strip().lower() for name, value in os.environ.items()}

@@ -53,49 +53,49 @@ class LedgerView:
     key: StreamKey
 
     def transaction(self, day: dt.date, suffix: str = "") -> int | None:
-        """Return the version of a day's application transaction, or None."""
+        """Return the version of a day's application transaction, or None. Its id ends in ``suffix``."""
         return self.app_transactions.get(app_id(self.key, day) + suffix)
 
     def polled_at(self, day: dt.date) -> dt.datetime | None:
-        """Return the recorded poll time of a day's newest answer."""
+        """Return when a day's newest answer was polled (UTC), or None if not recorded."""
         microseconds = self.transaction(day, "/polled")
         return UNIX_EPOCH + MICROSECOND * microseconds if microseconds else None
 
     def checks(self, day: dt.date, generation: int) -> int:
-        """Return the number of confirmations of a day's newest generation."""
+        """Return how often a day's generation was confirmed as unchanged. 0 for an older generation."""
         checked_generation, checks = divmod(self.transaction(day, "/checks") or 0, check_version(1, 0))
         return checks if checked_generation == generation else 0
 
     def answer(self, day: dt.date, generation: int) -> str | None:
-        """Return the published answer of a day's newest generation, or None if it is not recorded."""
+        """Return the digest of the answer that a day's newest generation published, or None if not recorded."""
         halves = [self.transaction(day, f"/answer/{half}") for half in ("high", "low")]
         if self.transaction(day, "/answer") != generation or None in halves:
             return None
         return "".join(f"{half % (1 << HALF_BITS):016x}" for half in halves if half is not None)
 
     def attempt_generation(self, attempt: str) -> int | None:
-        """Return the generation that an attempt published, :data:`.app_transactions.SWEPT`, or None."""
+        """Return the generation that an attempt published, :data:`.app_transactions.SWEPT`, or None if not recorded."""
         return self.app_transactions.get(attempt_id(self.key, attempt))
 
     def deleted_file_number(self, attempt: str) -> int | None:
-        """Return the number of the file of deleted rows that an attempt published, or 0 if it published none.
+        """Return the number in the name of an attempt's published file of deleted rows, or 0 if it published none.
 
-        None if not recorded: the attempt deleted no row softly, or an earlier version of this package published it.
+        None if not recorded: the publish had no soft deletes, or an earlier version of this package made it.
         """
         return self.app_transactions.get(deleted_file_id(self.key, attempt))
 
     @cached_property
     def app_transactions(self) -> dict[str, int]:
-        """All application transactions of this stream."""
+        """All application transactions of this stream: id to version."""
         if self.table is None:
             return {}
         return read_transactions(self.folder, self.table.version(), app_prefix(self.key))
 
     def predecessor_day(self, day: dt.date, kind: SourceKind, *, replaces_whole: bool) -> dt.date:
-        """Return the day whose newest publish must precede the next one of ``day``.
+        """Return the day whose newest publish the next publish of ``day`` must follow.
 
-        For a snapshot of the whole table, and for a day's first increment, this is the stream's newest day. Otherwise
-        it is ``day`` itself.
+        For a snapshot of the whole table and for a day's first increment, this is the stream's newest day. Otherwise it
+        is ``day`` itself.
         """
         if kind == "increment" and self.transaction(day) is None:
             return max(self.spans, key=lambda date: self.spans[date].number, default=day)
@@ -103,19 +103,19 @@ class LedgerView:
 
     @cached_property
     def spans(self) -> dict[dt.date, Span]:
-        """The span of each day's increment."""
+        """The span that each day's increment read."""
         return recorded_spans(self.app_transactions, app_prefix(self.key))
 
     @property
     def last_snapshot_day(self) -> dt.date:
-        """The day of the last snapshot that replaced the whole table. Earlier days may have no rows."""
+        """Day of the last snapshot that replaced the whole table, or the earliest date. Earlier days may be empty."""
         snapshot_date = self.app_transactions.get(f"{app_prefix(self.key)}snapshot")
         return dt.date.min if snapshot_date is None else dt.date.fromisoformat(str(snapshot_date))
 
     def newest(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
-        """Return a day's newest publish as the transactions record it, or None.
+        """Return the ledger row of a day's newest publish, or None. Reads transactions only.
 
-        Transactions outlive the log's clean-up, and need no history, which takes a request for every commit.
+        The log's history would take a request for every commit.
 
         :param run: copied into the row if this run made that publish, or confirmed it last.
         """
@@ -142,7 +142,7 @@ class LedgerView:
         )
 
     def row(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
-        """Return a day's newest publish with its details, or None. ``run`` as in :meth:`newest`."""
+        """Return :meth:`newest`, with details from the log's history if it still has the commit."""
         newest = self.newest(day, run)
         if newest is None or (row := self._from_history(day, newest.generation)) is None:
             return newest
@@ -153,7 +153,7 @@ class LedgerView:
         return row.model_copy(update=confirmation or newest.model_dump(include={*CONFIRMED_FIELDS}))
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the publish of one intent, or None."""
+        """Return the ledger row that an intent published or confirmed, or None. ``token`` names the intent."""
         generation = self.transaction(day, f"/token/{token}")
         if generation is None:
             return None
@@ -165,7 +165,6 @@ class LedgerView:
         return row.model_copy(update=confirmation or {"token": token})
 
     def _from_history(self, day: dt.date, generation: int) -> LedgerRow | None:
-        """Return a row from its commit's metadata, or None if the log no longer has the commit."""
         for commit in self._commits_of(day, generation=generation):
             if "connect.counts" in commit:
                 fields = _fields(commit, LedgerRow.model_fields)
@@ -187,7 +186,7 @@ class LedgerView:
                 yield commit
 
     def days(self) -> DaySet:
-        """Return all published days, including empty ones."""
+        """Return all published days, also days without rows."""
         if not self.belongs_to_stream:
             return DaySet()
         names = (app.removeprefix(app_prefix(self.key)) for app in self.app_transactions)
@@ -200,7 +199,7 @@ class LedgerView:
 
     @cached_property
     def commits(self) -> list[dict[str, Any]]:
-        """All commits still in the log, newest first."""
+        """Metadata of all commits still in the log, newest first."""
         if self.table is None:
             return []
         with translate_log_errors(self.table):
@@ -208,9 +207,9 @@ class LedgerView:
 
     @cached_property
     def files(self) -> list[tuple[dt.date, str, int | None]]:
-        """Day, path and rows of every file of this version. Rows is None if the writer gave no count.
+        """Day, path and number of rows of each file of this version. The number is None if the writer gave none.
 
-        Leaves out files without a day, or with a day outside Python's calendar: other writers added them.
+        Leaves out other writers' files without a day, or with a day outside Python's calendar.
         """
         if self.table is None:
             return []
@@ -240,11 +239,11 @@ class DeltaLedger(Ledger):
     key: StreamKey
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return a day's newest publish. Token and digest are missing once the log no longer has its commit."""
+        """Return the ledger row of a day's newest publish. Lacks token and digest if the log has lost its commit."""
         return self.view().row(day)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return each day's newest publish, all from one version of the table."""
+        """Return the ledger row of each day's newest publish, all from one version of the table."""
         view = self.view()
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [
@@ -259,7 +258,7 @@ class DeltaLedger(Ledger):
         ]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that a day's next one must follow, without details that only the history has."""
+        """Return the publish that the next publish of a day must follow, without details from the log's history."""
         view = self.view()
         row = view.newest(view.predecessor_day(day, kind, replaces_whole=self.options.replaces_whole(kind)))
         return row and row.model_copy(update={"polled_at": view.polled_at(row.day)})
@@ -279,10 +278,10 @@ class DeltaLedger(Ledger):
         return read_erase_list(view.folder, view.table)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the publish of a day by one intent, even if a newer one followed.
+        """Return the ledger row that an intent published for a day, even if a newer publish followed.
 
-        The caller then publishes nothing. So the log is first flushed to the disk: the publisher may have been killed
-        before its own flush, and a power cut would lose the day.
+        Flushes the log to the disk first: the caller publishes nothing then, and the publisher may have been killed
+        before its own flush.
         """
         view = self.view()
         row = view.published(day, token)

@@ -1,16 +1,16 @@
-"""A Delta table's log: opening, detecting a lost or restored log, commits, flushes, and reading its transactions.
+"""A Delta table's log: opens it, detects a lost or restored log, commits, flushes, and reads application transactions.
 
-A log may be lost, or set back to an older state, while its data files stay. A new log would show loaded days as
-missing, and a sweep would delete their files. So every publish notes its version in ``_connect/log/<version>-<table
-id>``. Opening the table lists these notes first. It refuses a log that is older than a note, belongs to another table,
-or is missing while notes, attempts or data files exist.
+**Lost logs.** A log may be lost, or restored to an older state, while its data files stay. A new log would show loaded
+days as missing, and a sweep would delete their files. So every publish notes its version in
+``_connect/log/<version>-<table id>``. Opening the table refuses a log that is older than a note or belongs to another
+table, and a missing log beside notes, attempts or data files.
 
-delta-rs leaves commits in memory. If a power cut loses one below a later one, the table is unreadable. So after a
-commit, all commits without a note are flushed to the disk, even those of other writers. Only then is the version noted.
+**Power cuts.** delta-rs does not flush commits. A table that has lost a commit below a later one is unreadable. So
+after a commit, all commits above the noted version are flushed, even other writers'. Only then is the version noted.
 
-``deltalake`` looks up one application id at a time and reads the end of the log each time. A ledger has several ids for
-each day. So this module reads the log once, as Delta's protocol defines it: the transactions of the newest checkpoint,
-then those of every later commit.
+**Transactions.** ``deltalake`` looks up one application id at a time and reads the end of the log each time, and a
+ledger has several ids for each day. So this module reads the log once, by Delta's protocol: the newest checkpoint's
+transactions, then every later commit's.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _CHECKPOINT = re.compile(
 
 
 def delta_errors() -> tuple[type[Exception], ...]:
-    """Return the exception classes of ``deltalake`` for a log that cannot be read and a commit that fails."""
+    """Return the exception classes of ``deltalake`` for an unreadable log and a failed commit."""
     from deltalake.exceptions import DeltaError
 
     return (DeltaError, OSError)
@@ -69,7 +69,7 @@ def delta_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def translate_log_errors(table: DeltaTable) -> Iterator[None]:
-    """Translate errors of delta-rs within the block into errors that name the table."""
+    """Translate errors of delta-rs within the block into errors of this package that name the table."""
     try:
         yield
     except delta_errors() as error:
@@ -77,7 +77,7 @@ def translate_log_errors(table: DeltaTable) -> Iterator[None]:
 
 
 def is_lost_race(error: Exception) -> bool:
-    """Return whether a commit failed because another was faster, not because of the storage."""
+    """Return whether a commit failed because another commit came first, not because of the storage."""
     from deltalake.exceptions import CommitFailedError
 
     return isinstance(error, CommitFailedError) and "os error" not in str(error)
@@ -86,9 +86,9 @@ def is_lost_race(error: Exception) -> bool:
 def open_table(path: str, *, may_hold_staged_files: bool = False) -> DeltaTable | None:
     """Return the newest version of the table, or None if there was never a table.
 
-    :param may_hold_staged_files: staged files may lie there before the table is made.
+    :param may_hold_staged_files: staged files without a log are no error: they may lie there before the table exists.
     :raises RetriableError: the table cannot be read now.
-    :raises ConfigError: this user may not read it, or its log was lost or set back.
+    :raises ConfigError: a permission is missing, or the log was lost or restored to an older state.
     """
     folder = Folder(path)
     patience = Patience(pauses=(_OPEN_AGAIN_SECONDS,), tries=_OPEN_TRIES)
@@ -100,7 +100,7 @@ def open_table(path: str, *, may_hold_staged_files: bool = False) -> DeltaTable 
 
 
 def _try_to_open(folder: Folder, *, may_hold_staged: bool) -> DeltaTable | ConfigError | RetriableError | None:
-    """Open the table. Returns errors that may pass with the next try, and raises the others."""
+    """Open the table. Returns an error that the next try may not meet, and raises other errors."""
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
@@ -131,7 +131,7 @@ def _try_to_open(folder: Folder, *, may_hold_staged: bool) -> DeltaTable | Confi
 
 
 def _no_table(folder: Folder, error: Exception, *, may_hold_staged: bool) -> ConfigError | RetriableError | None:
-    """Interpret delta-rs's "not found", which also covers unreadable logs. Returns None if there is no table."""
+    """Interpret "not found" of delta-rs, which also means an unreadable log. Returns None if there is no table."""
     names = [file.name for file in folder.files()]
     if any(_PART_OF_A_LOG.fullmatch(name) for name in names):
         return storage_error(folder.url, error)
@@ -167,10 +167,10 @@ def commit(
 ) -> None:
     """Commit on top of exactly this version of a table.
 
-    :param app_transactions: id to version. Delta refuses the commit if another one has written one of them since.
-    :param columns: the table's columns from now on. None keeps them.
-    :param day: the day whose files ``overwrite`` removes. None removes all.
-    :param retries: how often delta-rs may rebase the commit onto others that wrote none of ``app_transactions``.
+    :param app_transactions: id to version. Delta refuses the commit if another one has since written one of these ids.
+    :param columns: the table's new columns. None keeps its columns.
+    :param day: the day whose files ``overwrite`` removes. None removes all files.
+    :param retries: how often delta-rs may move the commit on top of others that wrote no id of ``app_transactions``.
     """
     from deltalake import CommitProperties, Schema, Transaction
 
@@ -191,7 +191,7 @@ def commit(
 def make_durable(folder: Folder, table: DeltaTable) -> None:
     """Flush the log up to this version to the disk, then note the version and delete older notes.
 
-    Noted versions are on the disk already, so this costs little without new commits.
+    Skips versions that are noted as flushed.
     """
     version_note = (table.version(), _table_id(table))
     notes = _version_notes(folder)
@@ -207,10 +207,9 @@ def make_durable(folder: Folder, table: DeltaTable) -> None:
 
 
 def _sync_log(folder: Folder, version: int, noted_version: int) -> None:
-    """Flush to disk the commits after ``noted_version`` up to ``version``, and the checkpoints that readers start from.
+    """Flush the commits above ``noted_version`` up to ``version``, and all checkpoints that readers may start from.
 
-    ``noted_version`` is the last one known to be flushed. A checkpoint may be older than it and not flushed, because
-    any writer may write one late.
+    A checkpoint may be older than ``noted_version`` and not flushed, because any writer may write one late.
     """
     if not folder.is_local:
         return
@@ -231,7 +230,7 @@ def _sync_log(folder: Folder, version: int, noted_version: int) -> None:
 
 
 def hinted_checkpoint(folder: Folder) -> int | None:
-    """Return the version of the checkpoint in the log's hint, or None without a hint."""
+    """Return the checkpoint version that the file ``_last_checkpoint`` names, or None without the file."""
     try:
         match = _HINT.search(folder.read(_HINT_NAME))
     except FileNotFoundError:
@@ -240,12 +239,12 @@ def hinted_checkpoint(folder: Folder) -> int | None:
 
 
 def checkpoint_name(version: int) -> str:
-    """Return the name of a version's single-file checkpoint under the table's root."""
+    """Return the path of a version's single-file checkpoint under the table's root."""
     return f"{LOG_FOLDER}/{version:020d}.checkpoint.parquet"
 
 
 def commit_name(version: int) -> str:
-    """Return the name of a version's commit under the table's root."""
+    """Return the path of a version's commit under the table's root."""
     return f"{LOG_FOLDER}/{version:020d}.json"
 
 
@@ -258,8 +257,9 @@ def _note_name(version: int, table_id: str) -> str:
 
 
 def read_transactions(folder: Folder, version: int, prefix: str) -> dict[str, int]:
-    """Return the application transactions of a version of the log: id to version, for ids that begin with ``prefix``.
+    """Return the stream's application transactions in a version of the log: id to version.
 
+    :param prefix: start of the ids to return.
     :raises RetriableError: a file of the log was just cleaned up, or is damaged.
     """
     merged: dict[str, int] = {}
@@ -278,7 +278,7 @@ def read_transactions(folder: Folder, version: int, prefix: str) -> dict[str, in
 
 
 def _newest_checkpoint(folder: Folder, version: int) -> tuple[int, list[str]]:
-    """Return version and files of the newest complete checkpoint up to ``version``, or -1 and []."""
+    """Return version and paths of the newest complete checkpoint up to ``version``, or -1 and []."""
     hinted = hinted_checkpoint(folder)
     if hinted is not None and hinted <= version and folder.exists(name := checkpoint_name(hinted)):
         return hinted, [name]

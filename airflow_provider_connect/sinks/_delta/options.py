@@ -22,7 +22,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class DeltaOptions(Options):
-    """Options for users."""
+    """Options of the Delta sink."""
 
     path: str = Field(
         description="Root of the table: an absolute path, or a URL (s3://, gs://, abfss://). A source column "
@@ -70,15 +70,15 @@ class DeltaOptions(Options):
         return self.path if self.tables is None else f"{self.root}/{HEAD_FOLDER}"
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Return whether a publish replaces the whole table, not just its own day."""
+        """Return whether a publish of this source kind replaces the whole table, not just its own day."""
         return kind == "snapshot" and self.snapshot == "replace"
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Return the options that do not apply to rows of this kind."""
+        """Return a problem for each option that this kind of source cannot have, or []."""
         return soft_kind_problems(self.deletes, kind)
 
     def deletes_softly(self, kind: SourceKind) -> bool:
-        """Return whether a publish keeps rows that vanished, marked as deleted."""
+        """Return whether a publish keeps vanished rows, marked as deleted."""
         return self.deletes == "soft" and self.replaces_whole(kind)
 
     @field_validator("path")

@@ -1,4 +1,4 @@
-"""Publishes days into one Delta table or several. Staged files become the tables' files, so there is no ``put``."""
+"""Publishes days into one Delta table or several. Staged files become the tables' files, so no ``put`` sends rows."""
 
 from __future__ import annotations
 
@@ -69,24 +69,24 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
     @property
     @abstractmethod
     def ledger(self) -> DeltaLedger:
-        """The ledger in the log of the table, or of the head."""
+        """The ledger, in the log of the single table or of the head (the template's table for the ledger)."""
 
     def note(self, note: LedgerNote) -> None:
         """Write a note into a file beside the table."""
         write_note(Folder(self._options.ledger_path), note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return the problems that would fail the publish. Without problems, makes the missing table or head."""
+        """Return the problems that would fail the publish. Without problems, creates the missing table or head."""
         return self._publish_problems(schema, kind, creates=True)
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return the problems that would fail the publish. Does not try whether an object store can be written."""
+        """Return the problems that would fail the publish. Does not test an object store's permissions."""
         return self._publish_problems(schema, kind, creates=False)
 
     def _publish_problems(self, schema: pa.Schema, kind: SourceKind, *, creates: bool) -> list[str]:
         """Return the problems that would fail the publish.
 
-        :param creates: make the missing table or head, and try to write under its root.
+        :param creates: create the missing table or head, and try to write under its root.
         """
         options, path = self._options, self._options.ledger_path
         template = options.tables.template if options.tables is not None else None
@@ -127,21 +127,21 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
 
     @abstractmethod
     def _check_published_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
-        """Refuse published rows that the publish would delete or could not compare.
+        """Raise ConfigError if the publish would delete published rows or could not compare them.
 
-        :param warns: log changes by other writers and half-published days.
+        :param warns: also log changes by other writers and half-published days.
         """
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows that :meth:`erase` would delete, by day. Reads one column of every file."""
+        """Count the rows that :meth:`erase` would delete, by day. Reads one column of each file."""
         return self._eraser(column).count_rows(values)
 
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Delete people's rows: rewrites every file of each day that has some.
+        """Delete people's rows: rewrites all files of each day that has such rows.
 
-        Older versions of a table hold the rows until they are vacuumed, and a day's rejects may hold them too.
+        Older table versions keep the rows until they are vacuumed, and a day's rejects may hold them too.
         """
         return self._eraser(column).erase(values, kind, shaping)
 
@@ -149,7 +149,7 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
     def _eraser(self, column: str) -> DeltaEraser: ...
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the source's rejects of each published day, from the files beside the tables."""
+        """Yield the records that the source's poll rejected, for each published day, from files beside the tables."""
         return rejects_of(self.ledger.view(), Folder(self._options.root), first, last)
 
     def sweep(self) -> int:
@@ -164,10 +164,10 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
     def _sweeper(self, silent_for: dt.timedelta) -> Sweeper: ...
 
     def copies(self) -> list[str]:
-        """Describe the files outside the tables' newest versions, by place, each with the way to clear it.
+        """Describe the places outside the newest table versions that may hold people's rows, and how to clear each.
 
-        Every file that this package writes under a root belongs to the newest version or to one of these places: older
-        versions, unpublished staged days, days polled for a transform, rejects and manifests.
+        These are older versions, unpublished staged days, days polled for a transform, rejects and manifests. This
+        package writes no other files under a root.
         """
         options = self._options
         root, tables = Folder(options.root), options.path if options.tables is None else f"{options.root}/*"
@@ -225,10 +225,9 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
             _LOG.warning("table %s: %s", self._options.path, changes)
 
     def differences(self, publish: Publish) -> Differences | None:
-        """Compare the staged files with the table's files of the day. Reads both once, completely.
+        """Compare a day's staged files with the table's files of the day. Reads all of them once.
 
-        None if the table shows another generation than the attempt saw before its poll. The commit then refuses the
-        publish.
+        Returns None if the day was published again since the attempt's poll. The commit will refuse that publish.
         """
         view, day = self.ledger.view(), publish.day.date
         if (view.transaction(day) or 0) != publish.manifest.seen.generation:
@@ -243,7 +242,7 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
         return Commit(self._options, publish).run()
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Write the day's ledger row again with one more check, in a commit without files."""
+        """Record that the day is unchanged: writes its ledger row with one more check, in a commit without files."""
         return Confirmation(self._options, publish).run()
 
     def _eraser(self, column: str) -> DeltaEraser:

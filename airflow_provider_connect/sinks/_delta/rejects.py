@@ -1,8 +1,7 @@
-"""Rejects of a Delta table's days: the source's rejected records, in files of its attempts.
+"""The source's rejected records of a Delta table's days, in files of the attempts that polled them.
 
-The files stay as long as the attempts: no sweep, vacuum or erase deletes rejects of a published attempt. An application
-transaction names the attempt of each generation, so it survives the log's clean-up. Only the commit's metadata has the
-number of rejects, and it leaves the log with its commit.
+No sweep, vacuum or erase deletes the rejects of a published attempt. An application transaction names each generation's
+attempt for good. The number of rejects is only in the commit's metadata, which the log's clean-up deletes.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ _Answer = tuple[dt.date, int]
 def rejects_of(view: LedgerView, stage: Folder, first: dt.date, last: dt.date) -> Iterator[DayRejects]:
     """Yield the rejects of each published day's newest answer.
 
-    :param view: view of the table whose log holds the ledger.
     :param stage: folder with the attempts.
     """
     if not view.belongs_to_stream:
@@ -53,7 +51,7 @@ def rejects_of(view: LedgerView, stage: Folder, first: dt.date, last: dt.date) -
 
 
 def _answer_generations(view: LedgerView) -> dict[dt.date, int]:
-    """Return the generation of each published day's newest answer. Erases publish generations without one."""
+    """Return by day the newest generation that a poll published. Skips generations that an erase published."""
     erase_generations: dict[dt.date, set[int]] = {}
     for attempt, generation in _published_attempts(view).items():
         day = day_of_attempt(attempt)
@@ -69,7 +67,6 @@ def _answer_generations(view: LedgerView) -> dict[dt.date, int]:
 
 
 def _reject_counts(view: LedgerView) -> dict[_Answer, int]:
-    """Return the number of rejects of each publish whose commit is still in the log."""
     counts = {}
     stream_metadata = {"connect.connector": view.key.connector, "connect.stream": view.key.stream}
     for commit in view.commits:
@@ -93,8 +90,8 @@ def _attempts_with_rejects(view: LedgerView, stage: Folder) -> dict[_Answer, str
 def _reject_files(stage: Folder, attempt: str) -> list[StagedFile]:
     """Return an attempt's files of rejects, ordered by partition.
 
-    A task that Spark ran twice leaves two files, and the manifest names one of them. Without a readable manifest either
-    is returned. Both hold the same, unless the source answered differently.
+    If Spark ran a task twice, there are two files, and the manifest names one of them. Without a readable manifest,
+    returns either. Both have the same records if the source answered alike.
     """
     try:
         manifest = Manifest.model_validate_json(stage.read(manifest_file(attempt)))

@@ -1,9 +1,9 @@
-"""Soft deletes of a Delta table: an extra file holds the rows that vanished from the source.
+"""Soft deletes of a Delta table: an extra file holds all deleted rows (rows that vanished from the source).
 
-The file lies in the partition of the newest snapshot, and every snapshot writes it again. The application transaction
-``…/<day>/deleted`` counts its rows, and the ledger's rows are the live rows. No manifest names the file, because each
-try of a commit may find other rows and write another file. The commit records its file as
-``…/attempt/<attempt>/deleted``.
+The file lies in the newest snapshot's partition, and every snapshot writes it again. The application transaction
+``…/<day>/deleted`` counts its rows. The ledger's ``rows`` counts live rows only. No manifest names the file, because
+each try of a commit may find other rows and write another file. ``…/attempt/<attempt>/deleted`` records the committed
+one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def require_published_keys(view: LedgerView) -> None:
     """Check, before the poll, that published rows have a key.
 
-    :raises ConfigError: rows have no key, so vanished rows could not be found.
+    :raises ConfigError: they have none, so vanished rows could not be found.
     """
     if view.table is not None and view.files and RECORD_KEY not in _table_types(view):
         raise ConfigError(
@@ -40,14 +40,14 @@ def require_published_keys(view: LedgerView) -> None:
 
 
 class SoftDeleter:
-    """Writes a publish's file of deleted rows. Tries of its commit on the same table files share one file."""
+    """Writes a publish's file of deleted rows, once for all tries of a commit that build on the same table files."""
 
     def __init__(self) -> None:
         self._published_paths: list[str] = []
         self._result: SoftDeleteResult | None = None
 
     def write(self, view: LedgerView, publish: Publish) -> SoftDeleteResult:
-        """Write the rows of this version of the table that the snapshot lacks."""
+        """Write the rows of this table version that the snapshot lacks."""
         published_paths = sorted(path for _, path, _ in view.files)
         if self._result is None or published_paths != self._published_paths:
             if (
@@ -61,7 +61,7 @@ class SoftDeleter:
 def _write_missing(view: LedgerView, publish: Publish, published_paths: list[str]) -> SoftDeleteResult:
     """Write the rows that a snapshot lacks into a file of its attempt.
 
-    :raises DataError: rows of the snapshot were rejected, so their keys would count as vanished.
+    :raises DataError: records of the snapshot were rejected. Without their keys, their rows would seem vanished.
     """
     polled = publish.manifest.polled
     if rejected_rows := sum(file.rows for file in polled.rejects):
@@ -82,10 +82,10 @@ def _write_missing(view: LedgerView, publish: Publish, published_paths: list[str
 
 
 def columns_of_files(view: LedgerView, paths: Iterable[str], excluded: Iterable[str] = ()) -> pa.Schema:
-    """Return the columns of these files, with the table's types.
+    """Return the columns of these files with the table's types, all nullable.
 
-    Files compacted by other writers may hold the same values as other types: Spark's times, or long strings. All
-    columns are nullable, since a column that is never NULL in one file may be missing in another.
+    Files that other writers compacted may hold the same values in other types, such as Spark's times or long strings. A
+    column that is never NULL in one file may be missing in another.
     """
     import pyarrow as pa
 

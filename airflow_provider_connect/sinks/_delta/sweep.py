@@ -1,19 +1,18 @@
 """Deletes the files of dead attempts under a Delta table's root, except files that a commit names or may still name.
 
-**The log decides, not a clock.** A publish commits the application transaction ``…/attempt/<attempt>`` with its
-generation. A sweep commits the same one with 0, "swept", and deletes only files of swept attempts. Delta refuses a
-commit if another has written the same application transaction since its snapshot, so exactly one of the two succeeds:
+**The log decides whether an attempt is dead.** A publish commits the application transaction ``…/attempt/<attempt>``
+with its generation. A sweep commits the same id with 0, "swept", and deletes only files of swept attempts. Delta
+refuses a commit if another one has written the same id since its snapshot, so exactly one of the two succeeds:
 
-* *The sweep's commit is first.* Delta refuses the publisher's commit, however long the publisher stalled after its
-  claim, even after the log's clean-up. The publisher reads the log again, finds 0, and ends retriable.
-* *The publisher's commit is first.* The sweep is refused, reads again, finds a generation, and keeps the files.
-* *A sweep dies* after its commit: the next one finds 0 and deletes the remaining files. They cannot be published.
-* *Two sweeps* of the same attempt: one is refused, reads again and finds 0. Then both delete.
-* *A zombie's executor* still writes in a swept attempt: no commit names its files, and a later sweep deletes them.
+* *The sweep commits first.* Delta refuses the publisher's commit, however long the publisher stalled, even after the
+  log's clean-up. The publisher reads the log again, finds 0, and ends retriable.
+* *The publisher commits first.* Delta refuses the sweep, which reads again, finds a generation, and keeps the files.
+* *A sweep dies* after its commit: the next sweep finds 0 and deletes the remaining files.
+* *Two sweeps* of the same attempt: the refused one reads again and finds 0. Then both delete.
+* *An executor still writes* in a swept attempt: no commit names its files, and a later sweep deletes them.
 
-A sweep reads the table three times: before it decides, in its commit, and after it. Files that the newest version names
-stay, whatever the ledger has of their attempt (another writer may have added or restored them). A table whose log is
-lost or set back is not swept (:mod:`.log`).
+Files that the newest table version names stay, whatever the ledger has of their attempt: another writer may have added
+or restored them. A table whose log is lost or set back is not swept (:mod:`.log`).
 
 **Clocks only choose candidates.** An attempt is silent if its newest file is older than ``sweep_after``, by the clock
 of the storage that dated the file. If that clock jumps, a live attempt may be swept, and its day is polled again. No
@@ -53,9 +52,9 @@ _COMMIT_TRIES = 20
 
 
 def claim_files(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, StoredFile]:
-    """Mark an attempt as alive. Returns its data files, checked against the manifest.
+    """Mark an attempt as alive before its commit. Returns its data files, checked against the manifest.
 
-    :param view: the version of the table that the commit will build on.
+    :param view: the table version that the commit will build on.
     :raises RetriableError: the attempt was swept, or files are missing or changed. The day must be polled again.
     """
     attempt = publish.manifest.attempt
@@ -81,7 +80,7 @@ def claim_files(folder: Folder, view: LedgerView, publish: Publish) -> dict[str,
 
 
 def delete_confirmed_attempt(folder: Folder, publish: Publish) -> None:
-    """Delete the staged files of an attempt that confirmed a day. The log has the attempt as swept."""
+    """Delete the staged files of an attempt that confirmed an unchanged day. The log has the attempt as swept."""
     sweeper = Sweeper(folder, publish.key, dt.timedelta(0))
     sweeper._delete_dead_attempt(publish.manifest.attempt, [file.path for file in publish.manifest.polled.files])
 
@@ -95,13 +94,13 @@ class Sweeper:
     silent_for: dt.timedelta
     deleted_files: int = 0
     pattern: ClassVar[re.Pattern[str]] = DATA_FILE_PATTERN
-    """Names of data files under the folder."""
+    """Paths of data files under the folder."""
 
     def run(self) -> int:
         """Sweep. Returns the number of deleted files.
 
-        :raises ConfigError: the table's log was lost or set back.
-        :raises RetriableError: other commits always won.
+        :raises ConfigError: the table's log was lost or restored to an older state.
+        :raises RetriableError: other commits always came first.
         """
         view, attempts = self._candidates(records_swept=True)
         for attempt, is_dead, files in attempts:
@@ -123,9 +122,10 @@ class Sweeper:
         ]
 
     def _candidates(self, *, records_swept: bool) -> tuple[LedgerView, list[tuple[str, bool, list[str]]]]:
-        """Return the silent attempts: whether each is dead or published, and its files that no commit names.
+        """Return the silent attempts, each with whether it is dead (else published) and its files that no commit names.
 
-        :param records_swept: True to record undecided attempts as swept first. Otherwise they only count as dead.
+        :param records_swept: first record undecided attempts (neither published nor swept) as swept. If False, they are
+            returned as dead without a record.
         """
         view = self._view()
         if not view.belongs_to_stream or not (attempts := self._silent_attempts()):
@@ -167,9 +167,9 @@ class Sweeper:
         return data_files
 
     def _mark_swept(self, attempts: list[str], data: dict[str, list[str]]) -> LedgerView:
-        """Record unpublished attempts as swept. Returns the table's version after the record.
+        """Record unpublished attempts as swept. Returns the ledger after the record.
 
-        The record is flushed to the disk before files are deleted: a power cut must not undo the record alone.
+        The record is flushed before files are deleted: a power cut must not undo only the record.
         """
         patience = Patience(pauses=(0.2,), jitter=FROM_NONE, tries=_COMMIT_TRIES)
         while True:
@@ -196,7 +196,6 @@ class Sweeper:
         commit(view.table, swept, {"connect.swept": str(len(attempts))})
 
     def _settle_published(self, view: LedgerView, attempt: str, files: list[str]) -> None:
-        """Delete the files of failed tasks. Keeps the published files, the rejects and the manifest."""
         self._delete(self._files_to_settle(view, attempt, files))
         self.folder.write(f"{attempt_folder(attempt)}/{SETTLED_NAME}", b"{}")
 
@@ -208,10 +207,9 @@ class Sweeper:
         return [*(path for path in files if path not in needed), *control_files]
 
     def _needed_files(self, view: LedgerView, attempt: str, files: list[str]) -> set[str]:
-        """Return the needed files of a published attempt.
+        """Return the files of a published attempt to keep, because older table versions may show them.
 
-        The manifest names its rows, and the log names the file of deleted rows, which older versions of the table may
-        show.
+        The manifest names its files of rows, and the log its file of deleted rows.
         """
         try:
             manifest = Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
@@ -227,7 +225,7 @@ class Sweeper:
         self.folder.delete_folder(attempt_folder(attempt))
 
     def _files_of_dead_attempt(self, attempt: str, files: list[str]) -> list[str]:
-        """Return all files of a dead attempt. The manifest is first, so that the others cannot be published."""
+        """Return all files of a dead attempt. The manifest is first, so that no retry publishes only some files."""
         control = [file.name for file in self.folder.files(attempt_folder(attempt))]
         manifest = [name for name in control if name == manifest_file(attempt)]
         return [*manifest, *files, *(name for name in control if name not in manifest)]

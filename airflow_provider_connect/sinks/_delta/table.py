@@ -1,4 +1,4 @@
-"""Requirements of a Delta table (owner, features, columns), and the creation of a missing one."""
+"""Checks of a Delta table (owner, features, columns, permissions), and the creation of a missing table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OWNER_PROPERTY = "connect.stream"
 TEMPLATE_PROPERTY = "connect.tables"
-"""Property with the template of a table that is one of several."""
+"""Property of a template's tables. Its value is the template of their names."""
 _ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
 # Each read of the ledger reads the commits since the last checkpoint, one request each. So checkpoints come as often
@@ -147,11 +147,10 @@ def merge_columns(
 ) -> list[DeltaField]:
     """Return the table's columns, followed by new ones from ``columns`` and ``sink_columns``.
 
-    A delta-rs commit *replaces* the table's schema, so a shorter one would drop columns.
+    A delta-rs commit *replaces* the table's schema, so each commit needs all columns.
 
-    :param sink_columns: columns that the sink itself adds, whatever the contract.
-    :raises DataError: columns changed their type, or are new while the contract is ``freeze``. The message names them
-        all.
+    :param sink_columns: columns that the sink adds, whatever the contract.
+    :raises DataError: columns changed their type, or are new under the contract ``freeze``. The message names them all.
     """
     fields = list(table.schema().fields)
     by_lower_name = {field.name.lower(): field for field in fields}
@@ -189,10 +188,10 @@ def soft_delete_columns() -> dict[str, DeltaField]:
 
 
 def add_local_time_feature(table: DeltaTable, fields: list[DeltaField]) -> bool:
-    """Add the table feature for timestamps without a time zone. Returns whether it was missing.
+    """Add the table feature for timestamps without a time zone if ``fields`` need it. Returns whether it was added.
 
-    delta-rs would commit such a column without the feature, and then no reader could open the table. Afterwards
-    ``table`` is at a newer version.
+    delta-rs would commit such a column without the feature, and no reader could then open the table. Adding it is a
+    commit, so ``table`` is then at a newer version.
     """
     from deltalake import TableFeatures
 
@@ -208,7 +207,7 @@ def _type_name(field: DeltaField) -> str:
 
 
 def create_table(path: str, key: StreamKey, schema: pa.Schema, template: str | None = None) -> DeltaTable:
-    """Make a stream's table. Returns it, or the table that another process has just made.
+    """Create a stream's table. Returns it, or the table that another process has just created.
 
     :param template: template that the table belongs to. None for a single table.
     """
@@ -238,7 +237,7 @@ def create_table(path: str, key: StreamKey, schema: pa.Schema, template: str | N
 
 
 def probe_root(path: str) -> None:
-    """Write and delete a small file under a root.
+    """Test that a root can be written, with a small file that is deleted again.
 
     :raises ConfigError: the root cannot be written, or its parent folder does not exist.
     """
@@ -252,7 +251,7 @@ def probe_root(path: str) -> None:
 def require_parent(path: str) -> None:
     """Check that the parent folder of a local root exists.
 
-    :raises ConfigError: the folder does not exist.
+    :raises ConfigError: it does not.
     """
     parent = Folder(path.rpartition("/")[0] or "/")
     if Folder(path).is_local and not parent.exists():
@@ -260,9 +259,9 @@ def require_parent(path: str) -> None:
 
 
 def require_writable(path: str) -> None:
-    """Check by its mode that this user can write a local root. Stores are not checked.
+    """Check a local root's permissions without writing. Does not check stores.
 
-    :raises ConfigError: the root cannot be written, or its parent folder does not exist.
+    :raises ConfigError: this user cannot write the root, or its parent folder does not exist.
     """
     require_parent(path)
     folder = Folder(path)

@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TOGETHER = 8
-"""Tables that are committed to concurrently. On an object store a commit mostly waits."""
+"""Number of tables to commit to concurrently. On an object store a commit mostly waits."""
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """A day that this attempt may publish.
+    """The right of an attempt to publish a day.
 
     :param tables: every table to commit to.
-    :param published_row: the ledger row, if another try of this intent has published meanwhile.
+    :param published_row: the ledger row, if another try of this intent has published the day meanwhile.
     """
 
     number: int
@@ -85,7 +85,7 @@ class TablesCommit:
         return files_by_table
 
     def run(self) -> LedgerRow:
-        """Publish the day. Returns the ledger row, also if this intent has published already."""
+        """Publish the day. Returns the ledger row, also if this intent has published the day before."""
         view = self._open_head_view()
         if (row := self._published_row(view)) is not None:
             return row
@@ -112,14 +112,13 @@ class TablesCommit:
         return HeadView(Folder(path), table, self.publish.key)
 
     def _published_row(self, view: HeadView) -> LedgerRow | None:
-        """Return the row of this intent's own publish, after flushing its log to the disk."""
         row = view.published(self.publish.day.date, self.publish.intent.token)
         if row is not None and view.table is not None:
             flush_log(view.folder, view.table)
         return row
 
     def _next_generation(self, view: HeadView) -> int:
-        """Compare this version with the ledger before the poll. Returns the generation to publish."""
+        """Return the generation to publish. Raises an error if the ledger has changed since the attempt's poll."""
         newest = find_newest(view, self.publish, self.publish.day.date)
         return next_generation(self.publish, newest, erased=erase_version(view.table))
 
@@ -130,7 +129,7 @@ class TablesCommit:
         )
 
     def _reserve(self) -> Reservation | None:
-        """Take the day's reservation, or find the attempt's own. Returns None if it must be decided again."""
+        """Reserve the day, or find this attempt's reservation. Returns None if it must be tried again."""
         view, day = self._open_head_view(), self.publish.day.date
         if (row := self._published_row(view)) is not None:
             return Reservation(0, row.generation, published_row=row)
@@ -158,7 +157,7 @@ class TablesCommit:
         return Reservation(number, generation, day_tables)
 
     def _complete(self, reservation: Reservation) -> LedgerRow | None:
-        """Write the ledger row, if the reservation still stands. Returns None if it must be decided again."""
+        """Write the ledger row, if the reservation is still the last. Returns None if it must be tried again."""
         view, day = self._open_head_view(), self.publish.day.date
         if (row := self._published_row(view)) is not None:
             return row
@@ -214,15 +213,15 @@ class TablesCommit:
     # The tables
 
     def _for_tables(self, action: Callable[[str], object], names: Iterable[str]) -> None:
-        """Act on tables, several at a time. Starts no more after an error."""
+        """Call ``action`` for each table, several at a time. Starts no more calls after an error."""
         with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="table") as pool:
             for _ in pool.map(action, sorted(names)):
                 pass
 
     def _open_or_create(self, name: str, *, is_known: bool) -> DeltaTable:
-        """Return a table at its newest version. Makes a missing table.
+        """Return a table at its newest version. Creates a missing table.
 
-        :param is_known: the head listed the table before. Then files without a log are a lost log.
+        :param is_known: the head lists the table already. Then files without a log mean a lost log.
         :raises ConfigError: the table belongs to another stream, or has features that this sink cannot write.
         """
         path, key, template = f"{self.options.root}/{name}", self.publish.key, self._tables.template
@@ -234,7 +233,7 @@ class TablesCommit:
         return table
 
     def _prepare_table(self, name: str, *, is_known: bool) -> None:
-        """Make a missing table, and find problems of its commit before the reservation."""
+        """Create a missing table, and raise problems of its commit before the reservation."""
         table = self._open_or_create(name, is_known=is_known)
         columns = delta_columns(self.publish.schema) if name in self._files_by_table else {}
         merge_columns(table, columns, "evolve", f"{self.options.root}/{name}")
@@ -243,7 +242,7 @@ class TablesCommit:
         retry_until_decided(f"{self.options.root}/{name}", lambda: self._try_to_publish_into(name, reservation))
 
     def _try_to_publish_into(self, name: str, reservation: Reservation) -> bool | None:
-        """Commit to a table. Returns None if it must be decided again."""
+        """Commit to a table. Returns True if the table has the attempt's rows, or None if it must be tried again."""
         table = self._open_or_create(name, is_known=True)
         view = LedgerView(Folder(f"{self.options.root}/{name}"), table, self.publish.key)
         table_reservation = view.transaction(self.publish.day.date, "/reservation") or 0
@@ -258,7 +257,7 @@ class TablesCommit:
         return self._commit(view, name, reservation) or None
 
     def _commit(self, view: LedgerView, name: str, reservation: Reservation) -> bool:
-        """Commit on top of exactly this version. Returns False if the table has a newer one."""
+        """Commit to a table on top of exactly this version. Returns False if the table has a newer version."""
         table, key, day = view.table, self.publish.key, self.publish.day.date
         assert table is not None
         table_publish = self._publish_of_table(name)
@@ -301,7 +300,7 @@ class TablesCommit:
     def _has_files(self, view: LedgerView, name: str, files: Iterable[StagedFile]) -> bool:
         """Return whether the table already shows exactly these files for the day.
 
-        :raises RetriableError: the table shows only some of them, or further ones.
+        :raises RetriableError: it shows only some of these files, or more files.
         """
         day = self.publish.day
         live_paths = {path for date, path, _ in view.files if date == day.date}

@@ -1,11 +1,11 @@
-"""Erases people's rows from all tables of a template: first the list in the head, then every day in its tables.
+"""Erases people's rows from all tables of a template: first extends the head's erase list, then rewrites each day.
 
-A day is published like any other (:mod:`.`): reserved, committed to each of its tables, completed. A publish that
-reserved a day before the list existed cannot complete it.
+Each day is published like any other (:mod:`.`): reserved, committed to each of its tables, completed. A publish that
+reserved a day before the list was extended cannot complete the day, but may still commit rows to its tables. So an
+erase waits until no such reservation is open, and only then searches the tables.
 
-Such a publish may still commit rows to its tables. So an erase waits until no such reservation is open, and searches
-the tables after that. If the publish died, its day is half published, and only a load of the day repairs it. The erase
-ends with an error that names the day.
+If the older publish died, only a load repairs its half-published day. The erase then ends with an error that names the
+day.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class TablesEraser(DeltaEraser):
-    """Erases from one stream's tables, by one column."""
+    """Erases from a template's tables, by ids in one column."""
 
     wait_seconds: float = _WAIT_SECONDS
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
-        """Add values to the head's list, and delete the rows of everyone on it from every day.
+        """Add ids to the head's erase list, and delete from every day the rows of all people on the list.
 
-        :raises RetriableError: a day is half published, and its tables may hold such rows. The other days are done.
+        :raises RetriableError: a day is half published, so its tables may still hold such rows. All other days are
+            done.
         """
         done = super().erase(values, kind, shaping)
         if days := self._view().pending_days():
@@ -58,7 +59,7 @@ class TablesEraser(DeltaEraser):
         return done
 
     def _extend_erase_list(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
-        """Add values to the list, and wait for publishes that reserved their day under an older list."""
+        """Add ids to the list, then wait up to a minute for publishes that reserved their day under an older list."""
         erased = super()._extend_erase_list(values, shaping)
         patience = Patience(self.wait_seconds, _PAUSES, jitter=FROM_NONE)
         while self._view().pending_days():
@@ -67,7 +68,6 @@ class TablesEraser(DeltaEraser):
         return erased
 
     def _rewrite(self, day: Day, erased: EraseList, kind: SourceKind) -> int:
-        """Publish a day without the rows of erased people. Skips a day that is half published."""
         if day.date in self._view().pending_days():
             return 0  # its tables may hold rows of two answers, which must not count as one
         return super()._rewrite(day, erased, kind)
@@ -82,10 +82,9 @@ class TablesEraser(DeltaEraser):
         return HeadView(Folder(path), table, self.key)
 
     def _tables(self, view: LedgerView) -> Mapping[str, LedgerView]:
-        """Return every table that ever had rows.
+        """Return the ledger view of every table that ever had rows, by its path under the root.
 
-        :raises ConfigError: a table is missing, and a restored copy may have such rows. Or it belongs to another
-            stream.
+        :raises ConfigError: a table is missing (a restored copy could have such rows), or belongs to another stream.
         """
         assert isinstance(view, HeadView)
         return {f"{name}/": self._table(view, name) for name in sorted(view.table_indexes)}

@@ -1,10 +1,10 @@
 """The head: a table without rows. Its log is the ledger of several tables.
 
-Its application transactions are those of a single table's ledger and, for each day:
+Its application transactions are the same as in a single table's ledger and, for each day:
 
-- ``…/reservation``: number of the last reservation
-- ``…/complete``: number of the last completed one
-- ``…/reserved/<attempt>``: the attempt's own number
+- ``…/reservation``: number of the last reservation (right to publish the day)
+- ``…/complete``: number of the last completed reservation
+- ``…/reserved/<attempt>``: number of the attempt's last reservation
 - ``…/tables/<k>``: the day's list of tables, as bits
 
 ``…/table/<name>`` is a table's index in these bits, from 0, and ``…/tables`` the number of tables.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
 RESERVED_GENERATION = -1
-"""Recorded as an attempt's generation while it is reserved and not completed."""
+"""An attempt's recorded generation from its reservation until its completion."""
 _BITS = 62  # of a transaction's version, which is a signed 64-bit number
 
 
@@ -65,38 +65,38 @@ class HeadView(LedgerView):
         return self.transaction(day, f"/reserved/{attempt}")
 
     def is_pending(self, day: dt.date) -> bool:
-        """Return whether a publish of the day was reserved, and neither it nor a later one was completed."""
+        """Return whether the day's last reservation is not completed."""
         return self.reservation(day) != (self.transaction(day, "/complete") or 0)
 
     def days(self) -> DaySet:
-        """Return all days that are completely published."""
+        """Return all completely published days."""
         return DaySet.from_dates(day for day in super().days() if not self.is_pending(day))
 
     def pending_days(self) -> list[dt.date]:
-        """Return the days with a reserved publish after which no publish was completed."""
+        """Return the days whose last reservation is not completed."""
         suffix = "/reservation"
         prefix = app_prefix(self.key)
         names = (app.removeprefix(prefix).removesuffix(suffix) for app in self.app_transactions if app.endswith(suffix))
         return sorted(day for day in map(dt.date.fromisoformat, names) if self.is_pending(day))
 
     def half_published_days(self) -> list[dt.date]:
-        """Return the days with an earlier publish and a later one that is not completed."""
+        """Return the days that were published before and whose last reservation is not completed."""
         return [day for day in super().days() if self.is_pending(day)]
 
     @cached_property
     def table_indexes(self) -> dict[str, int]:
-        """Each table's index in the bits of a day's list."""
+        """Each table's bit number in the days' lists of tables."""
         prefix = f"{app_prefix(self.key)}table/"
         return {app.removeprefix(prefix): at for app, at in self.app_transactions.items() if app.startswith(prefix)}
 
     def tables_of_day(self, day: dt.date) -> frozenset[str]:
-        """Return the tables that hold rows of a day, or may get some from a reserved publish."""
+        """Return the tables that have rows of a day, or may get some from a reserved publish."""
         parts = {at // _BITS for at in self.table_indexes.values()}
         bits = {part: self.transaction(day, f"/tables/{part}") or 0 for part in parts}
         return frozenset(name for name, at in self.table_indexes.items() if bits[at // _BITS] >> at % _BITS & 1)
 
     def reservation_metadata(self, day: dt.date, number: int) -> Mapping[str, Any]:
-        """Return the metadata of a reservation's commit, or {} if the log no longer has it."""
+        """Return the metadata of a reservation's commit, or {} if the log no longer has the commit."""
         expected = {"connect.reserved_day": str(day), "connect.reservation": str(number)}
         return next((c for c in self.commits if expected.items() <= c.items() and "connect.token" in c), {})
 
@@ -127,9 +127,9 @@ def reserve_day(
 
 
 def completion_transactions(view: HeadView, publish: Publish, number: int, tables: Collection[str]) -> dict[str, int]:
-    """Return the transactions that complete a reservation, in addition to those of the ledger row.
+    """Return the transactions that complete a reservation, besides those of the ledger row.
 
-    :param tables: tables that have rows now.
+    :param tables: tables that have rows of the day now.
     """
     app = app_id(publish.key, publish.day.date)
     return {
@@ -150,7 +150,7 @@ def _table_list_transactions(
 
 @dataclass(frozen=True)
 class TablesLedger(DeltaLedger):
-    """The ledger of one stream's tables. Each call reads the head's log again."""
+    """The ledger of a template's tables. Each call reads the head's log again."""
 
     def view(self) -> HeadView:
         """Return the ledger in the newest version of the head."""

@@ -1,8 +1,8 @@
-"""Deletes the files of dead attempts of several tables. As in :mod:`..sweep`, the logs decide and not a clock.
+"""Deletes the files of dead attempts from a template's tables. As in :mod:`..sweep`, the logs decide, not a clock.
 
 The head decides first whether an attempt is dead: its reservation and its completion write the same transaction as the
-sweep. Then each table that may still get files of the attempt decides in the same way. Committed files stay, even those
-of an attempt that was never completed. A later publish of the day and a vacuum remove them.
+sweep. Then each table that may still get files of the attempt decides in the same way. Committed files stay, even if
+their attempt was never completed. A later publish of the day and a vacuum remove such files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from airflow_provider_connect.stage.tables import table_folder
 class _TableSweeper(Sweeper):
     """Marks attempts as swept in the log of one table.
 
-    :param is_listed: the head lists the table. Then files without a log are a lost log.
+    :param is_listed: the head lists the table. Then files without a log mean a lost log.
     """
 
     is_listed: bool
@@ -33,10 +33,10 @@ class _TableSweeper(Sweeper):
     def unused_files(
         self, attempts: dict[str, list[str]], dead: set[str], *, records_swept: bool
     ) -> dict[str, list[str]]:
-        """Return the attempts' files that this table does not name, and that no commit may name any more.
+        """Return by attempt the files that this table does not name, and that no commit may name any more.
 
-        :param dead: attempts that were never completed. Files that they committed here are not unused.
-        :param records_swept: record undecided attempts as swept first.
+        :param dead: attempts that were never completed. Files that they have committed to this table are in use.
+        :param records_swept: first record undecided attempts as swept.
         """
         view = self._view()
         if not view.belongs_to_stream:  # no publish of it was ever reserved
@@ -64,7 +64,6 @@ class TablesSweeper(Sweeper):
     pattern: ClassVar[re.Pattern[str]] = TABLE_FILE_PATTERN
 
     def _candidates(self, *, records_swept: bool) -> tuple[HeadView, list[tuple[str, bool, list[str]]]]:
-        """Return the silent attempts. The head decides which are dead, and each table which files are unused."""
         head = self._view()
         if not head.belongs_to_stream or not (attempts := self._silent_attempts()):
             return head, []
