@@ -135,7 +135,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         return [*self.columns, RECORD_KEY]
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return the parts that change the rows: the database's name and ``db_timezone``, by default UTC."""
+        """Return the parts that decide which rows are read: database and ``db_timezone``, by default UTC."""
         return {"database": connection.path, "db_timezone": self.db_timezone or "UTC"}
 
     def check(self, connection: Connection) -> list[str]:

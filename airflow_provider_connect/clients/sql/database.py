@@ -218,10 +218,7 @@ class Database(Closable, ABC):
         return None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
-        """Return the counter that gives a column its numbers.
-
-        None if there is none or the database does not report it.
-        """
+        """Return the counter that gives a column its numbers. None if there is none or the database hides it."""
         return None
 
     # SQL
@@ -276,9 +273,8 @@ class Database(Closable, ABC):
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Prevent changes to the table's definition until :meth:`end`. Returns the columns as they will be read.
 
-        Call it between :meth:`begin` and the first row. Otherwise a database may read a rewritten table as empty, or a
-        column whose type has changed in the new type. The default suits databases whose transactions keep the old
-        definition.
+        Call it between :meth:`begin` and the first row. Otherwise a database may read a rewritten table as empty, or
+        return a column in a changed type. The default suits databases whose transactions keep the old definition.
 
         :param names: columns to read. The result may lack other columns.
         :raises ConfigError: the table is gone or may not be read.
@@ -302,7 +298,7 @@ class Database(Closable, ABC):
         """Run a statement with few result rows. Returns them as Python values."""
 
     def one_row(self, sql: str) -> tuple[Any, ...]:
-        """Run a statement and return its only row."""
+        """Run a statement and return its only row. Raises DataError if there is not exactly one."""
         rows = self.rows(sql)
         if len(rows) != 1:
             raise DataError(f"the database returned {len(rows)} rows instead of one")
@@ -340,4 +336,4 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """End the statement that another thread runs in this session. It raises ``RetriableError`` there."""
+        """End the statement that another thread runs in this session. That thread gets ``RetriableError``."""

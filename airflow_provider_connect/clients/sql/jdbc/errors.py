@@ -66,7 +66,8 @@ def error_for_exceptions(
 ) -> ConnectError:
     """Return this package's error for Java exceptions.
 
-    :param secrets: secrets to remove from texts about the SQL. None hides these texts. Set it only if no row is read.
+    :param secrets: secrets to remove from texts about the SQL, which are hidden without it. Leave it out while rows are
+        read.
     """
     if any(cause.has_class("ClassNotFoundException", "NoClassDefFoundError") for cause in exceptions):
         return ConfigError(f"{subject}: {_DRIVER_ADVICE}")

@@ -101,10 +101,7 @@ class JdbcDatabase(Database):
         return f"{metadata.getDatabaseProductName()} {str(metadata.getDatabaseProductVersion()).splitlines()[0]}"
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns in order, without reading a row.
-
-        :raises ConfigError: the table does not exist, or the query is not valid.
-        """
+        """Return the columns in order, without reading a row."""
         sql = self.select(["*"], self.relation(table_or_query), where=_NO_ROWS)
         return list(self._call_driver(lambda: self._run(sql, _columns)))
 

@@ -185,7 +185,7 @@ def _converts_exactly(spark_type: pa.DataType, read_type: pa.DataType) -> bool:
 
 
 def convert_batch(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.Array]:
-    """Convert Spark's batch to the columns' read types. A decimal that the user reads as text is still a decimal.
+    """Convert Spark's batch to the columns' read types. Decimals to be read as text stay decimals here.
 
     :raises DataError: a value does not fit. The message does not show it.
     """

@@ -32,7 +32,7 @@ ORDER BY ordinal_position
 
 
 CHARSETS_QUERY = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
-"""Character sets by collation number. MariaDB's collations of Unicode 14 have no number."""
+"""Query for character sets by collation number. MariaDB's collations of Unicode 14 have no number."""
 
 
 def checks_query(schema: str, table: str) -> str:

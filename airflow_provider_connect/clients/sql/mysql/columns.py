@@ -20,7 +20,7 @@ _CHARSET = re.compile(r" character set (\w+)$")
 UNKNOWN_CHARSET = "unknown"
 """Character set of a text for which the server reports none."""
 _UNICODE_CHARSETS = {"utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4", "latin1"}
-"""Character sets whose characters are all in Unicode, as MySQL's latin1. ucs2 may have halves of surrogate pairs."""
+"""Character sets with only Unicode characters, such as MySQL's latin1. ucs2 allows halves of surrogate pairs."""
 _TYPE = re.compile(r"(?P<name>[a-z]+\d?)\b(?:\s*\((?P<size>\d+)(?:,(?P<scale>\d+))?\))?")
 
 _PLAIN = "ifnull({column}, '')"
@@ -48,7 +48,7 @@ _INTEGER_TYPES = {
     "int": ("int32", "int64"),
     "bigint": ("int64", "decimal128(20, 0)"),
 }
-"""Arrow types of signed and unsigned integers. Spark and Delta have no unsigned types, so those get a wider one."""
+"""Arrow types of signed and unsigned integers. All are signed, since Spark and Delta have no unsigned types."""
 _TEXT_TYPES = {
     "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid", "inet4", "inet6",
     "null",

@@ -6,8 +6,8 @@ and https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-res
 (2026-11), with the type names of ``information_schema``.
 
 Warnings: https://dev.mysql.com/doc/mysql-errors/9.4/en/server-error-reference.html and
-https://mariadb.com/docs/server/reference/error-codes (2026-11). MySQL and MariaDB warn if they cut or replaced a value
-while they sent rows. A warning's text quotes the value, so it is not shown.
+https://mariadb.com/docs/server/reference/error-codes (2026-11). The server warns if it cut or replaced a value that it
+sent. A warning's text quotes the value, so it is not shown.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ _LOSSY_WARNINGS = {
     1916: "a number lies outside its type's range: cast it to a wider type",
     1977: "a character has no counterpart in another character set: read it with cast(column as binary)",
 }
-"""Remedies by number, for warnings that a sent value differs from the stored value."""
+"""Numbers of warnings that a sent value differs from the stored value, with remedies."""
 
 
 def require_unchanged_values(numbers: Sequence[int], count: int, label: str) -> None:

@@ -173,7 +173,7 @@ class MySQL(Database):
         ]
 
     def require_all_columns(self, table: Table) -> None:
-        """Select every column without a row. The information schema hides columns that the user may not read."""
+        """Select all columns without rows, since the information schema hides columns that the user may not read."""
         action = f"selecting every column of {table.name!r}"
         try:
             self.rows(self.select("*", self.relation(table), limit=0), action)
@@ -184,10 +184,7 @@ class MySQL(Database):
             ) from None
 
     def _charsets(self, query: Query) -> list[str | None]:
-        """Return the character set of each column of a query.
-
-        The server sends it only while it does not convert texts.
-        """
+        """Return the character set of each column of a query, which the server sends only if it does not convert texts."""
         self.rows("SET SESSION character_set_results = NULL", "describing the query")
         try:
             numbers = [field.charsetnr for field in self._fields(query)]

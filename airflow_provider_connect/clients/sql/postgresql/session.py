@@ -54,7 +54,10 @@ _SETTINGS = {
     "idle_session_timeout": "0",
 }
 _ROW_SECURITY: dict[RowSecurity, str] = {"refuse": "off", "accept": "on"}
-"""With ``off`` policies still apply: the server refuses a statement whose rows a policy would cut."""
+"""Values of PostgreSQL's setting.
+
+``off`` does not turn policies off: the server refuses a read that a policy would cut.
+"""
 _CLIENT_CHECK_INTERVAL = "10s"
 """How often the server, while it computes, checks that its client is still connected."""
 
