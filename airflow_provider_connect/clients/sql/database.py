@@ -321,7 +321,6 @@ class Database(Closable, ABC):
 
         The iteration ends normally only if the server confirmed that it sent all rows. Close the session to stop early.
 
-        :param relation: result of :meth:`relation`.
         :param where: SQL condition. "" for all rows.
         :param order_by: SQL expressions. "" for any order.
         """

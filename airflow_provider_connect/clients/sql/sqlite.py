@@ -57,7 +57,6 @@ class SQLite(Database):
     def open(cls, connection: Connection, application_name: str, limits: SessionLimits) -> Self:
         """Open the file whose path is the connection's host.
 
-        :param application_name: unused.
         :raises ConfigError: the file does not exist or is no database.
         """
         label = f"connection {connection.conn_id!r}"

@@ -22,7 +22,7 @@ from airflow_provider_connect.errors import ConfigError
 MIN_CHUNK_ROWS = 50_000
 """Fewest rows that are worth a session of their own."""
 MAX_CHUNK_ROWS = 1_000_000
-"""Most rows of a chunk, up to ``MAX_CHUNKS`` chunks. After a fault, a chunk is read again."""
+"""Most rows of a chunk, unless that makes more than ``MAX_CHUNKS``. A fault costs reading a chunk again."""
 MAX_CHUNKS = 1_000
 
 KeyValues = tuple[object, ...]
@@ -32,7 +32,7 @@ KeyLiterals = tuple[str, ...]
 
 
 def chunk_count(rows: int, concurrency: int) -> int:
-    """Return the number of chunks for a table of ``rows`` rows, ``concurrency`` of them read concurrently."""
+    """Return how many chunks to make of ``rows`` rows, if ``concurrency`` chunks are read concurrently."""
     return max(1, min(concurrency, rows // MIN_CHUNK_ROWS), min(-(-rows // MAX_CHUNK_ROWS), MAX_CHUNKS))
 
 

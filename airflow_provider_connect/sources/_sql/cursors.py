@@ -127,8 +127,8 @@ class SqlCursor:
         """Return the position of the newest row after ``begin``, or ``begin`` if there is none.
 
         :param row_condition: SQL condition. "" for all rows.
-        :param until: rows of this time or later are left out. Rounded down to the column's clock tick, which may get
-            more rows.
+        :param until: rows of this time or later are left out. Rounded down to the column's clock tick, since the
+            current tick may get more rows.
         """
         begin_values, names = self.parse_position(begin or START_POSITION), self._quoted(database)
         parts = [row_condition] if row_condition else []

@@ -45,7 +45,7 @@ class IncrementTracker:
             return day in self._spans
 
     def is_finished(self, begin: str | None, end: str | None) -> bool:
-        """Return whether ``snapshot_mode`` leaves this day no rows. ``end`` is None if the day was not read before."""
+        """Return whether ``snapshot_mode`` ended the stream before this day. ``end`` is None if the day is new."""
         return end is None and begin is not None and not self._options.start_mode.loads_new
 
     def set_span(self, day: Day, begin: str | None, end: str) -> str:

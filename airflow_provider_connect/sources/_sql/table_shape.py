@@ -30,7 +30,6 @@ _TEXT_TYPES = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinyte
 class TableShape:
     """The table or query to read, as plain data for tasks.
 
-    :param columns: columns to read.
     :param key: names of the columns that identify a row, or ().
     :param is_unique: True if the database guarantees that keys are unique.
     :param day_column: None with ``snapshot`` or ``mode``.

@@ -65,7 +65,6 @@ class MySQL(Database):
     """A session of PyMySQL.
 
     :param connect: opens a session. A second one is needed to end a statement of the first.
-    :param label: the connection's name in messages.
     :param comment: SQL comment before every read, visible in the list of processes.
     """
 
@@ -184,7 +183,7 @@ class MySQL(Database):
             ) from None
 
     def _charsets(self, query: Query) -> list[str | None]:
-        """Return the character set of each column of a query, which the server sends only if it does not convert texts."""
+        """Return the character set of each column of a query. The server reports it only while it converts no texts."""
         self.rows("SET SESSION character_set_results = NULL", "describing the query")
         try:
             numbers = [field.charsetnr for field in self._fields(query)]

@@ -54,19 +54,13 @@ _SETTINGS = {
     "idle_session_timeout": "0",
 }
 _ROW_SECURITY: dict[RowSecurity, str] = {"refuse": "off", "accept": "on"}
-"""Values of PostgreSQL's setting.
-
-``off`` does not turn policies off: the server refuses a read that a policy would cut.
-"""
+"""``off`` does not turn policies off: the server refuses a statement whose rows a policy would cut."""
 _CLIENT_CHECK_INTERVAL = "10s"
 """How often the server, while it computes, checks that its client is still connected."""
 
 
 class PostgreSQL(Database):
-    """A session of psycopg 3.
-
-    :param label: the connection's name in messages.
-    """
+    """A session of psycopg 3. Use :meth:`open`."""
 
     shares_snapshots = True
 
@@ -159,7 +153,7 @@ class PostgreSQL(Database):
     def _describe_by_planner(
         self, table_or_query: Table | Query, names: Sequence[str] = ()
     ) -> list[tuple[str, int, int]]:
-        """Return name, type and type modifier of each column. The planner sees the table's current definition."""
+        """Return each column's name, type and type modifier from the planner, which sees the current table."""
         action = "describing the query" if isinstance(table_or_query, Query) else f"describing {table_or_query.name!r}"
         with self._translate_errors(action), self._session.cursor() as cursor:
             chosen = [self.quote(name) for name in names] or "*"
