@@ -8,7 +8,7 @@ Other databases are read through their JDBC drivers, as days or snapshots, with 
     SqlSource(conn_id="shop_db", table="customers", snapshot="replace")
     SqlSource(conn_id="shop_db", table="events", mode="incrementing", incrementing_column="id")
 
-``docs/sql.md`` helps to choose, and lists the rows that each way misses.
+``docs/sql.md`` helps to choose a way, and lists the rows that each way misses.
 
 **Connection** (types ``postgres``, ``mysql``, ``sqlite`` and ``jdbc``, Airflow's own)
 
@@ -23,15 +23,13 @@ extra        the driver's settings, such as ``sslmode``: ``docs/sql_types.md``
 ============ =====================================================================================
 
 PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``. Both come with this package's extra ``sql``. With type
-``jdbc`` the host is the whole URL, without login and password. ``docs/sql.md`` describes its extra and the driver's
-jar.
+``jdbc`` the host is the whole URL, without login and password. ``docs/sql.md`` describes its extra and the jar.
 
-**Days.** With ``day_column`` a day has the rows whose value lies from its start to its end in ``zone``, the end
-excluded. A date column has dates of that zone. Timestamps without a zone are times of the zone ``db_timezone``. If the
-database is not set to UTC, ``mode`` requires that option for them, and ``day_column`` logs a warning without it. Rows
-without a value are in no day. With ``snapshot`` the rows are all rows of the table at the time of the read. With
-``mode`` a day has the rows that are new since the last run. The sink's ledger stores the positions. The first run
-reads all rows, as a snapshot does.
+**Days.** With ``day_column`` a day has the rows whose value lies in that day in ``zone``, its end excluded. Timestamps
+without a zone are times of the zone ``db_timezone``. If the database is not set to UTC, ``mode`` requires that option
+for them, and ``day_column`` logs a warning without it. Rows without a value are in no day. With ``snapshot`` a read
+returns all rows of the table. With ``mode`` a day has the rows that are new since the last run, by positions in the
+sink's ledger. The first run reads all rows, as a snapshot does.
 
 **Rows**: the database's columns (types in ``docs/sql_types.md``) and the key. The columns of a table ``orders (id
 bigint, customer text, amount decimal(10,2), created_at timestamp, document blob)`` in SQLite are
@@ -45,25 +43,24 @@ bigint, customer text, amount decimal(10,2), created_at timestamp, document blob
     document    BINARY,
     record_key  STRING NOT NULL     -- 32 hex digits. Absent without a key
 
-No value is changed silently. A value that does not fit its column's type fails the day, and the message names the
-column, not the value. ``decimals`` and ``zero_dates`` choose other types.
+A value that does not fit its column's type fails the day. The message names the column, not the value. ``decimals`` and
+``zero_dates`` choose other types.
 
-**Key.** ``record_key`` is XXH3-128 over the columns of ``key``, by default the primary key's. Each value is written
-with a letter for its class, so 1 and '1' differ, 1 and 1.00 do not. The same row has the same key in every run, in days
-and in snapshots. A NULL in the key fails the day, and so does a key that occurs twice.
+**Key.** ``record_key`` is XXH3-128 over the columns of ``key``, by default the primary key. Numbers and texts differ (1
+and '1'), equal numbers do not (1 and 1.00). The same row has the same key in every run, in days and in snapshots. A
+NULL in the key or a key that occurs twice fails the day.
 
-**Hidden rows and columns.** If the user may read only a part of a table, the run fails. For rows that PostgreSQL's row
-level security hides, ``row_security="accept"`` loads the visible rows. For columns that MySQL hides, ``columns`` names
-the columns to read.
+**Hidden rows and columns.** If the user may read only a part of a table, the run fails. If PostgreSQL's row level
+security hides rows, ``row_security="accept"`` loads the visible rows. If MySQL hides columns, name the others in
+``columns``.
 
 **Counts** in the report: rows, and bytes in Arrow.
 
-**Limits.** Every session is read-only in the database, and its name holds the day and the stream. A statement ends
-after ``statement_timeout_seconds``. A day is read over one connection, from a replica only if that has all of it. A
-snapshot is read over ``parallel_chunks`` connections, and the driver has one more. Memory holds a batch of a few
-megabytes. If PostgreSQL's chunks share a snapshot (``consistency``), its transaction stays open until all are read, and
-vacuum waits for it: https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
-(2026-11).
+**Limits.** Every session is read-only, and its name holds the day and the stream. A statement ends after
+``statement_timeout_seconds``. A day is read over one connection, from a replica only if that has all of it. A snapshot
+is read over ``parallel_chunks`` connections, and the driver has one more. Memory holds a batch of a few megabytes. If
+PostgreSQL's chunks share a snapshot (``consistency``), its transaction stays open until all are read, and vacuum waits
+for it: https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION (2026-11).
 
 **Errors.** Retriable: a server that is unreachable, restarts or has no free connection, a statement that takes too long
 or waits for a lock, a conflict on a standby, a replica that lacks a part of the day, a table that is altered during the
@@ -91,7 +88,7 @@ from airflow_provider_connect.window import Day
 class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
     """One table or query of a database.
 
-    :raises ConfigError: options are invalid. The message names all problems.
+    :raises ConfigError: options are invalid. The message lists all problems.
     """
 
     name: ClassVar[str] = "sql"
@@ -119,26 +116,26 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
 
     @property
     def stream_key(self) -> str:
-        """Connection and stream. The same table at another connection is another stream."""
+        """Connection and stream name. The same table at another connection is another stream."""
         return f"{self.conn_id}.{self.stream_name}"
 
     @property
     def timezone(self) -> str:
-        """Zone of the loaded days."""
+        """Zone whose calendar days are loaded."""
         return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
-        """Return a capability. ``ReloadsWhenLost`` depends on ``snapshot_mode``."""
+        """Return a capability, or None. ``ReloadsWhenLost`` depends on ``snapshot_mode``."""
         return None if kind is ReloadsWhenLost and not self.start_mode.reloads_when_lost else super().capability(kind)
 
     def column_names(self) -> list[str] | None:
-        """Return the columns' names, if the options name all columns and the key."""
+        """Return the loaded columns' names. None if ``columns`` or ``key`` is not set."""
         if self.columns is None or self.key is None:
             return None
         return [*self.columns, RECORD_KEY]
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return the database's name and ``db_timezone``, by default UTC."""
+        """Return the parts that decide which rows are read: database and ``db_timezone``, by default UTC."""
         return {"database": connection.path, "db_timezone": self.db_timezone or "UTC"}
 
     def check(self, connection: Connection) -> list[str]:
@@ -148,19 +145,19 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         return validate_connection(self, connection)
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> tuple[Finding, ...]:
-        """Return findings on rights, columns, key, indexes, clock and zone. Reads no row."""
+        """Return findings on rights, columns, key, indexes, clock and zone, by short statements."""
         from airflow_provider_connect.sources._sql import preflight  # noqa: PLC0415  # not for DAG files
 
         return preflight.check(self, connection).findings
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the lineage dataset: the database's server and the table."""
+        """Return the lineage dataset: server and table."""
         from airflow_provider_connect.sources._sql.connections import stream_dataset  # noqa: PLC0415  # not for DAG files
 
         return stream_dataset(self, connection)
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
-        """Return the poller of the table."""
+        """Return a poller for the table or query."""
         if connection.conn_type == JDBC:
             from airflow_provider_connect.sources._sql.jdbc import JdbcPoller  # noqa: PLC0415
 

@@ -1,1 +1,1 @@
-"""Read-only sessions with databases. Rows become Arrow batches exactly, or the read fails."""
+"""Read-only database sessions. Rows become Arrow batches exactly, or the read fails."""

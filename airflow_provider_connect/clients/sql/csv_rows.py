@@ -1,7 +1,7 @@
-"""Conversion of a server's CSV rows to typed Arrow batches: exactly, or not at all.
+"""Converts a server's CSV rows to typed Arrow batches, exactly or not at all.
 
-NULL is the empty item and the empty text is ``""``, as PostgreSQL's COPY and our expressions for MySQL write them.
-Every column has a declared type. Arrow's error messages quote the value that failed, so they are never shown.
+NULL is an empty item, and an empty text is ``""``, as PostgreSQL's COPY and our expressions for MySQL write them.
+Arrow's error messages quote the failed value, so they are never shown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _JOINED_ROWS = 16
-"""Number of short rows to join at once. More rows save no time."""
+"""Number of short rows joined in one step. More would save no time."""
 _ARROW_FAILURE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error")
 """Beginning of Arrow's message about a value that it could not convert (pyarrow 26)."""
 _BYTE_ORDER_MARK = "\ufeff".encode()
@@ -28,10 +28,9 @@ _BYTE_ORDER_MARK = "\ufeff".encode()
 def join_blocks(
     rows: Iterable[bytes | bytearray | memoryview], block_bytes: int, end: bytes = b""
 ) -> Iterator[tuple[bytearray, int]]:
-    """Join rows to blocks of about ``block_bytes`` bytes. Yields blocks and their numbers of items.
+    """Join pieces of CSV to blocks of about ``block_bytes`` bytes. Yields each block and its number of pieces.
 
-    :param rows: items of one or several rows.
-    :param end: bytes to append to each item.
+    :param end: bytes to append to each piece.
     """
     block, parts, row_iterator, batch_rows = bytearray(), 0, iter(rows), 1
     while next_rows := list(islice(row_iterator, batch_rows)):
@@ -48,9 +47,9 @@ def join_blocks(
 
 
 class CsvConverter:
-    """Converter of the blocks of one read, in order.
+    """Converts the blocks of one read to batches, in order.
 
-    :param columns: columns in the order of the text.
+    :param columns: columns in the order of the CSV items.
     :raises ConfigError: ``columns`` is empty.
     """
 
@@ -111,7 +110,7 @@ class CsvConverter:
         )
 
     def _failed_position(self, block: bytes | bytearray) -> int | None:
-        """Return the first column that cannot be converted. Arrow does not name it if it is a decimal."""
+        """Return the position of the first column that cannot be converted. Arrow does not name a decimal column."""
         import pyarrow as pa
 
         types = [column.read_type for column in self._columns]
@@ -125,7 +124,7 @@ class CsvConverter:
 
 
 def _parse_block(block: bytes | bytearray, types: Sequence[pa.DataType], only: int | None = None) -> pa.Table:
-    """Parse a block's columns, or only the one at position ``only``.
+    """Parse a block. Returns all columns, or only the column at position ``only``.
 
     :raises ArrowInvalid: a value does not fit. The error quotes it.
     """
@@ -154,7 +153,7 @@ def _parse_block(block: bytes | bytearray, types: Sequence[pa.DataType], only: i
 
 
 def _first_bad_row(block: bytes | bytearray, position: int, types: Sequence[pa.DataType]) -> int:
-    """Return the number of the first row, counted from 1, whose text does not fit the column's type. 0 if all fit."""
+    """Return the number (from 1) of the first row with a value that does not fit. 0 if all fit."""
     import pyarrow as pa
 
     texts = _parse_block(block, [pa.string() if n == position else kind for n, kind in enumerate(types)], only=position)
@@ -171,7 +170,7 @@ def _first_bad_row(block: bytes | bytearray, position: int, types: Sequence[pa.D
 
 
 def _decode_hex(digits: pa.Array, column: ReadColumn) -> pa.Array:
-    """Decode hexadecimal digits to bytes. All rows are decoded at once, since a column's texts are contiguous."""
+    """Decode hexadecimal digits to bytes, all rows in one call."""
     import numpy as np
     import pyarrow as pa
 

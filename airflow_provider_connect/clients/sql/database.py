@@ -1,8 +1,7 @@
-"""Contract of a database session, the same for PostgreSQL, MySQL, SQLite and JDBC.
+"""Contract of a read-only database session, the same for PostgreSQL, MySQL, SQLite and JDBC.
 
-Sessions can only read, and the server enforces it. Statements consist of names and values that the session quotes
-(:meth:`Database.relation`, :meth:`Database.quote`, :meth:`Database.literal`), without placeholders, so ``%`` and ``?``
-in a user's SQL have no special meaning.
+The session quotes names and values itself (:meth:`Database.relation`, :meth:`Database.quote`,
+:meth:`Database.literal`). Statements have no placeholders, so ``%`` and ``?`` in a user's SQL have no special meaning.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ Decimals = Literal["exact", "string", "double"]
 """How decimal numbers are read.
 
 ``exact``: as decimals, or as text if 38 digits (the limit of Arrow and Spark) are too few or the column declares no
-precision. ``string``: always as text. ``double``: as the nearest double.
+precision. ``string``: as text. ``double``: as the nearest double.
 """
 ZeroDates = Literal["fail", "null"]
-"""Effect of MySQL's dates with month or day zero: fail the day, or become NULL."""
+"""MySQL's dates with month or day zero fail the read, or become NULL."""
 RowSecurity = Literal["refuse", "accept"]
-"""Effect of PostgreSQL's policies that hide rows: the read fails, or returns the visible rows."""
+"""If PostgreSQL's policies hide rows, the read fails (``refuse``) or returns the visible rows (``accept``)."""
 DEFAULT_BLOCK_BYTES = 1 << 20
-"""Approximate bytes of rows in one batch."""
+"""Approximate size of a batch in bytes."""
 MAX_DECIMAL_DIGITS = 38
-"""Digits of Arrow's decimal128, Spark and Delta."""
+"""Most digits of a decimal in Arrow's decimal128, Spark and Delta."""
 StatementBuilder = Callable[[list[str]], str]
-"""Function that returns the statement for a list of expressions."""
+"""Function that returns a SELECT statement for a list of expressions."""
 
 
 class Table(NamedTuple):
     """A table or view.
 
-    :param schema: a schema of PostgreSQL or a database of MySQL. "" for the session's default.
+    :param schema: PostgreSQL's schema or MySQL's database. "" for the session's default.
     """
 
     name: str
@@ -47,17 +46,17 @@ class Table(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A user's SELECT. It may begin with WITH."""
+    """A user's SELECT statement, which may begin with WITH."""
 
     sql: str
 
 
 class SqlColumn(NamedTuple):
-    """A column as the database describes it. Tasks receive it as plain data.
+    """A column as the database describes it, as plain data for tasks.
 
     :param type: the database's name of the type: ``numeric(40,2)``, ``bigint unsigned``.
     :param base: the type that decides how the column is read: a domain's base type, or ``enum``, ``array``,
-        ``composite``, ``range``. Otherwise the same as ``type``.
+        ``composite`` or ``range``. Usually ``type``.
     :param is_nullable: False only if the database itself refuses NULL. Columns of a query are always nullable.
     """
 
@@ -68,12 +67,12 @@ class SqlColumn(NamedTuple):
 
 
 class Index(NamedTuple):
-    """An index over plain columns, in order.
+    """An index and its plain columns in order.
 
-    :param columns: whole columns, up to the first expression or beginning of a text.
+    :param columns: whole columns, up to the first expression or partly indexed text.
     :param is_unique: True if the rows of a read have distinct values in ``columns``, except NULL: the index is unique,
         complete, valid, checked at each statement, and covers the rows of inheriting tables.
-    :param is_ordered: True if it serves a range of the first column.
+    :param is_ordered: True if it can find a range of the first column.
     """
 
     name: str
@@ -83,11 +82,11 @@ class Index(NamedTuple):
 
 
 class ColumnCounter(NamedTuple):
-    """The source of a column's numbers: a sequence or ``AUTO_INCREMENT``.
+    """The counter that gives a column its numbers: a sequence or ``AUTO_INCREMENT``.
 
     :param name: name in messages.
-    :param last_number: greatest number that it may have given. None if unknown, as on a replica.
-    :param gaps: reasons why a number may come after a greater one, except longer transactions.
+    :param last_number: greatest number that it can have given so far. None if unknown, as on a replica.
+    :param gaps: reasons, besides long transactions, why a lower number may come after a higher one.
     """
 
     name: str
@@ -103,15 +102,15 @@ class ValueChoices(NamedTuple):
 
 
 class ReadColumn(NamedTuple):
-    """How one column is read.
+    """How one column is selected and converted.
 
     :param database_type: the database's name of the type, for messages.
-    :param expression: selected expression, already quoted.
-    :param read_type: Arrow type of the server's text. A cast makes ``type`` from it, if they differ.
-    :param type: type in the batch.
+    :param expression: SQL expression to select, already quoted.
+    :param read_type: Arrow type parsed from the server's text. It is cast to ``type`` if they differ.
+    :param type: Arrow type in the batch.
     :param form: ``hex`` for bytes in hexadecimal digits, else ``plain``.
-    :param is_json: True for a JSON document that the server has checked.
-    :param advice: remedy for a value that cannot be converted, the end of a message.
+    :param is_json: True for a JSON document that the server has validated.
+    :param advice: remedy for a value that cannot be converted, appended to messages.
     """
 
     name: str
@@ -131,7 +130,7 @@ class ReadColumn(NamedTuple):
 
     @property
     def field(self) -> pa.Field:
-        """The column's field in a schema."""
+        """The column's field in an Arrow schema."""
         import pyarrow as pa
 
         return pa.field(
@@ -140,10 +139,7 @@ class ReadColumn(NamedTuple):
 
 
 def decimal_type(precision: int, scale: int, choices: ValueChoices) -> pa.DataType:
-    """Return the Arrow type that decimal numbers are read as.
-
-    :param precision: declared precision. 0 if there is none.
-    """
+    """Return the Arrow type for decimal numbers. ``precision`` is 0 if none is declared."""
     import pyarrow as pa
 
     if choices.decimals == "double":
@@ -156,7 +152,7 @@ class SessionLimits(NamedTuple):
     """Time limits of a session.
 
     :param statement_seconds: the server ends a statement that takes longer, reading included.
-    :param connect_seconds: time for the server to accept the connection.
+    :param connect_seconds: limit for opening the connection.
     """
 
     statement_seconds: float = 3600.0
@@ -164,9 +160,9 @@ class SessionLimits(NamedTuple):
 
 
 class Database(Closable, ABC):
-    """One session. Only one thread may use it, except for :meth:`cancel`.
+    """One session with a database. Only one thread may use it, except for :meth:`cancel`.
 
-    Every method raises ``ConfigError`` for problems that a person must correct (a missing table or right, wrong SQL),
+    Methods raise ``ConfigError`` for problems that a person must correct (a missing table or right, wrong SQL),
     ``RetriableError`` for problems that may pass (a lost server, a timeout, a conflict on a standby), and ``DataError``
     for unreadable values. Messages have the server's error code and never a value.
     """
@@ -182,10 +178,10 @@ class Database(Closable, ABC):
         """Server and version: ``PostgreSQL 15.18``, ``MariaDB 10.11.19``."""
 
     queried_uuids_were_texts: ClassVar[bool] = False
-    """True if versions up to 1.0.0rc1 read a query's UUIDs as texts, which gave them other keys."""
+    """True if versions up to 1.0.0rc1 read a query's UUIDs as texts, so that their keys differ."""
 
     shares_snapshots: ClassVar[bool] = False
-    """True if other sessions can read from one session's snapshot. See :meth:`export_snapshot`."""
+    """True if other sessions can read from this session's snapshot. See :meth:`export_snapshot`."""
 
     def lag_seconds(self) -> float | None:
         """Return a replica's lag behind its primary. None if the server is no replica or does not report it."""
@@ -208,21 +204,21 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def primary_key(self, table: Table) -> list[str]:
-        """Return the primary key's whole columns in order, or [], even if it covers only the beginnings of texts.
+        """Return the primary key's columns in order, or [].
 
-        :meth:`indexes` shows whether they identify a row.
+        MySQL may index only the beginning of a text, so :meth:`indexes` shows whether they identify a row.
         """
 
     def indexes(self, table: Table) -> list[Index]:
-        """Return the indexes that identify a row or serve a range of their first column. [] if unknown."""
+        """Return the indexes that identify a row or find a range of their first column. [] if unknown."""
         return []
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return the approximate number of rows from the database's statistics, or None."""
+        """Return the database's estimate of a table's rows, or None."""
         return None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
-        """Return the source of a column's numbers. None if there is none or the database does not report it."""
+        """Return the counter that gives a column its numbers. None if there is none or the database hides it."""
         return None
 
     # SQL
@@ -233,9 +229,9 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def literal(self, value: object) -> str:
-        """Write None, a bool, a number, a text, bytes, a date or a time as SQL.
+        """Write None, a bool, a number, a text, bytes, a date or a time as a SQL literal.
 
-        Instants are in UTC, every session's zone.
+        Instants are written in UTC, every session's zone.
         """
 
     def select(
@@ -247,7 +243,7 @@ class Database(Closable, ABC):
         order_by: str = "",
         limit: int = -1,
     ) -> str:
-        """Return a statement. Each part may be a user's SQL and end in a comment.
+        """Return a SELECT statement. Each part may be a user's SQL that ends in a comment.
 
         :param limit: maximum number of rows. All if negative.
         """
@@ -258,7 +254,7 @@ class Database(Closable, ABC):
         return "\n".join(parts)
 
     def relation(self, table_or_query: Table | Query) -> str:
-        """Return the table or query as it stands after FROM."""
+        """Return the SQL that names the table or query after FROM."""
         if isinstance(table_or_query, Query):
             # On its own lines, since a query may end in a comment.
             return f"(\n{table_or_query.sql.strip().rstrip(';')}\n) AS {self.quote('query')}"
@@ -268,20 +264,19 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a read-only transaction until :meth:`end`. It sees the rows as of its first read.
+        """Begin a read-only transaction, which :meth:`end` ends. It sees the database as of its first read.
 
-        :param snapshot: name from another session's :meth:`export_snapshot`, to see the same rows.
+        :param snapshot: result of another session's :meth:`export_snapshot`, to see the same rows.
         :raises RetriableError: the session that exported the snapshot has ended.
         """
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
-        """Prevent changes to the table until :meth:`end`. Returns its columns as they are read until then.
+        """Prevent changes to the table's definition until :meth:`end`. Returns the columns as they will be read.
 
-        Call it between :meth:`begin` and the first row. Otherwise a database may read a rewritten table as empty, or a
-        column with another type in that type's text. The default suits databases whose transactions see the old
-        definition too.
+        Call it between :meth:`begin` and the first row. Otherwise a database may read a rewritten table as empty, or
+        return a column in a changed type. The default suits databases whose transactions keep the old definition.
 
-        :param names: columns to read. Others may be missing in the result.
+        :param names: columns to read. The result may lack other columns.
         :raises ConfigError: the table is gone or may not be read.
         :raises RetriableError: it was rewritten, emptied or replaced since the transaction began.
         """
@@ -292,18 +287,18 @@ class Database(Closable, ABC):
         """End the transaction, if there is one."""
 
     def export_snapshot(self) -> str:
-        """Return a name by which other sessions can share this transaction's snapshot until it ends.
+        """Return a name by which other sessions can read from this transaction's snapshot until it ends.
 
-        :raises ConfigError: this database cannot. See :attr:`shares_snapshots`.
+        :raises ConfigError: the database cannot share snapshots. See :attr:`shares_snapshots`.
         """
         raise ConfigError(f"{self._label}: {self.version} cannot share a snapshot between sessions")
 
     @abstractmethod
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return its few rows as Python values."""
+        """Run a statement with few result rows. Returns them as Python values."""
 
     def one_row(self, sql: str) -> tuple[Any, ...]:
-        """Run a statement that has exactly one row, and return it."""
+        """Run a statement and return its only row. Raises DataError if there is not exactly one."""
         rows = self.rows(sql)
         if len(rows) != 1:
             raise DataError(f"the database returned {len(rows)} rows instead of one")
@@ -322,13 +317,12 @@ class Database(Closable, ABC):
         order_by: str = "",
         block_bytes: int = DEFAULT_BLOCK_BYTES,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in batches of about ``block_bytes`` bytes. No batch is empty.
+        """Yield all rows in batches of about ``block_bytes`` bytes, none of them empty.
 
-        Ends normally only if the server confirmed completeness. Close the session if you stop early.
+        The iteration ends normally only if the server confirmed that it sent all rows. Close the session to stop early.
 
-        :param relation: from :meth:`relation`.
-        :param where: condition. "" for all rows.
-        :param order_by: list of expressions. "" for any order.
+        :param where: SQL condition. "" for all rows.
+        :param order_by: SQL expressions. "" for any order.
         """
         select = partial(self.select, relation=relation, where=where, order_by=order_by)
         return self._read(columns, select, block_bytes)
@@ -341,4 +335,4 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """End the statement of another thread, which then raises ``RetriableError``."""
+        """End the statement that another thread runs in this session. That thread gets ``RetriableError``."""

@@ -1,4 +1,4 @@
-"""Opens a session by the connection's type."""
+"""Opens database sessions by the connection's type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MYSQL_TYPES = ("mysql", "mariadb")
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Return the problems of a connection, without network."""
+    """Validate a connection without network. Returns the problems, or []."""
     if connection.conn_type in POSTGRESQL_TYPES:
         return postgresql.connection_problems(connection)
     return mysql.connection_problems(connection) if connection.conn_type in MYSQL_TYPES else []
@@ -30,10 +30,10 @@ def open_database(
     limits: SessionLimits | None = None,
     row_security: RowSecurity = "refuse",
 ) -> Database:
-    """Open a session by the connection's type: ``postgres``, ``mysql`` or ``sqlite``.
+    """Open a session with PostgreSQL, MySQL, MariaDB or SQLite.
 
-    :param application_name: name of the session in the database, such as DAG and day.
-    :param row_security: PostgreSQL's reaction to policies that hide rows.
+    :param application_name: name of the session, as the database shows it.
+    :param row_security: used only by PostgreSQL.
     :raises ConfigError: the connection is not valid, or the database's Python package is not installed.
     :raises RetriableError: the server cannot be reached or has no free connection.
     """

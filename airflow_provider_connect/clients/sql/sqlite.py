@@ -1,7 +1,7 @@
-"""SQLite through the standard library, with the file opened read-only.
+"""SQLite through the standard library. The file is opened read-only.
 
-In SQLite types belong to values. A value whose storage class does not match its column's declared type fails with the
-column's name. No conversion can lose a digit.
+In SQLite each value has its own type. A value whose type does not match its column's declared type fails the read, so
+no conversion loses a digit.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 _FIRST_ROWS, _MAX_ROWS = 1_000, 10_000
 _STEPS_PER_CHECK = 20_000
-"""Steps of SQLite's virtual machine between two checks of the time limit, about a millisecond."""
+"""Virtual machine steps between two checks of the time limit, about a millisecond."""
 _QUERY_VIEW = "connect_query"
 _RETRIABLE_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 _FILE_CODES = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
 
 class SQLite(Database):
-    """A session with a file. Use :meth:`open`."""
+    """A session with a SQLite file. Use :meth:`open`."""
 
     def __init__(self, link: sqlite3.Connection, label: str, limits: SessionLimits) -> None:
         self._link = link
@@ -55,9 +55,8 @@ class SQLite(Database):
 
     @classmethod
     def open(cls, connection: Connection, application_name: str, limits: SessionLimits) -> Self:
-        """Open the file at the connection's host.
+        """Open the file whose path is the connection's host.
 
-        :param application_name: unused.
         :raises ConfigError: the file does not exist or is no database.
         """
         label = f"connection {connection.conn_id!r}"
@@ -88,13 +87,13 @@ class SQLite(Database):
 
     @property
     def version(self) -> str:
-        """The library's version."""
+        """The SQLite library's version."""
         return f"SQLite {sqlite3.sqlite_version}"
 
     # Catalog
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns in order, with their declared types. An expression of a query has none."""
+        """Return the columns in order, with their declared types. A query's expressions have no type."""
         if isinstance(table_or_query, Table):
             rows = self._columns(table_or_query.name)
             if not rows:
@@ -117,7 +116,7 @@ class SQLite(Database):
         return [row[1] for row in sorted(self._columns(table.name), key=lambda row: int(row[5])) if row[5]]
 
     def indexes(self, table: Table) -> list[Index]:
-        """Return the indexes over all rows and plain columns."""
+        """Return the indexes that hold all rows and have only plain columns."""
         indexes = []
         for _, name, is_unique, _, is_partial in self.rows(f"PRAGMA index_list({self.quote(table.name)})"):
             columns = [row[2] for row in self.rows(f"PRAGMA index_info({self.quote(name)})")]
@@ -129,7 +128,7 @@ class SQLite(Database):
         return indexes
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return the count of the last ANALYZE, or None."""
+        """Return the number of rows at the last ANALYZE, or None."""
         if not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1'"):
             return None
         (row_estimate,) = self.one_row(
@@ -138,9 +137,9 @@ class SQLite(Database):
         return None if row_estimate is None else int(row_estimate)
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
-        """Return the counter of row numbers.
+        """Return the counter of row numbers, if the column is the row number.
 
-        Without AUTOINCREMENT the next number follows the greatest existing one.
+        Without AUTOINCREMENT its last number is the greatest one in the table.
         """
         declared = {row[1]: row[2].upper() for row in self._columns(table.name)}
         table_rows = self.rows(f"PRAGMA table_list({self.quote(table.name)})")
@@ -155,11 +154,11 @@ class SQLite(Database):
     # SQL
 
     def quote(self, name: str) -> str:
-        """Quote a name with backticks. SQLite reads an unknown name in double quotes as a text."""
+        """Quote a name with backticks, since SQLite reads an unknown name in double quotes as a text."""
         return f"`{name.replace('`', '``')}`"
 
     def relation(self, table_or_query: Table | Query) -> str:
-        """Return the table or query as it stands after FROM.
+        """Return the SQL that names the table or query after FROM.
 
         :raises ConfigError: the table's schema is not ``main``.
         """
@@ -170,7 +169,7 @@ class SQLite(Database):
         return super().relation(table_or_query)
 
     def literal(self, value: object) -> str:  # noqa: PLR0911  # a line for each type
-        """Write a value as SQL."""
+        """Write a value as a SQL literal."""
         if value is None:
             return "NULL"
         if isinstance(value, bool):
@@ -191,7 +190,7 @@ class SQLite(Database):
     # Reading
 
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a transaction that sees the current state of the file."""
+        """Begin a transaction, which sees the file's current rows."""
         if snapshot is not None:
             self.export_snapshot()
         self.rows("BEGIN")
@@ -231,7 +230,7 @@ class SQLite(Database):
 
     @contextmanager
     def _run_in_time(self) -> Iterator[None]:
-        """Limit a statement's time, and raise SQLite's errors as ours."""
+        """Limit a statement's time, and convert sqlite3's errors to this package's."""
         self._deadline = time.monotonic() + self._limits.statement_seconds
         try:
             yield
@@ -239,7 +238,7 @@ class SQLite(Database):
             raise _translate_error(error, self._label, is_late=time.monotonic() > self._deadline) from None
 
     def cancel(self) -> None:
-        """End the statement of another thread."""
+        """End the statement that another thread runs."""
         self._link.interrupt()
 
 
@@ -288,12 +287,12 @@ def _advice(column: ReadColumn) -> str:
 
 
 _UNDECODED = re.compile(r"Could not decode to UTF-8 column '(.*?)' with text '")
-"""Beginning of sqlite3's message about a text that is not UTF-8. The value follows it."""
+"""Beginning of sqlite3's message about a text that is not UTF-8. The text itself follows it."""
 _STORAGE_CLASSES = {int: "integers", float: "floating numbers", str: "texts", bytes: "blobs"}
 
 
 def _translate_error(error: sqlite3.Error, label: str, *, is_late: bool = False) -> ConnectError:  # noqa: PLR0911  # a line for each kind
-    """Return our error for one of SQLite's, with its text only if that cannot contain a value."""
+    """Return this package's error for an error of sqlite3, whose text is kept only if it cannot contain a value."""
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", None) or type(error).__name__
     main = None if code is None else code & 0xFF

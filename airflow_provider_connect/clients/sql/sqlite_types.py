@@ -1,6 +1,6 @@
-"""Arrow types of SQLite's columns, by declared type.
+"""Arrow types for SQLite's columns, by declared type.
 
-Names are from https://www.sqlite.org/datatype3.html, section 3.1, and from common use.
+Type names are from https://www.sqlite.org/datatype3.html, section 3.1, and from common use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_decimal(column: SqlColumn) -> bool:
 
 
 def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadColumn:
-    """Decide how a column is read."""
+    """Decide how a column is read, by its declared type."""
     from pyarrow import types
 
     kind, advice = _type_of(column.base, choices)

@@ -1,10 +1,10 @@
-"""Split of a table into ranges of its key with about equal numbers of rows.
+"""Splits a table into chunks: ranges of its key with about equal numbers of rows.
 
-The bounds are existing keys, found by walking along the key, so gaps and clusters do not make chunks uneven. The ranges
-hold every row once, even if rows are added or deleted during the read.
+The bounds are existing keys, found by walking along the key, so gaps do not make chunks uneven. Every row belongs to
+one chunk, even if rows are added or deleted during the read.
 
-A snapshot's plan stores the keys as plain JSON without SQL, in a stage where others may write. The database quotes them
-as values, so a changed key can only select other rows of this table.
+A plan stores bounds as JSON without SQL, since others may write to its stage. The database quotes them as values, so a
+forged bound can only select other rows of this table.
 """
 
 from __future__ import annotations
@@ -20,22 +20,19 @@ from airflow_provider_connect.clients.sql.database import Database
 from airflow_provider_connect.errors import ConfigError
 
 MIN_CHUNK_ROWS = 50_000
-"""A smaller chunk is not worth its own session."""
+"""Fewest rows that are worth a session of their own."""
 MAX_CHUNK_ROWS = 1_000_000
-"""Most rows of a chunk, which are read again after a fault."""
+"""Most rows of a chunk, unless that makes more than ``MAX_CHUNKS``. A fault costs reading a chunk again."""
 MAX_CHUNKS = 1_000
 
 KeyValues = tuple[object, ...]
-"""Values of the key's columns as the database returned them."""
+"""Values of the key's columns, as the database returned them."""
 KeyLiterals = tuple[str, ...]
-"""Values of the key's columns as SQL."""
+"""Values of the key's columns, as SQL literals."""
 
 
 def chunk_count(rows: int, concurrency: int) -> int:
-    """Return the number of chunks for ``rows`` rows.
-
-    :param concurrency: number of chunks read concurrently.
-    """
+    """Return how many chunks to make of ``rows`` rows, if ``concurrency`` chunks are read concurrently."""
     return max(1, min(concurrency, rows // MIN_CHUNK_ROWS), min(-(-rows // MAX_CHUNK_ROWS), MAX_CHUNKS))
 
 
@@ -49,11 +46,11 @@ def find_keys(
     chunks: int,
     compares_rows: bool,
 ) -> list[KeyValues]:
-    """Return the last key of each chunk except the last, in order. Fewer if there are fewer rows.
+    """Return the last key of every chunk except the last chunk, in order. Fewer keys if there are fewer rows.
 
     :param columns: quoted columns of the key.
-    :param row_condition: condition on the rows. "" for all.
-    :param rows: approximate number of rows. A wrong number makes chunks uneven but loses no row.
+    :param row_condition: SQL condition. "" for all rows.
+    :param rows: approximate number of rows. An error makes chunks uneven but loses no row.
     :param compares_rows: see :func:`chunk_conditions`.
     """
     step = max(1, rows // chunks)
@@ -71,12 +68,12 @@ def find_keys(
 
 
 def key_literals(database: Database, key: KeyValues) -> KeyLiterals:
-    """Return a key as SQL literals."""
+    """Return a key's values as SQL literals."""
     return tuple(database.literal(str(value) if isinstance(value, uuid.UUID) else value) for value in key)
 
 
 def chunk_conditions(columns: Sequence[str], bounds: Sequence[KeyLiterals], *, compares_rows: bool) -> list[str]:
-    """Return the condition of each chunk: after one bound and up to the next. "" for a single chunk.
+    """Return each chunk's SQL condition: after one bound, up to and including the next. "" for a single chunk.
 
     :param columns: quoted columns of the key, all NOT NULL.
     :param compares_rows: True if the database uses an index for ``(a, b) > (1, 2)``. MySQL does not, so its conditions
@@ -92,12 +89,12 @@ def chunk_conditions(columns: Sequence[str], bounds: Sequence[KeyLiterals], *, c
 
 
 def after_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bool) -> str:
-    """Return the condition for all rows after a bound. Parameters as in :func:`chunk_conditions`."""
+    """Return the SQL condition for rows after a bound. Parameters as in :func:`chunk_conditions`."""
     return _compare_key(columns, bound, ">", ">", compares_rows=compares_rows)
 
 
 def up_to_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bool) -> str:
-    """Return the condition for all rows up to and including a bound."""
+    """Return the SQL condition for rows up to and including a bound."""
     return _compare_key(columns, bound, "<", "<=", compares_rows=compares_rows)
 
 
@@ -118,11 +115,11 @@ _KEY_PARSERS: dict[str, Callable[[str], object]] = {
     "UUID": uuid.UUID,
     "str": str,
 }
-"""Parsers of a value's text by type name, for all types that a key can be split at."""
+"""Parsers of key values by type name, for all types that a table can be split at."""
 
 
 def key_to_json(key: KeyValues) -> list[list[str]]:
-    """Return a key as pairs of type name and text.
+    """Convert a key to pairs of type name and text.
 
     :raises ConfigError: a value's type is not supported.
     """
@@ -136,9 +133,9 @@ def key_to_json(key: KeyValues) -> list[list[str]]:
 
 
 def key_from_json(pairs: Any, columns: int) -> KeyValues:
-    """Parse the result of :func:`key_to_json`.
+    """Convert the pairs of :func:`key_to_json` to a key.
 
-    :raises ValueError: the pairs are not a key of so many columns.
+    :raises ValueError: they are not a key of ``columns`` columns.
     """
     try:
         key = tuple(_KEY_PARSERS[kind](text) for kind, text in pairs)

@@ -1,6 +1,6 @@
-"""Checks of a connection without network, and the lineage name of a table.
+"""Validation of connections without network, and the lineage dataset of a stream.
 
-Dataset names follow https://openlineage.io/docs/spec/naming (2026-11), which has none for SQLite.
+Dataset names follow https://openlineage.io/docs/spec/naming (2026-11), which does not cover SQLite.
 """
 
 from __future__ import annotations
@@ -58,21 +58,20 @@ def _type_problems(options: SqlOptions, connection: Connection) -> list[str]:
 
 
 def _shared_snapshot_problems(options: SqlOptions, subject: str) -> list[str]:
-    """Return a problem if the options need several sessions with one snapshot, which the database cannot share."""
     if options.consistency != "snapshot" or (options.parallel_chunks or 1) == 1:
         return []
     return [f"parallel_chunks: sessions of {subject} cannot share a snapshot: leave it out, or set consistency='chunk'"]
 
 
 _JDBC_SERVER = re.compile(r"jdbc:(?P<kind>\w+)[^/]*//(?P<host>[\w.:\[\]-]+)(?=[/;?,]|$)(?!.*@)")
-"""The only part of a JDBC URL that is shown.
+"""Database kind and host in a JDBC URL, the only parts that lineage shows.
 
-A URL with '@' may have a password before it, so nothing of it is shown.
+A URL with '@' does not match, since a password may precede it.
 """
 
 
 def stream_dataset(options: SqlOptions, connection: Connection) -> Dataset:
-    """Return the dataset of a stream. A query is not a table, so its dataset has the stream's name."""
+    """Return the lineage dataset of a table. A query's dataset is named after the stream."""
     table = parse_table(options.table) if options.table is not None else None
     name, schema = (table.name, table.schema) if table else (f"query/{options.stream_name}", "")
     # The first of several hosts, since all serve the same rows.

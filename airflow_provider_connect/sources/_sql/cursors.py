@@ -1,9 +1,10 @@
-"""Cursors: the columns by which a table is followed, the end of an increment, and the condition for its rows.
+"""Cursors: the columns by which a table is followed, and the SQL for the rows between two positions.
 
-A position is the cursor columns' values in the last row of an increment. The ledger stores it as a JSON list of texts,
-``["2026-10-05T12:00:00.123456+00:00", "17"]``. ``[]`` is the position before every row.
+A position is the cursor columns' values in one row. The ledger stores it as a JSON list of texts,
+``["2026-10-05T12:00:00.123456+00:00", "17"]``. ``[]`` is the position before the first row.
 
-An increment whose end comes before its begin has restarted: it contains all rows up to its end.
+An increment has the rows after its begin, up to and including its end. If the end lies before the begin, the increment
+has restarted: it has all rows up to its end.
 """
 
 from __future__ import annotations
@@ -35,10 +36,9 @@ _WHOLE_SECOND_TYPES = ("datetime", "timestamp")
 
 
 class SqlCursorColumn(NamedTuple):
-    """One column of a cursor.
+    """A column of a cursor: a growing number, an instant, or (``wall``) a local time without a zone.
 
-    :param kind: a growing number, an instant, or a local time without a zone.
-    :param fraction_digits: stored digits of a second's fraction.
+    :param fraction_digits: digits of a second's fraction that the column stores.
     """
 
     name: str
@@ -48,9 +48,9 @@ class SqlCursorColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class SqlCursor:
-    """The columns by which a table is followed, the time before the number.
+    """The columns by which a table is followed: a time, a number, or both in this order.
 
-    :param db_timezone: zone of times without a zone.
+    :param db_timezone: zone of local times.
     :param compares_rows: see :func:`.chunks.chunk_conditions`.
     """
 
@@ -59,10 +59,9 @@ class SqlCursor:
     compares_rows: bool
 
     def format_position(self, values: tuple[object, ...]) -> str:
-        """Return the position of a row as the ledger stores it.
+        """Convert a row's cursor values, as the database returned them, to a position for the ledger.
 
-        :param values: the row's values as the database returned them.
-        :raises DataError: a value does not match its column's kind.
+        :raises DataError: a value is no whole number or no time, as its column requires.
         """
         texts = []
         for column, value in zip(self.columns, values, strict=True):
@@ -78,9 +77,9 @@ class SqlCursor:
         return json.dumps(texts)
 
     def parse_position(self, text: str) -> tuple[CursorValue, ...]:
-        """Parse a position. () for the position before every row.
+        """Convert a stored position to values. Returns () for the position before the first row.
 
-        :raises ConfigError: the position does not fit these columns.
+        :raises ConfigError: the position does not fit the cursor's columns.
         """
         try:
             texts = json.loads(text)
@@ -99,10 +98,10 @@ class SqlCursor:
             ) from None
 
     def condition(self, database: Database, begin: str | None, end: str) -> str:
-        """Return the condition for the rows of an increment.
+        """Return the SQL condition for an increment's rows.
 
-        :param begin: position before its first row. None for the first increment.
-        :param end: position of its last row.
+        :param begin: position of the last row before the increment. None for the first increment.
+        :param end: position of the increment's last row.
         """
         end_values = self.parse_position(end)
         if not end_values or begin == end:
@@ -118,18 +117,18 @@ class SqlCursor:
         return " AND ".join(f"({part})" for part in parts)
 
     def has_all_rows(self, begin: str | None, end: str) -> bool:
-        """Return whether an increment contains all rows up to its end: it is the first one or has restarted."""
+        """Return whether an increment begins with the table's first row: it is the first one or has restarted."""
         begin_values = self.parse_position(begin or START_POSITION)
         return not begin_values or self.parse_position(end) < begin_values
 
     def find_end(
         self, database: Database, relation: str, begin: str | None, *, row_condition: str, until: dt.datetime
     ) -> str:
-        """Return the position of the newest row. ``begin`` if there are no newer rows.
+        """Return the position of the newest row after ``begin``, or ``begin`` if there is none.
 
-        :param row_condition: condition on the rows. "" for all.
-        :param until: rows of this time or later do not count yet. It is rounded down to the column's last tick, since
-            more rows may still get the current tick.
+        :param row_condition: SQL condition. "" for all rows.
+        :param until: rows of this time or later are left out. Rounded down to the column's clock tick, since the
+            current tick may get more rows.
         """
         begin_values, names = self.parse_position(begin or START_POSITION), self._quoted(database)
         parts = [row_condition] if row_condition else []
@@ -160,7 +159,7 @@ class SqlCursor:
         return instant if tells == "instant" else instant.astimezone(zone(self.db_timezone)).replace(tzinfo=None)
 
     def position_time(self, position: str) -> dt.datetime | None:
-        """Return the instant of a position. The earlier one if the clock shows that time twice, None without a time."""
+        """Return a position's time as an instant, the earlier one if the clock shows it twice. None without a time."""
         values = self.parse_position(position)
         if not values or not isinstance(values[0], dt.datetime):
             return None
@@ -182,9 +181,9 @@ def make_cursor(
     db_timezone: str,
     compares_rows: bool,
 ) -> SqlCursor:
-    """Return the cursor of a table.
+    """Return the cursor over the given columns.
 
-    :raises ConfigError: names every column whose type cannot be followed.
+    :raises ConfigError: lists every column whose type cannot be followed.
     """
     columns, problems = [], []
     for option, column in (("timestamp_column", timestamp), ("incrementing_column", incrementing)):
@@ -202,7 +201,7 @@ def make_cursor(
 
 
 def fraction_digits_of(column_type: str) -> int:
-    """Return the digits of a second's fraction that a type stores. Too few do no harm."""
+    """Return how many digits of a second's fraction a column type stores. An underestimate only delays rows."""
     match = _TYPE_DIGITS.search(column_type)
     if match:
         return min(int(match[1]), _MAX_FRACTION_DIGITS)

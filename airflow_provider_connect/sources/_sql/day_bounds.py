@@ -1,4 +1,4 @@
-"""Bounds of a day for comparison with a column."""
+"""Begin and end of a day, as values to compare a date or time column with."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ColumnClock = Literal["date", "instant", "wall"]
-"""Kind of time in a column: a calendar date, an instant, or a local time without a zone."""
+"""Kind of time: a calendar date, an instant, or (``wall``) a local time without a zone."""
 
 
 class DayBounds(NamedTuple):
-    """Bounds of a day: ``first`` included, ``end`` excluded."""
+    """Begin and end of a day: ``first`` is included, ``end`` excluded."""
 
     first: dt.date
     end: dt.date
 
 
 def clock_of_type(arrow_type: pa.DataType) -> ColumnClock | None:
-    """Return the kind of time in a type. None if it has none."""
+    """Return an Arrow type's kind of time. None if it is no date or timestamp."""
     from pyarrow import types
 
     if types.is_date(arrow_type):
@@ -34,11 +34,11 @@ def clock_of_type(arrow_type: pa.DataType) -> ColumnClock | None:
 
 
 def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
-    """Return the bounds of a day. One day's end is the next day's start, for every kind of time.
+    """Return a day's bounds as dates, instants or local times. Each day ends where the next begins.
 
-    Dates belong to the day's own zone. If a local time occurs twice, rows from the bound on belong to the later day.
+    If the clock shows a bound twice, all rows with that local time belong to the later day.
 
-    :param db_timezone: zone of times without a zone.
+    :param db_timezone: zone of local times. Dates are always in the day's own zone.
     """
     if clock == "date" or (clock == "wall" and db_timezone == day.zone):
         # By the calendar: a date begins at its midnight, even if the clock skipped it.
@@ -55,8 +55,5 @@ def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
 
 
 def day_condition(database: Database, column: str, bounds: DayBounds) -> str:
-    """Return the condition in SQL.
-
-    :param column: quoted name.
-    """
+    """Return the SQL condition for a day's rows. ``column`` is a quoted name."""
     return f"{column} >= {database.literal(bounds.first)} AND {column} < {database.literal(bounds.end)}"

@@ -17,11 +17,10 @@ _NEXT_TRY = "The next try reads the new table"
 def require_unaltered(database: Database, options: SqlOptions, planned_shape: TableShape) -> None:
     """Lock the tables, and require that their columns are read as planned.
 
-    New columns are not read, and larger types of the same kind (``varchar(20)`` after ``varchar(10)``) are read as
-    planned.
+    New columns are ignored. A longer type of the same kind passes, such as ``varchar(20)`` after ``varchar(10)``.
 
     :raises PlanGoneError: a column is gone, or its values would be read differently.
-    :raises RetriableError: the transaction began too early to see the rows.
+    :raises RetriableError: the table was rewritten after the transaction began.
     """
     try:
         current_columns = {
@@ -68,10 +67,9 @@ def _describe_column(column: SqlColumn) -> str:
 
 
 def require_replayed(database: Database, day: Day, database_time: dt.datetime) -> None:
-    """Require that a replica has all data that its primary had at the end of a day. Other servers always pass.
+    """Require that a replica has all rows that its primary had at the end of a day.
 
-    :param database_time: time of the database's clock.
-    :raises RetriableError: the replica lags behind, or replication is stopped.
+    :raises RetriableError: the replica lags behind the day's end, or replication is stopped.
     """
     lag = replica_lag(database)
     has_until = database_time - lag
@@ -84,7 +82,7 @@ def require_replayed(database: Database, day: Day, database_time: dt.datetime) -
 
 
 def replica_lag(database: Database) -> dt.timedelta:
-    """Return a replica's lag. Zero if the server is no replica or the user may not read the lag.
+    """Return a replica's lag behind its primary. Zero if the server is no replica or the user may not read the lag.
 
     :raises RetriableError: replication is stopped.
     """

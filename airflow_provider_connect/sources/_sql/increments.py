@@ -1,4 +1,4 @@
-"""Increments: the rows of a followed table that a day reads, by the database's clock."""
+"""Increments: the rows that one run with ``mode`` reads, between two positions of the table's cursor."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from airflow_provider_connect.window import Day
 
 
 class RowSelection(NamedTuple):
-    """The rows to read.
+    """The rows that a day reads.
 
-    :param condition: "" for all rows.
-    :param has_all_rows: True if the table had no other rows when the position was determined.
+    :param condition: SQL condition. "" for all rows.
+    :param has_all_rows: True if the increment begins with the table's first row.
     """
 
     condition: str
@@ -28,7 +28,7 @@ class RowSelection(NamedTuple):
 
 
 class IncrementTracker:
-    """Begin and end positions of one poller's days. Thread-safe.
+    """Stores the begin and end position of each day that a poller reads. Thread-safe.
 
     :param compares_rows: see :func:`.chunks.chunk_conditions`.
     """
@@ -40,16 +40,16 @@ class IncrementTracker:
         self._spans: dict[Day, tuple[str | None, str]] = {}
 
     def has_span(self, day: Day) -> bool:
-        """Return whether a day's positions are set."""
+        """Return whether a day's begin and end position are set."""
         with self._lock:
             return day in self._spans
 
     def is_finished(self, begin: str | None, end: str | None) -> bool:
-        """Return whether the stream gets no more rows."""
+        """Return whether ``snapshot_mode`` ended the stream before this day. ``end`` is None if the day is new."""
         return end is None and begin is not None and not self._options.start_mode.loads_new
 
     def set_span(self, day: Day, begin: str | None, end: str) -> str:
-        """Set a day's begin and end, and return the end."""
+        """Store a day's begin and end position. Returns the end."""
         with self._lock:
             self._spans[day] = begin, end
         return end
@@ -64,10 +64,10 @@ class IncrementTracker:
         user_condition: str,
         database_time: dt.datetime,
     ) -> str:
-        """Return the end of an increment. It comes before the begin if the table is loaded again.
+        """Return the end position of an increment. It lies before ``begin`` if all rows are read again.
 
-        :param user_condition: the user's condition.
-        :param database_time: time of the database's clock.
+        :param end: known end, to be validated. None to find the newest row.
+        :param user_condition: SQL of the option ``where``. "" for all rows.
         :raises ConfigError: the cursor's columns cannot be followed or have changed.
         :raises RowsLostError: the table's numbers or clock were set back.
         """
@@ -100,7 +100,7 @@ class IncrementTracker:
         return cursor.find_end(database, relation, None, row_condition=user_condition, until=until)
 
     def select_rows(self, database: Database, shape: TableShape, day: Day) -> RowSelection:
-        """Return the rows that a day reads."""
+        """Return the rows that a day reads. The day's positions must be set."""
         with self._lock:
             begin, end = self._spans[day]
         cursor = self._make_cursor(database, shape)

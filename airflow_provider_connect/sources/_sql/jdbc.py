@@ -1,4 +1,4 @@
-"""Poller for databases that Spark's JDBC reader reads. The poller plans, and Spark reads the rows."""
+"""Poller for databases that are read over JDBC. It plans the read, and Spark's reader fetches the rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return [shape.partition_params | {"where": condition} for condition in conditions]
 
     def _even_ranges(self, database: Database, shape: TableShape) -> list[str]:
-        """Return the condition of each chunk: even ranges of the key's first column. NULL is in the first one."""
+        """Return the conditions of chunks: even ranges of the key's first column. [""] for one chunk."""
         max_chunks = self._options.parallel_chunks or 1
         if max_chunks == 1 or not shape.key or not _has_ranges(shape.key_columns[0]):
             return [""]
@@ -75,7 +75,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return range_conditions(database, column, even_bounds(smallest, greatest, chunk_count(int(rows), max_chunks)))
 
     def frame(self, part: InputPartition) -> Any:
-        """Return a partition's rows as a DataFrame, without reading them.
+        """Return a DataFrame over a partition's rows. No row is read yet.
 
         :raises ConfigError: Spark would read a column with another type than planned.
         """
@@ -104,19 +104,18 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return shape, row_layout(self._sql_writer(), shape, self._options.value_choices)
 
     def _sql_writer(self) -> JdbcDatabase:
-        """Return a database without a session, which only writes SQL."""
         return JdbcDatabase(None, self._connection, self._quote_mark, 0)
 
     def error_of(self, error: Exception) -> ConnectError:
-        """Return our error for an error of Spark's reader."""
+        """Convert an exception of Spark's reader to an error of this package."""
         return error_for_exceptions(f"connection {self._connection.conn_id!r}", jvm_exceptions(error))
 
     def rows_of(
         self, part: InputPartition, batches: Iterator[pa.RecordBatch], tally: Tally
     ) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield Spark's rows with their planned types and keys.
+        """Convert Spark's batches to the planned types, and add the keys.
 
-        :raises DataError: a value does not fit, or a key is missing or occurs twice.
+        :raises DataError: a value does not fit its type, or a key is missing or occurs twice.
         """
         import pyarrow as pa
 
@@ -137,7 +136,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
                 yield day, keyed.append_keys(pa.RecordBatch.from_arrays(columns, names=names))
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Raise an error, since Spark reads the rows and passes them to :meth:`rows_of`.
+        """Not supported: Spark reads the rows, and :meth:`rows_of` converts them.
 
         :raises ConfigError: always.
         """
@@ -146,14 +145,13 @@ class JdbcPoller(SqlPoller, ReadBySpark):
 
 
 def _has_ranges(column: SqlColumn) -> bool:
-    """Return whether bounds between two of the column's values can be computed."""
     return column.base in ("date", "timestamp") or column.base.startswith(
         ("tinyint", "smallint", "integer", "bigint", "decimal", "numeric")
     )
 
 
 def even_bounds(smallest: Any, greatest: Any, chunks: int) -> list[Any]:
-    """Return the first value of each chunk after the first: evenly spaced, distinct and ascending."""
+    """Return the first value of every chunk except the first: evenly spaced, distinct and ascending."""
     if isinstance(smallest, dt.datetime):
         numbers = _spread_evenly((smallest - _EPOCH) // _MICROSECOND, (greatest - _EPOCH) // _MICROSECOND, chunks)
         return [_EPOCH + number * _MICROSECOND for number in numbers]
@@ -171,9 +169,9 @@ def _spread_evenly(smallest: int, greatest: int, chunks: int) -> list[int]:
 
 
 def range_conditions(database: Database, column: str, bounds: list[Any]) -> list[str]:
-    """Return the condition of each chunk. Together they hold every row once, whatever its value.
+    """Return each chunk's SQL condition.
 
-    :param column: quoted name.
+    Together they match every row once, NULL in the first. ``column`` is quoted.
     """
     if not bounds:
         return [""]

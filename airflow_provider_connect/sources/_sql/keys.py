@@ -1,8 +1,8 @@
-"""Keys of rows: the same 32 hex digits for the same row, in every run, way and version.
+"""Keys of rows: 32 hex digits, the same for the same row in every run, way and version.
 
-A key is XXH3-128 over the columns of the key in order, joined by 0xFF. Each column is written in UTF-8 as one letter
-for its class, followed by the value in that class's only form. The class depends on the database's type alone, not on
-``decimals`` or the Arrow type:
+A key is XXH3-128 over the key's columns in order, joined by 0xFF. Each column is written in UTF-8: a letter for its
+class, then the value in the form of that class. The class depends on the database's type alone, not on ``decimals`` or
+the Arrow type:
 
 ====== ================================== =====================================================
 letter class                              form of a value
@@ -20,8 +20,8 @@ c      times of day                       microseconds since midnight
 x      bytes                              hexadecimal digits, lower case
 ====== ================================== =====================================================
 
-So 1 and '1' differ. NULLs and floating-point numbers are refused. The tests' golden file fixes this format: a change
-changes every table that was merged by these keys.
+So 1 and '1' differ. NULLs and floating-point numbers are refused. The tests' golden file fixes this format, since a
+change would change the keys in every merged table.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _DECIMAL_PREFIXES = ("numeric", "decimal", "dec(", "fixed(")
 
 
 def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: PLR0911  # a line for each class
-    """Return the class of a column's values.
+    """Return the class letter of a key column.
 
     :param arrow_type: type that the column is read as.
-    :raises ConfigError: its values cannot identify a row.
+    :raises ConfigError: values of this type cannot identify a row.
     """
     from pyarrow import types
 
@@ -69,16 +69,16 @@ def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: 
 
 
 def columns_before_prefix(primary: tuple[str, ...], indexes: Sequence[Index]) -> tuple[str, ...]:
-    """Return the columns of MySQL's primary key before the first one that it indexes only in part.
+    """Return the columns that versions up to 1.0.0rc1 used as the key of a MySQL table.
 
-    Versions up to 1.0.0rc1 used these columns as the key.
+    They are the primary key's columns before the first one that is indexed only in part.
     """
     cut = (index.columns for index in indexes if index.name == "PRIMARY" and not index.is_unique)
     return next((columns for columns in cut if columns == primary[: len(columns)]), primary)
 
 
 def key_bytes(names: Sequence[str], classes: Sequence[KeyClass], columns: Sequence[pa.Array]) -> bytes:
-    """Return the keys of rows as consecutive 16-byte digests.
+    """Return the rows' keys as 16-byte digests, one after another.
 
     :param names: column names for messages.
     :raises DataError: a column of the key is NULL.
@@ -116,7 +116,6 @@ def _value_texts(letter: KeyClass, column: pa.Array) -> pa.Array:  # noqa: PLR09
 
 
 def _number_texts(column: pa.Array) -> pa.Array:
-    """Write decimals, or their texts, without trailing zeros after the point."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -34,9 +34,9 @@ _STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def parse_table(text: str) -> Table:
-    """Parse ``orders`` or ``sales.orders``. A part with a dot or a quote stands in quotes: ``"a.b".orders``.
+    """Parse a table's name, ``orders`` or ``sales.orders``. Its case is kept.
 
-    The case of names is kept.
+    A part with a dot or a quote stands in quotes: ``"a.b".orders``.
 
     :raises ValueError: the text has another form.
     """
@@ -56,10 +56,10 @@ def _unquote(part: str) -> str:
 
 
 DEFAULT_CHUNKS = 4
-"""Default number of chunks read concurrently, if sessions can share a snapshot."""
+"""Default number of chunks read concurrently, except where sessions cannot share a snapshot."""
 POSTGRES, MYSQL, SQLITE, JDBC = "postgres", "mysql", "sqlite", "jdbc"
 CLOCK_QUERIES = {POSTGRES: "SELECT extract(epoch FROM clock_timestamp())", MYSQL: "SELECT unix_timestamp(sysdate(6))"}
-"""Queries for the database's clock, in seconds since 1970."""
+"""Queries for the database's current time, in seconds since 1970."""
 RECORD_KEY = "record_key"
 _RESERVED_NAMES = ("day", RECORD_KEY)
 
@@ -181,29 +181,29 @@ class SqlOptions(Source):
 
     @property
     def kind(self) -> SourceKind:
-        """Days, increments, or one snapshot that each run replaces."""
+        """``increment`` with ``mode``, ``snapshot`` with ``snapshot="replace"``, otherwise ``day``."""
         if self.mode is not None:
             return "increment"
         return "snapshot" if self.snapshot == "replace" else "day"
 
     @property
     def reloads(self) -> bool:
-        """True if an earlier day still has its own rows in the table."""
+        """True if an earlier day's rows can be found in the table again, which needs ``day_column``."""
         return self.day_column is not None
 
     @property
     def start_mode(self) -> StartMode:
-        """First and later runs of a stream with a mode."""
+        """Rows that the first run and later runs of a ``mode`` read."""
         return SNAPSHOT_MODES[self.snapshot_mode]
 
     @property
     def clock_zone(self) -> str:
-        """Zone of timestamps without a zone."""
+        """Zone in which timestamps without a zone are read."""
         return self.db_timezone or "UTC"
 
     @property
     def stream_name(self) -> str:
-        """Name of the stream, by default the table's."""
+        """Name of the stream. By default the table's name."""
         if self.stream or self.table is None:
             return self.stream
         table = parse_table(self.table)
@@ -216,7 +216,7 @@ class SqlOptions(Source):
 
     @property
     def table_schema(self) -> str:
-        """Schema in the table's name (in MySQL a database), or ""."""
+        """Schema in the table's name (in MySQL the database), or ""."""
         return "" if self.table is None else parse_table(self.table).schema
 
     @property
@@ -231,7 +231,7 @@ class SqlOptions(Source):
 
 
 def option_problems(options: SqlOptions) -> list[str]:
-    """Validate the options together. Returns the problems, or []."""
+    """Validate the options against each other. Returns the problems, or []."""
     problems = []
     if (options.table is None) == (options.query is None):
         problems.append("table: set either table or query")

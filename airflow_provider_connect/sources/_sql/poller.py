@@ -1,4 +1,4 @@
-"""Poller of a database. A day is one partition, a snapshot one partition or several chunks."""
+"""Poller of a table or query. A day is one partition, a snapshot one or several."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MIN_TRUSTED_ESTIMATE = 1_000_000
-"""Smaller estimates may be far off, and counting so few rows costs little."""
+"""Smaller estimates may be far off, so the rows are counted, which is cheap."""
 
 
 def current_time() -> dt.datetime:
@@ -55,7 +55,7 @@ def current_time() -> dt.datetime:
 class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     """Polls one table or query.
 
-    For each day whose chunks share a snapshot, the driver keeps a session open until all chunks are read.
+    If chunks share a snapshot, the driver keeps the session that exported it open until all chunks are read.
     """
 
     def __init__(self, options: SqlOptions, connection: Connection, context: PollContext) -> None:
@@ -72,13 +72,13 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         self._resumes = options.snapshot is not None and self._reads_by_chunk
 
     def close(self) -> None:
-        """Close the sessions of shared snapshots."""
+        """Close the sessions that keep shared snapshots open."""
         with ExitStack() as stack:
             while self._snapshot_sessions:
                 stack.enter_context(closing(self._snapshot_sessions.popitem()[1]))
 
     def schema(self) -> pa.Schema:
-        """Return the database's columns and the key."""
+        """Return the Arrow schema: the columns to read and ``record_key``."""
         return self._inspect()[1].schema
 
     def _inspect(self) -> tuple[TableShape, RowLayout]:
@@ -93,14 +93,13 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             return self._inspected
 
     def _warn_of_zone(self, database: Database, column: SqlColumn | None) -> None:
-        """Warn if a day's times without a zone may be in another zone than UTC."""
         zone = undeclared_zone(database, self._connection.conn_type, self._options, column)
         if zone is not None and column is not None:
             stream, doubt = self._options.stream_key, zone.doubt(self._options.mode)
             _LOG.warning("%s: day_column %r has %s: %s", stream, column.name, doubt, zone.remedy)
 
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
-        """Fix the rows of an increment by the database's clock. Returns its end.
+        """Store the begin and end position of a day's increment. Returns the end.
 
         :raises ConfigError: the cursor's columns cannot be followed or have changed.
         :raises RowsLostError: the table's numbers or clock were set back.
@@ -125,7 +124,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         )
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return a partition for each day, or one for each chunk of a snapshot.
+        """Return one partition for each day, or one for each chunk of a snapshot.
 
         :raises ConfigError: a day is in another zone or in the future, or the table does not fit the options.
         :raises RetriableError: a day ended less than an hour ago, or the database cannot be reached.
@@ -147,9 +146,9 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     def _chunk_params(
         self, database: Database, shape: TableShape, keys: Sequence[KeyValues], span_condition: str = ""
     ) -> list[dict[str, Any]]:
-        """Return the parameters of the chunks that end at these keys, and of the last chunk.
+        """Return the partition parameters of chunks that end at ``keys``, and of a last chunk without end.
 
-        :param span_condition: condition on the rows of an increment. "" for all.
+        :param span_condition: SQL condition for the rows of an increment. "" for all rows.
         """
         columns = [database.quote(name) for name in shape.key]
         bounds = [chunks.key_literals(database, key) for key in keys]
@@ -210,10 +209,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return day_condition(database, name, day_bounds(day, clock, self._options.clock_zone))
 
     def _require_times(self, database: Database, column: str, converted: str) -> None:
-        """Refuse texts that SQLite cannot read as a time. Comparisons would skip them silently.
-
-        :raises DataError: there are such texts.
-        """
+        """Refuse texts that SQLite cannot read as a time, since comparisons would skip their rows silently."""
         condition = self._with_user_condition(f"{column} IS NOT NULL AND {converted} IS NULL")
         if database.rows(
             database.select(["1"], database.relation(self._options.table_or_query), where=condition, limit=1)
@@ -232,7 +228,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return parallel_chunks or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
 
     def _export_snapshot(self, database: Database) -> str | None:
-        """Return the name of the session's snapshot. None if it cannot be shared, as on some standbys."""
+        """Return the name of the session's snapshot. None if the server cannot share it, like some standbys."""
         if not database.shares_snapshots:
             return None
         try:
@@ -245,10 +241,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     def _split_keys(
         self, database: Database, shape: TableShape, max_chunks: int, span_condition: str
     ) -> list[KeyValues]:
-        """Return the last key of each chunk except the last.
-
-        :param span_condition: condition on the rows of an increment. "" for all.
-        """
+        """Return the last key of every chunk except the last chunk."""
         options = self._options
         relation, condition = database.relation(options.table_or_query), self._with_user_condition(span_condition)
         rows = None
@@ -273,7 +266,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return _join_conditions(f"\n{self._options.where}\n" if self._options.where else "", condition)
 
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Close the session of a day's shared snapshot, since all chunks are read."""
+        """Close the session that kept the day's shared snapshot open. All chunks are read."""
         self._close_snapshot_session(day)
 
     def _close_snapshot_session(self, day: Day) -> None:
@@ -292,10 +285,10 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         )
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a day, a snapshot or a chunk.
+        """Yield a partition's rows in batches, with their keys.
 
-        :raises RetriableError: the database is unreachable, in trouble or busy. A :class:`.PlanGoneError` if the
-            snapshot shared by chunks is gone.
+        :raises RetriableError: the database is unreachable or busy. A :class:`.PlanGoneError` if the table was altered
+            or the shared snapshot is gone.
         :raises ConfigError: credentials, rights, table or options are wrong.
         :raises DataError: a value cannot be read exactly, or a key is missing or occurs twice.
         """
@@ -338,24 +331,24 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
 
 
 def _join_conditions(first: str, second: str) -> str:
-    """Join two conditions by AND. "" means no condition."""
+    """Join two SQL conditions by AND. "" means no condition."""
     return " AND ".join(f"({condition})" for condition in (first, second) if condition)
 
 
 class KeyAppender:
-    """Adds keys to batches, and checks that they are unique if the database does not guarantee it."""
+    """Adds ``record_key`` to batches. Checks that keys are unique if the database does not guarantee it."""
 
     def __init__(self, shape: TableShape, layout: RowLayout) -> None:
         self._layout = layout
         self._key_set = None if shape.is_unique or not shape.key else KeySet()
 
     def close(self) -> None:
-        """Delete the stored keys."""
+        """Delete the keys stored for that check."""
         if self._key_set is not None:
             self._key_set.close()
 
     def append_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch with its keys.
+        """Return the batch with its ``record_key`` column. Unchanged if the table has no key.
 
         :raises DataError: a key is missing or occurred before.
         """

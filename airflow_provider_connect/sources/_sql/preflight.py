@@ -1,4 +1,4 @@
-"""Check of a source against its database before the first run, with a few short statements that read no row."""
+"""Check of a source against its database before the first run, with a few short statements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UTC_NAMES = ("UTC", "GMT", "Etc/UTC")
 
 
 def check(options: SqlOptions, connection: Connection) -> PreflightReport:
-    """Check a source and its connection."""
+    """Return the findings about options, connection, table and server."""
     run = _SqlPreflight(options, connection)
     try:
         run.run()
@@ -43,7 +43,6 @@ def check(options: SqlOptions, connection: Connection) -> PreflightReport:
 
 
 def _has_summer_time(zone: dt.tzinfo) -> bool:
-    """Return whether a zone changes its offset this year or the next."""
     this_year = dt.datetime.now(dt.UTC).year
     months = [dt.datetime(this_year + number // 12, 1 + number % 12, 1, tzinfo=zone) for number in range(24)]
     return len({month.utcoffset() for month in months}) > 1
@@ -51,8 +50,6 @@ def _has_summer_time(zone: dt.tzinfo) -> bool:
 
 @dataclass
 class _SqlPreflight:
-    """One check of a source."""
-
     options: SqlOptions
     connection: Connection
     findings: list[Finding] = field(default_factory=list)
@@ -94,7 +91,7 @@ class _SqlPreflight:
         )
 
     def _check_policies(self, layout: RowLayout) -> None:
-        """Report whether policies hide rows, by a read with ``row_security="refuse"``."""
+        """Report whether policies hide rows: a session with ``row_security="refuse"`` fails if they do."""
         try:
             with self._session("refuse") as database:
                 require_readable(database, self.options, layout)
@@ -172,7 +169,6 @@ class _SqlPreflight:
             )
 
     def _check_cursor(self, database: Database, shape: TableShape) -> None:
-        """Report the rows that the cursor will miss."""
         for column in (shape.timestamp_column, shape.incrementing_column):
             if column is not None:
                 self._note_nullable(f"column {column.name!r}", column, "increment")
@@ -195,7 +191,6 @@ class _SqlPreflight:
         self.add(f"mode {self.options.mode!r}", "note", text, "docs/sql.md shows how often that happens")
 
     def _check_number(self, database: Database, shape: TableShape, column: SqlColumn) -> None:
-        """Report whether a number can only grow, as far as the database shows."""
         subject, table_or_query = f"column {column.name!r}", self.options.table_or_query
         if isinstance(table_or_query, Query):
             return
@@ -223,7 +218,6 @@ class _SqlPreflight:
             self.add(subject, "ok", f"{counter.name} gives its numbers")
 
     def _check_zone(self, database: Database, option: str, column: SqlColumn) -> None:
-        """Report the zone in which times without a zone are read, and whether the database is set to it."""
         subject = f"{option} {column.name!r}"
         clock_zone = self.options.clock_zone
         zone = database_zone(database, self.connection.conn_type)

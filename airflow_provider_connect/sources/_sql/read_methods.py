@@ -1,4 +1,4 @@
-"""The ways to read a table as data: the options of each, and option values with other names in other projects.
+"""The ways to read a table, the options of each way, and other projects' names for option values.
 
 A test compares this with the tables of ``docs/sql.md``. DAG files import this module.
 """
@@ -17,7 +17,7 @@ OptionUse = Literal["needed", "yes", "no"]
 class ReadMethod(NamedTuple):
     """One way to read a table.
 
-    :param option: the option that selects it, with the value ``value``. "" for any value.
+    :param option: the option that selects it, with the value ``value`` ("" for any value).
     :param requires: options that must be set.
     :param accepts: options that may be set. All others are errors.
     """
@@ -28,20 +28,20 @@ class ReadMethod(NamedTuple):
     accepts: tuple[str, ...] = ()
 
     def option_use(self, option: str) -> OptionUse:
-        """Return whether an option is required, allowed or an error."""
+        """Return whether this way requires, allows or refuses an option."""
         if option in self.requires:
             return "needed"
         return "yes" if option in self.accepts else "no"
 
     def __str__(self) -> str:
-        """Return the option as a user types it."""
+        """Return the selecting option as a user types it."""
         return f"{self.option}={self.value!r}" if self.value else self.option
 
 
 class StartMode(NamedTuple):
-    """First and later runs of a stream with a ``mode``.
+    """Rows that the first run and later runs of a ``mode`` read.
 
-    :param loads_existing: the first run reads all existing rows.
+    :param loads_existing: the first run reads all rows.
     :param loads_new: later runs read new rows.
     :param reloads_when_lost: a run reads all rows again if the ledger's position is lost.
     """
@@ -74,7 +74,7 @@ METHOD_OPTIONS = (
     "consistency",
     "lookback_days",
 )
-"""Options that not every way accepts. The last one is the operator's, which reads :attr:`.Source.reloads`."""
+"""Options that only some ways accept. The operator checks the last one by :attr:`.Source.reloads`."""
 SNAPSHOT_MODES: dict[SnapshotModeName, StartMode] = {
     "initial": StartMode(loads_existing=True),
     "no_data": StartMode(loads_existing=False),
@@ -87,7 +87,7 @@ FOREIGN_NAMES = {
     ("snapshot_mode", "schema_only"): "snapshot_mode='no_data'",
     ("snapshot_mode", "never"): "snapshot_mode='no_data'",
 }
-"""Values of Kafka Connect's JDBC source (``mode``) and Debezium (``snapshot_mode``) with another name here."""
+"""Values of Kafka Connect's JDBC source (``mode``) and Debezium (``snapshot_mode``), with the setting to use here."""
 _MISPLACED = {
     "timestamp_column": "only a mode with 'timestamp' uses it",
     "incrementing_column": "only a mode with 'incrementing' uses it",
@@ -100,7 +100,7 @@ _MISPLACED = {
 
 
 def refuse_foreign_name(option: str, value: object) -> object:
-    """Return an option's value, unless it is another project's name.
+    """Return the value, unless it is another project's name.
 
     :raises ValueError: shows the name used here.
     """
@@ -110,7 +110,7 @@ def refuse_foreign_name(option: str, value: object) -> object:
 
 
 def read_methods(options: BaseModel) -> list[ReadMethod]:
-    """Return the ways that the options select. Valid options select one."""
+    """Return the ways that the options select. Valid options select exactly one."""
     return [
         method
         for method in READ_METHODS
@@ -119,7 +119,7 @@ def read_methods(options: BaseModel) -> list[ReadMethod]:
 
 
 def read_method_problems(options: BaseModel) -> list[str]:
-    """Return problems of missing and misplaced options, or []."""
+    """Return a problem for each missing or misplaced option, or []."""
     methods, problems = read_methods(options), []
     if len(methods) != 1:
         problems.append("day_column: set one of day_column, snapshot and mode")

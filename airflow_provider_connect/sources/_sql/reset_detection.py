@@ -1,7 +1,7 @@
-"""Detection of a lost position: new rows of a table would come before the rows already read.
+"""Detection of a lost position: the table's new rows would come before the rows already read.
 
-The column's counter or the database's clock is before the position: the table was emptied and counts from 1 again, was
-restored, or the server was replaced. Missing rows are no proof, since an emptied table may go on counting.
+That happens if the column's counter or the database's clock is set back: the table was emptied, restored or moved to
+another server. Missing rows prove nothing, since an emptied table may continue its numbers.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._sql.cursors import SqlCursor
 
 CLOCK_TOLERANCE = dt.timedelta(minutes=1)
-"""Allowed difference between the clocks of servers that replace each other."""
+"""Allowed difference between the clocks of a server and its replacement."""
 
 
 def reset_reason(
     database: Database, cursor: SqlCursor, table_or_query: Table | Query, position: str, database_time: dt.datetime
 ) -> str:
-    """Return the reason why new rows would be missed. "" if they would not, or if that is unknown.
+    """Return the reason why new rows would be missed, or "" if none is found.
 
-    :param position: position with no later rows.
-    :param database_time: time of the database's clock.
+    :param position: last position that was read. The table has no later rows.
     """
     values, column = cursor.parse_position(position), cursor.columns[0]
     if not values:
@@ -44,14 +43,14 @@ def reset_reason(
 
 
 def greatest_and_counter(database: Database, table: Table, column: str) -> tuple[int, ColumnCounter | None]:
-    """Return a column's greatest number, or 0, and its counter."""
+    """Return a column's greatest number (0 if it has none) and its counter."""
     (greatest,) = database.one_row(database.select([f"max({database.quote(column)})"], database.relation(table)))
     text = str(greatest)
     return (int(text) if text.lstrip("-").isdecimal() else 0), readable_counter(database, table, column)
 
 
 def readable_counter(database: Database, table: Table, column: str) -> ColumnCounter | None:
-    """Return a column's counter. None if it has none or it cannot be read."""
+    """Return the counter that gives a column its numbers. None if it cannot be read."""
     try:
         return database.column_counter(table, column)
     except ConfigError:  # a server that only resembles the one whose catalog is queried

@@ -1,4 +1,4 @@
-"""Poller of snapshots, whose chunks a retry can keep."""
+"""Poller of snapshots. A retry can keep chunks that were read."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _STARTS_OVER_REASON = (
 
 
 class SqlSnapshotPoller(SqlPoller, Resumes):
-    """Polls a snapshot. A retry can resume if chunks do not share a snapshot."""
+    """Polls a snapshot. With ``consistency="chunk"`` a retry can resume."""
 
     def __init__(self, options: SqlOptions, connection: Connection, context: PollContext) -> None:
         super().__init__(options, connection, context)
         self.begins_anew = "" if self._resumes else _STARTS_OVER_REASON
 
     def resume(self, day: Day, parts: Sequence[InputPartition]) -> list[InputPartition]:
-        """Return the chunks of an earlier try for the current table, between the same keys. [] if they cannot be used.
+        """Plan the chunks of an earlier try again, between the same keys. Returns [] if its keys do not fit the table.
 
         :raises ConnectError: as :meth:`plan`.
         """

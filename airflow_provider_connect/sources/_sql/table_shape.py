@@ -1,4 +1,4 @@
-"""Columns, key and indexes of a table or query, validated against the options."""
+"""Columns, key and indexes of the table or query to read, validated against the options."""
 
 from __future__ import annotations
 
@@ -19,23 +19,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EARLIER_KEY_METADATA = "earlier_key"
-"""The same for the key of versions up to 1.0.0rc1, if it is different."""
+"""Entry like ``KEY_METADATA`` for the key of versions up to 1.0.0rc1, if that is different."""
 KEY_METADATA = "key"
-"""Entry of a schema's metadata: JSON pairs of column and class that make up ``record_key``. See ``keys.py``."""
+"""Entry of a schema's metadata: JSON pairs of column and class letter (``keys.py``) that make up ``record_key``."""
 _DAY_COLUMN = "day"
 _TEXT_TYPES = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
 
 
 @dataclass(frozen=True)
 class TableShape:
-    """Description of the table or query to read, as plain data for tasks.
+    """The table or query to read, as plain data for tasks.
 
-    :param columns: columns to read.
     :param key: names of the columns that identify a row, or ().
     :param is_unique: True if the database guarantees that keys are unique.
-    :param day_column: None for snapshots and modes.
-    :param timestamp_column: the cursor's time, or None.
-    :param incrementing_column: the cursor's number, or None.
+    :param day_column: None with ``snapshot`` or ``mode``.
     :param earlier_key: columns of the key in versions up to 1.0.0rc1. None if they are the same.
     """
 
@@ -51,7 +48,7 @@ class TableShape:
 
     @property
     def partition_params(self) -> dict[str, Any]:
-        """Parameters of a partition, as plain JSON."""
+        """Columns, key and uniqueness as JSON, for a partition's parameters."""
         return {
             "columns": [list(column) for column in self.columns],
             "key": list(self.key),
@@ -60,7 +57,7 @@ class TableShape:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> TableShape:
-        """Parse :attr:`partition_params`."""
+        """Restore columns, key and uniqueness from :attr:`partition_params`."""
         columns = (SqlColumn(*column) for column in params["columns"])
         return cls(tuple(columns), tuple(params["key"]), params["is_unique"])
 
@@ -71,15 +68,15 @@ class TableShape:
         return [by_name[name] for name in self.key]
 
     def is_range_indexed(self, column: SqlColumn) -> bool:
-        """Return whether an index of the table serves a range of the column."""
+        """Return whether an index can find a range of the column's values."""
         return any(index.is_ordered and index.columns[0] == column.name for index in self.indexes)
 
 
 @dataclass(frozen=True)
 class RowLayout:
-    """Columns, schema and key of the rows that a read returns.
+    """Columns, Arrow schema and key of the rows that a read returns.
 
-    :param key_classes: classes of the key's columns.
+    :param key_classes: class letter of each key column. See ``keys.py``.
     """
 
     columns: tuple[ReadColumn, ...]
@@ -89,9 +86,9 @@ class RowLayout:
 
 
 def inspect_table(database: Database, options: SqlOptions) -> TableShape:
-    """Describe the table or query.
+    """Read columns, key and indexes from the database.
 
-    :raises ConfigError: names everything that does not fit the options.
+    :raises ConfigError: lists all options that do not fit the table.
     """
     if options.columns is None and isinstance(options.table_or_query, Table):
         database.require_all_columns(options.table_or_query)
@@ -137,7 +134,7 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
 
 
 def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> RowLayout:
-    """Return the layout of the rows. Driver and executors get the same.
+    """Return the layout of the rows to read. Driver and executors get the same layout.
 
     :raises ConfigError: a column cannot be read or cannot identify a row.
     """
@@ -165,7 +162,7 @@ def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> 
 
 
 def require_readable(database: Database, options: SqlOptions, layout: RowLayout) -> None:
-    """Run a poll's statement without rows, to detect a wrong ``where`` or a missing right.
+    """Run the read's statement with LIMIT 0, to detect a wrong ``where`` or a missing right.
 
     :raises ConfigError: the statement fails.
     """
@@ -175,9 +172,9 @@ def require_readable(database: Database, options: SqlOptions, layout: RowLayout)
 
 
 def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
-    """Return the day column's kind of time.
+    """Return whether a column has dates, instants or local times.
 
-    :raises ConfigError: the column has no time.
+    :raises ConfigError: it has none of them.
     """
     (read_column,) = database.read_columns([column], ValueChoices())
     clock = clock_of_type(read_column.type)
@@ -187,7 +184,7 @@ def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
 
 
 def can_split(shape: TableShape, layout: RowLayout) -> bool:
-    """Return whether ranges of the key hold every row: no NULL, and an order that conditions share."""
+    """Return whether the key can be split into ranges: NOT NULL columns of whole numbers, decimals, dates or texts."""
     from pyarrow import types
 
     arrow_types = {column.name: column.type for column in layout.columns}

@@ -1,8 +1,7 @@
-"""Zone that a database is set to. Times without a zone are in this zone, unless a program writes them.
+"""The zone that a database is set to. Timestamps without a zone are in it if the database's clock writes them.
 
-Rows of the current second must wait for the next run, since more rows may get the same second. The current second
-depends on the zone of the writing clock. If that clock is west of the assumed zone, every second counts as over, and
-later rows of a second that was read are lost.
+Rows of the current second must wait for the next run, since more rows may get the same second. If the writing clock is
+west of the assumed zone, every second seems to be over. Rows written later in a second already read are then lost.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class DatabaseZone(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """Advice on ``db_timezone``."""
+        """Advice on setting ``db_timezone``, for messages."""
         try:
             known_zone(self.name)
             setting = f"db_timezone={self.name!r}"
@@ -63,13 +62,13 @@ class DatabaseZone(NamedTuple):
         return f"If the database's clock writes them, set {setting}. If they are in UTC, set db_timezone='UTC'"
 
     def doubt(self, mode: str | None) -> str:
-        """Return the reason why ``db_timezone`` is needed."""
+        """Return the reason why ``db_timezone`` is needed, for messages."""
         consequence = "they are read as UTC" if mode is None else "rows are lost if they are read in the wrong zone"
         return f"times without a zone, and the database's own zone is {self.name}: {consequence}"
 
 
 def database_zone(database: Database, conn_type: str) -> DatabaseZone | None:
-    """Return the zone that a database is set to. None for a type of database without one."""
+    """Return the zone that a database is set to. None for connection types without such a setting."""
     if (query := _ZONE_QUERIES.get(conn_type)) is None:
         return None
     name, is_utc = database.one_row(query)
@@ -81,9 +80,7 @@ def undeclared_zone(
 ) -> DatabaseZone | None:
     """Return the database's zone if a column's times may be in it and ``db_timezone`` is not set.
 
-    None if the database is in UTC or the column's times need no zone.
-
-    :param column: the day column or the cursor's time, or None.
+    None if the database is in UTC, or if the column has no local times.
     """
     if column is None or options.db_timezone is not None:
         return None
@@ -93,9 +90,8 @@ def undeclared_zone(
 
 
 def require_zone(database: Database, conn_type: str, options: SqlOptions, column: SqlColumn | None) -> None:
-    """Refuse to follow times without a zone if their zone is unknown.
+    """Refuse to follow timestamps without a zone if their zone is unknown.
 
-    :param column: the cursor's time, or None.
     :raises ConfigError: the database is not in UTC, and ``db_timezone`` is not set.
     """
     zone = undeclared_zone(database, conn_type, options, column)

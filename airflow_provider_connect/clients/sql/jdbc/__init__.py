@@ -1,1 +1,1 @@
-"""Any other database, through Spark's JDBC reader: the types it reads exactly, and errors for the rest."""
+"""Sessions with other databases over JDBC, and the types that Spark's reader reads exactly."""

@@ -1,4 +1,4 @@
-"""Meaning of the JVM's exceptions, by their class and the database's codes. Their text may contain anything."""
+"""Converts the JVM's exceptions to this package's errors, by class and database codes. Their texts may quote values."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _DRIVER_ADVICE = (
 _TIMEOUT_STATES = ("HYT00", "HYT01", "57014", "XCL52")
 _LOGIN_STATES = ("08004", "28", "04501")
 _LOGIN_CODES = (1017, 28000, 18456)
-"""Codes of Oracle and SQL Server, whose SQLSTATE does not tell. Repeated attempts would lock the login."""
+"""Codes for a refused login of Oracle and SQL Server, whose SQLSTATE does not show it. Retries would lock the login."""
 _SQL_STATES = ("42", "0A", "07", "2A", "3D", "3F", "37", "S0002")
 _VALUE_STATES = ("22", "21")
 
 
 class JvmException:
-    """The parts of a Java exception that may be shown."""
+    """Class names, text, SQLSTATE and code of a Java exception."""
 
     def __init__(self, java: Any) -> None:
         self.class_names = list(_class_names(java))
@@ -35,7 +35,7 @@ class JvmException:
         self.code = java.getErrorCode() if self.is_sql else 0
 
     def has_class(self, *names: str) -> bool:
-        """Return whether one of its classes has one of these names, without package."""
+        """Return whether the exception's class or a superclass has one of these names, written without package."""
         return any(name.rpartition(".")[2] in names for name in self.class_names)
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ def _class_names(java: Any) -> Iterator[str]:
 
 
 def jvm_exceptions(error: Exception) -> list[JvmException]:
-    """Return the JVM's exceptions behind a Python exception, outermost first, or []."""
+    """Return the Java exceptions that caused a Python exception, outermost first, or []."""
     # Py4J uses the first name, PySpark's own exceptions the second.
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     exceptions: list[JvmException] = []
@@ -64,10 +64,10 @@ def jvm_exceptions(error: Exception) -> list[JvmException]:
 def error_for_exceptions(
     subject: str, exceptions: list[JvmException], *, secrets: Secrets | None = None
 ) -> ConnectError:
-    """Return our error for exceptions of the JVM.
+    """Return this package's error for Java exceptions.
 
-    :param secrets: secrets to remove from the text. If given, texts about the SQL are shown, so pass it only if no row
-        is read.
+    :param secrets: secrets to remove from texts about the SQL, which are hidden without it. Leave it out while rows are
+        read.
     """
     if any(cause.has_class("ClassNotFoundException", "NoClassDefFoundError") for cause in exceptions):
         return ConfigError(f"{subject}: {_DRIVER_ADVICE}")

@@ -1,6 +1,6 @@
-"""A session through a JDBC driver, in the JVM of Spark's driver. It reads names, types and bounds.
+"""A session through a JDBC driver, in the JVM of Spark's driver. It reads column names, types and key bounds.
 
-Spark reads the rows (:func:`.reader_options`). The session is created like Spark's own, so both get the same answers.
+Spark's reader fetches the rows (:func:`.reader_options`) and connects in the same way, so both get the same answers.
 Spark is passed in and never imported.
 """
 
@@ -35,9 +35,9 @@ _NO_ROWS = "1 = 0"
 
 
 class JdbcDatabase(Database):
-    """See :class:`.Database`.
+    """A session over JDBC. See :class:`.Database`.
 
-    :ivar quote_mark: the character around a name.
+    :ivar quote_mark: character before and after a quoted name.
     """
 
     def __init__(self, link: Any, connection: Connection, quote: str, seconds: int) -> None:
@@ -51,7 +51,7 @@ class JdbcDatabase(Database):
     def open(cls, connection: Connection, spark: Any, limits: SessionLimits) -> Self:
         """Open a session.
 
-        :param spark: Spark's SQL session.
+        :param spark: a ``SparkSession``.
         :raises ConfigError: the connection is not valid, there is no driver, or Spark's dialect quotes names wrongly.
         :raises RetriableError: the database cannot be reached.
         """
@@ -79,7 +79,7 @@ class JdbcDatabase(Database):
         return database
 
     def close(self) -> None:
-        """End the session. A lost session is ignored."""
+        """End the session. No error if it is already lost."""
         try:
             self._java_connection.close()
         except Exception as error:
@@ -96,15 +96,12 @@ class JdbcDatabase(Database):
 
     @property
     def version(self) -> str:
-        """Product name and version from the driver."""
+        """Product name and version, from the driver."""
         metadata = self._call_driver(self._java_connection.getMetaData)
         return f"{metadata.getDatabaseProductName()} {str(metadata.getDatabaseProductVersion()).splitlines()[0]}"
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns in order, without reading a row.
-
-        :raises ConfigError: the table does not exist, or the query is not valid.
-        """
+        """Return the columns in order, without reading a row."""
         sql = self.select(["*"], self.relation(table_or_query), where=_NO_ROWS)
         return list(self._call_driver(lambda: self._run(sql, _columns)))
 
@@ -137,7 +134,7 @@ class JdbcDatabase(Database):
         return f"{self.quote_mark}{name.replace(self.quote_mark, self.quote_mark * 2)}{self.quote_mark}"
 
     def literal(self, value: object) -> str:
-        """Write a value as SQL. Dates and times have JDBC's escape form, which every driver understands."""
+        """Write a value as a SQL literal. Dates and times have JDBC's escape form, known to every driver."""
         if isinstance(value, dt.datetime):
             if value.tzinfo is not None:
                 raise ConfigError("an instant cannot be written for every database: cast the column in a query")
@@ -151,7 +148,7 @@ class JdbcDatabase(Database):
         raise ConfigError(f"a value of {type(value).__name__} cannot be compared in every database")
 
     def relation(self, table_or_query: Table | Query) -> str:
-        """Return the table or query as it stands after FROM, without AS, which some databases refuse."""
+        """Return the SQL that names the table or query after FROM, without AS, which some databases refuse."""
         if isinstance(table_or_query, Query):
             return f"(\n{table_or_query.sql.strip().rstrip(';')}\n) {self.quote('query')}"
         return super().relation(table_or_query)
@@ -165,7 +162,7 @@ class JdbcDatabase(Database):
         order_by: str = "",
         limit: int = -1,
     ) -> str:
-        """Return a statement without LIMIT, which some databases do not know."""
+        """Return a SELECT statement without LIMIT, which some databases do not know."""
         if limit == 0:
             where = f"({where}) AND {_NO_ROWS}" if where else _NO_ROWS
         sql = super().select(expressions, relation, where=where, order_by=order_by)
@@ -178,7 +175,7 @@ class JdbcDatabase(Database):
         """Do nothing."""
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return its few rows: numbers, dates and times as Python values, the rest as text."""
+        """Run a statement with few result rows. Values that are no numbers, dates or timestamps are texts."""
         return list(self._call_driver(lambda: self._run(sql, _rows)))
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
@@ -191,7 +188,6 @@ class JdbcDatabase(Database):
     def _read(
         self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Raise an error, since Spark reads the rows."""
         raise ConfigError("rows of a jdbc connection are read by Spark itself")
 
     def cancel(self) -> None:

@@ -1,6 +1,6 @@
-"""Types of columns read through JDBC, by the driver's type codes.
+"""Types of columns read over JDBC, by the driver's type codes.
 
-Types whose values Spark's reader would change silently are refused, and the user chooses another one.
+A type whose values Spark's reader would change silently is refused, so that the user casts it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BASE_TYPES = {
     2013: "time with time zone",
     2014: "timestamp with time zone",
 }
-"""Our names of the codes in ``java.sql.Types``."""
+"""Names for the type codes of ``java.sql.Types``."""
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((-?\d+),(-?\d+)\)")
 _TEXT_ADVICE = "select it as text in a query, such as CAST(c AS VARCHAR(100)), or leave it out with columns="
 _LOSSES = {
@@ -56,7 +56,7 @@ _LOSSES = {
 
 
 def base_type(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
-    """Return a column's base type from the driver's description. "" for an unknown type."""
+    """Return a column's base type from the driver's type code. "" for an unknown code."""
     name = BASE_TYPES.get(code, "")
     if name in ("decimal", "numeric"):
         return f"{name}({precision},{scale})"
@@ -136,9 +136,9 @@ def _make_column(
 
 
 def require_same_types(columns: Sequence[ReadColumn], spark_types: Sequence[str]) -> None:
-    """Require that Spark would read the columns with their planned types.
+    """Require that Spark would read the columns as their planned types.
 
-    :param spark_types: Spark's names of the types.
+    :param spark_types: Spark's names of the types it would read.
     :raises ConfigError: Spark's dialect for this database chose another type.
     """
     for column, name in zip(columns, spark_types, strict=True):
@@ -173,7 +173,7 @@ def _arrow_type_of_spark(name: str) -> pa.DataType | None:
 
 
 def _converts_exactly(spark_type: pa.DataType, read_type: pa.DataType) -> bool:
-    """Return whether every value is unchanged or its conversion fails."""
+    """Return whether a cast either keeps each value or fails."""
     from pyarrow import types
 
     both_types = (spark_type, read_type)
@@ -185,7 +185,7 @@ def _converts_exactly(spark_type: pa.DataType, read_type: pa.DataType) -> bool:
 
 
 def convert_batch(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.Array]:
-    """Convert a batch of Spark's to the columns' read types. A decimal that becomes text is still a decimal.
+    """Convert Spark's batch to the columns' read types. Decimals to be read as text stay decimals here.
 
     :raises DataError: a value does not fit. The message does not show it.
     """

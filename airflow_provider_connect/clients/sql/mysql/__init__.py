@@ -1,1 +1,1 @@
-"""MySQL and MariaDB: the server itself writes rows as CSV lines."""
+"""MySQL and MariaDB. The server itself writes each row as a CSV line."""

@@ -12,7 +12,7 @@ _INTERLEAVED_LOCK_MODE = 2
 _ENFORCING_ENGINES = {"innodb", "myisam", "aria", "memory", "ndbcluster", "rocksdb"}
 """Engines that enforce a unique key over all rows of a table.
 
-MERGE, FEDERATED, Spider and CONNECT declare keys of rows that other tables hold:
+MERGE, FEDERATED, Spider and CONNECT tables declare keys for rows that other tables store:
 https://dev.mysql.com/doc/refman/9.7/en/merge-table-problems.html (2026-11).
 """
 # By default MySQL 8 returns statistics that may be a day old.
@@ -22,7 +22,7 @@ MARIADB_REPLICA_STATUS = "SHOW ALL SLAVES STATUS"
 
 
 def columns_query(schema: str, table: str) -> str:
-    """Return the query for name, type, nullability and character set of a table's columns."""
+    """Return the query for each column's name, type, nullability and character set."""
     return f"""
 SELECT column_name, column_type, is_nullable, character_set_name
 FROM information_schema.columns
@@ -32,11 +32,11 @@ ORDER BY ordinal_position
 
 
 CHARSETS_QUERY = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
-"""Character sets by collation number. MariaDB leaves out those of Unicode 14."""
+"""Query for character sets by collation number. MariaDB's collations of Unicode 14 have no number."""
 
 
 def checks_query(schema: str, table: str) -> str:
-    """Return MariaDB's query for a table's check constraints."""
+    """Return the query for a table's check constraints in MariaDB."""
     return f"""
 SELECT check_clause FROM information_schema.check_constraints
 WHERE constraint_schema = {schema} AND table_name = {table}
@@ -44,7 +44,7 @@ WHERE constraint_schema = {schema} AND table_name = {table}
 
 
 def indexes_query(schema: str, table: str) -> str:
-    """Return the query for the parts of indexes, in order."""
+    """Return the query for each column or expression of each index, in order."""
     return f"""
 SELECT s.index_name, s.column_name, s.non_unique = 0, s.sub_part, s.index_type, t.engine
 FROM information_schema.statistics s, information_schema.tables t
@@ -54,16 +54,16 @@ ORDER BY s.index_name <> 'PRIMARY', s.index_name, s.seq_in_index
 
 
 def row_estimate_query(schema: str, table: str) -> str:
-    """Return the query for the number of rows."""
+    """Return the query for the engine's estimate of a table's rows."""
     return f"""
 SELECT table_rows FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {table}
 """
 
 
 def counter_query(schema: str, table: str, column: str) -> str:
-    """Return the query for a column's next AUTO_INCREMENT and the server's settings for it.
+    """Return the query for a column's next AUTO_INCREMENT number and the server's settings for it.
 
-    On a replica, which is read-only and may lag, the number is NULL.
+    The number is NULL on a read-only server, since a replica may lag.
     """
     return f"""
 SELECT CASE WHEN cast(@@global.read_only AS char) IN ('0', 'OFF') THEN t.auto_increment END,
@@ -75,7 +75,7 @@ WHERE c.table_schema = {schema} AND c.table_name = {table} AND c.column_name = {
 
 
 def counter_gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
-    """Return the reasons why an AUTO_INCREMENT may come after a greater one."""
+    """Return the reasons why a lower AUTO_INCREMENT number may come after a higher one."""
     reasons = []
     if engine.lower() == "innodb" and lock_mode == _INTERLEAVED_LOCK_MODE:
         reasons.append("with innodb_autoinc_lock_mode=2, statements that insert many rows take numbers in turns")
@@ -85,14 +85,14 @@ def counter_gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
 
 
 def primary_key_columns(parts: Iterable[tuple[Any, ...]]) -> list[str]:
-    """Return the primary key's whole columns from rows of :func:`indexes_query`, even if a part covers less."""
+    """Return the primary key's columns from rows of :func:`indexes_query`, including partly indexed texts."""
     return [column for name, column, *_ in parts if name == "PRIMARY"]
 
 
 def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
-    """Return the indexes from rows of :func:`indexes_query`.
+    """Build indexes from rows of :func:`indexes_query`.
 
-    Columns after an expression or the beginning of a text are left out.
+    An index's columns end before its first expression or partly indexed text.
     """
     by_name: dict[str, Index] = {}
     incomplete: set[str] = set()
@@ -108,7 +108,7 @@ def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
 
 
 def lag_seconds(status: list[dict[str, Any]]) -> float | None:
-    """Return the largest lag of a replica's sources.
+    """Return a replica's largest lag behind its sources, from the rows of its status. None if it has no sources.
 
     :raises RetriableError: replication is stopped.
     """

@@ -1,6 +1,6 @@
-"""Arrow types of MySQL's and MariaDB's types, as tables.
+"""Arrow types for MySQL's and MariaDB's types, and the SQL that writes their values.
 
-The server writes a row as one CSV line, so every column is an expression for one item. NULL must become the empty item:
+The server writes a row as one CSV line, so each column is an expression for one item. NULL must become an empty item:
 CONCAT_WS skips NULL, which would shift the following items.
 """
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _CHARSET = re.compile(r" character set (\w+)$")
 UNKNOWN_CHARSET = "unknown"
-"""Character set of a text if the server does not report it."""
+"""Character set of a text for which the server reports none."""
 _UNICODE_CHARSETS = {"utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4", "latin1"}
-"""Character sets that Unicode covers. MySQL's latin1 has 256 characters, and ucs2 allows halves of surrogate pairs."""
+"""Character sets with only Unicode characters, such as MySQL's latin1. ucs2 allows halves of surrogate pairs."""
 _TYPE = re.compile(r"(?P<name>[a-z]+\d?)\b(?:\s*\((?P<size>\d+)(?:,(?P<scale>\d+))?\))?")
 
 _PLAIN = "ifnull({column}, '')"
@@ -48,7 +48,7 @@ _INTEGER_TYPES = {
     "int": ("int32", "int64"),
     "bigint": ("int64", "decimal128(20, 0)"),
 }
-"""Arrow types by name: signed, and unsigned as the next wider type, since Spark and Delta have no unsigned types."""
+"""Arrow types of signed and unsigned integers. All are signed, since Spark and Delta have no unsigned types."""
 _TEXT_TYPES = {
     "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid", "inet4", "inet6",
     "null",
@@ -57,7 +57,7 @@ _BYTE_TYPES = {
     "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry", "point", "linestring",
     "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection",
 }  # fmt: skip
-"""Types read as bytes. Shapes have four bytes of the reference system, then well-known binary."""
+"""Types read as bytes. Geometries are four bytes of the reference system, then well-known binary."""
 _DATE_TYPES = {"date": "date32", "datetime": "timestamp", "timestamp": "instant"}
 _ZERO_DATE_ADVICE = "a date with month or day zero? zero_dates='null' makes them NULL"
 _ADVICE = {
@@ -75,17 +75,16 @@ _CHARACTER_ADVICE = (
 
 
 def base_type(kind: str, charset: str | None) -> str:
-    """Return a column's type, with its character set if Unicode does not cover that.
+    """Return a column's type, followed by its character set if Unicode lacks some of its characters.
 
-    :param charset: name of the character set. None if the column holds no text.
+    :param charset: None if the column holds no text.
     """
     return kind if charset is None or charset in _UNICODE_CHARSETS else f"{kind} character set {charset}"
 
 
 def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadColumn:
-    """Decide how a column is read.
+    """Decide how a column is read. ``quoted`` is its quoted name.
 
-    :param quoted: quoted name.
     :raises ConfigError: the type is not supported.
     """
     import pyarrow as pa

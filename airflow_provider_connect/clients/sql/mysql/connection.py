@@ -16,13 +16,13 @@ from airflow_provider_connect.secrets import Secrets
 
 PASSED_FIELDS = {"connect_timeout", "ssl", "ssl_mode", "unix_socket"}
 IGNORED_FIELDS = {"charset", "client", "conv", "cursor", "local_infile", "use_unicode"}
-"""Fields of Airflow's hook without effect: the session has its own character set and reads no files."""
+"""Fields of Airflow's hook without effect. The session sets its own character set and reads no files."""
 _SSL_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 _SSL_FIELDS = {"ca", "capath", "cert", "check_hostname", "cipher", "key"}
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Return the problems of a connection, without network."""
+    """Validate a connection without network. Returns the problems, or []."""
     problems = []
     if connection.extra.get("iam"):
         problems.append("extra field 'iam' requests an AWS token, which is not supported: set login and password")
@@ -73,9 +73,9 @@ def _ssl_options(connection: Connection) -> dict[str, Any]:
 
 
 def _tls_arguments(connection: Connection) -> dict[str, Any]:
-    """Return PyMySQL's TLS arguments. Without any, TLS is used if the server supports it.
+    """Return PyMySQL's TLS arguments. If there are none, TLS is used if the server supports it.
 
-    With a certificate authority, the server's certificate and name must match, unless ``ssl_mode`` requires less.
+    With a certificate authority, the server's certificate and host name must match, unless ``ssl_mode`` requires less.
     """
     ssl_options, mode = _ssl_options(connection), str(connection.extra.get("ssl_mode") or "").upper()
     if mode == "DISABLED":

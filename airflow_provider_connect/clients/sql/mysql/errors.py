@@ -1,4 +1,4 @@
-"""Meaning of MySQL's and MariaDB's errors, by number.
+"""Converts MySQL's and MariaDB's errors to this package's, by number.
 
 Numbers: https://dev.mysql.com/doc/mysql-errors/8.4/en/ and
 https://mariadb.com/docs/server/reference/error-codes (2026-11). Texts may quote a value, so only texts about names and
@@ -46,7 +46,7 @@ def error_number(error: pymysql.MySQLError) -> int:
 
 
 def connecting_error(error: pymysql.MySQLError | OSError, label: str, secrets: Secrets) -> ConnectError:
-    """Return our error for a failed connection, with the server's text without the password."""
+    """Return the error for a failed connection. It has the server's text without the password."""
     import pymysql
 
     number = error_number(error) if isinstance(error, pymysql.MySQLError) else 0
@@ -60,9 +60,9 @@ def connecting_error(error: pymysql.MySQLError | OSError, label: str, secrets: S
 def sql_error(
     error: pymysql.MySQLError, action: str, *, is_cancelled: bool = False, shows_syntax: bool = False
 ) -> ConnectError:
-    """Return our error for a failed statement.
+    """Return the error for a failed statement.
 
-    :param shows_syntax: True if the statement contains only the user's SQL, which a syntax error quotes.
+    :param shows_syntax: True if the SQL is only the user's own, so that a syntax error may quote it.
     """
     import pymysql
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _CANCEL_SECONDS = 5.0
 _SILENCE_SECONDS = 60.0
-"""Seconds to wait for a silent server beyond the statement's limit."""
+"""Seconds to wait for a silent server after the statement's time limit."""
 # The server's defaults could change the text of values (sql_mode, time_zone), limit the rows (sql_select_limit) or
 # close the connection of a reader that pauses.
 _SETTINGS = {
@@ -64,8 +64,7 @@ _MAX_CONCAT_BYTES = (1 << 64) - 1
 class MySQL(Database):
     """A session of PyMySQL.
 
-    :param connect: opens another session, to end a statement of this one.
-    :param label: the connection's name in messages.
+    :param connect: opens a session. A second one is needed to end a statement of the first.
     :param comment: SQL comment before every read, visible in the list of processes.
     """
 
@@ -136,7 +135,7 @@ class MySQL(Database):
         return self._version
 
     def lag_seconds(self) -> float | None:
-        """Return the replica's own measure of its lag.
+        """Return the replica's lag as the server reports it.
 
         :raises ConfigError: the user has no right to read it.
         """
@@ -146,7 +145,7 @@ class MySQL(Database):
         return catalog.lag_seconds(self.rows(statement, "reading the replica's lag", DictCursor))
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns, from the information schema or, for a query, from the optimizer."""
+        """Return a table's columns from the information schema, or a query's from the optimizer."""
         if isinstance(table_or_query, Query):
             fields = [(field.name, type_name(field)) for field in self._fields(table_or_query, shows_syntax=True)]
             charsets = (
@@ -173,7 +172,7 @@ class MySQL(Database):
         ]
 
     def require_all_columns(self, table: Table) -> None:
-        """Select every column and no row, since the information schema hides columns that the user may not read."""
+        """Select all columns without rows, since the information schema hides columns that the user may not read."""
         action = f"selecting every column of {table.name!r}"
         try:
             self.rows(self.select("*", self.relation(table), limit=0), action)
@@ -184,7 +183,7 @@ class MySQL(Database):
             ) from None
 
     def _charsets(self, query: Query) -> list[str | None]:
-        """Return the character set of each column of a query. The server sends it if it does not convert texts."""
+        """Return the character set of each column of a query. The server reports it only while it converts no texts."""
         self.rows("SET SESSION character_set_results = NULL", "describing the query")
         try:
             numbers = [field.charsetnr for field in self._fields(query)]
@@ -202,7 +201,7 @@ class MySQL(Database):
             return list(rows.fields)
 
     def _json_columns(self, table: Table) -> set[str]:
-        """Return the columns that MariaDB checks to be JSON. Its JSON is a text with a constraint."""
+        """Return the columns with the constraint ``json_valid``, which make up MariaDB's JSON type."""
         clauses = self.rows(catalog.checks_query(*self._table_literals(table)), "reading the table's constraints")
         return {
             match[1].replace("``", "`")
@@ -225,7 +224,7 @@ class MySQL(Database):
         return self.rows(catalog.indexes_query(*self._table_literals(table)), f"reading the indexes of {table.name!r}")
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return the engine's estimate."""
+        """Return the engine's estimate of a table's rows."""
         rows = self.rows(
             catalog.row_estimate_query(*self._table_literals(table)), f"reading the size of {table.name!r}"
         )
@@ -250,14 +249,14 @@ class MySQL(Database):
         return "`" + name.replace("`", "``") + "`"
 
     def literal(self, value: object) -> str:
-        """Write a value as SQL, with PyMySQL."""
+        """Write a value as a SQL literal, with PyMySQL."""
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
             value = value.astimezone(dt.UTC).replace(tzinfo=None)
         with self._translate_errors("writing a value"), contextlib.closing(self._session.cursor()) as cursor:
             return str(cursor.mogrify("%s", (value,)))
 
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a transaction, whose snapshot is taken with its first row."""
+        """Begin a transaction. Its snapshot is taken with the first row."""
         if snapshot is not None:
             self.export_snapshot()
         # Not WITH CONSISTENT SNAPSHOT: if another table takes the name while we wait for its lock, that snapshot would
@@ -266,7 +265,7 @@ class MySQL(Database):
         self._is_in_transaction = True
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
-        """Open the tables, which prevents changes to them. No row is read, so the snapshot will be younger."""
+        """Open the tables, which prevents changes to them. No row is read, so the snapshot is taken later."""
         self.rows(self.select(["1"], self.relation(table_or_query), limit=0), "opening the table")
         return self.describe(table_or_query)
 
@@ -277,10 +276,7 @@ class MySQL(Database):
             self._is_in_transaction = False
 
     def rows(self, sql: str, action: str = "querying the database", cursor: type[Any] | None = None) -> list[Any]:
-        """Run a statement.
-
-        :param cursor: PyMySQL's cursor class, for rows other than tuples.
-        """
+        """Run a statement. Rows are tuples, unless ``cursor`` is another of PyMySQL's cursor classes."""
         with self._translate_errors(action), contextlib.closing(self._session.cursor(cursor)) as open_cursor:
             open_cursor.execute(sql)
             return list(open_cursor.fetchall())
@@ -334,7 +330,7 @@ class MySQL(Database):
         return row
 
     def cancel(self) -> None:
-        """End the statement from another session."""
+        """End the running statement from another session."""
         self._is_cancelled = True
         with (
             self._translate_errors("cancelling"),
@@ -344,7 +340,7 @@ class MySQL(Database):
             cursor.execute(f"KILL QUERY {self._id:d}")
 
     def close(self) -> None:
-        """End the session. A running statement is killed first, since it would go on while the server computes."""
+        """End the session. A running statement is killed, since the server would go on computing."""
         import pymysql
 
         if not self._session.open:
@@ -371,5 +367,5 @@ class MySQL(Database):
 
 
 def _comment_text(name: str) -> str:
-    """Replace characters that could end a comment or make it a hint or command."""
+    """Replace all characters that could end a SQL comment or make it a hint."""
     return re.sub(r"[^\w .:+=@-]", "_", name)

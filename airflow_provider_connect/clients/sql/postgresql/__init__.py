@@ -1,1 +1,1 @@
-"""PostgreSQL: rows come from COPY."""
+"""PostgreSQL. Rows are read with COPY."""

@@ -1,4 +1,4 @@
-"""Queries on PostgreSQL's catalog. A relation is passed as its SQL text, so a view works too."""
+"""Queries on PostgreSQL's catalog. The table's or view's quoted name is a parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow types of PostgreSQL's types, as a table.
+"""Arrow types for PostgreSQL's types.
 
 COPY writes every value with its type's output function, which loses nothing. Types without an entry are read as that
 text: uuid, interval, inet, bit, xml, arrays, ranges, composites, enums and types of extensions.
@@ -53,10 +53,7 @@ def _arrow_types() -> dict[str, pa.DataType]:
 
 
 def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadColumn:
-    """Decide how a column is read.
-
-    :param quoted: quoted name.
-    """
+    """Decide how a column is read. ``quoted`` is its quoted name."""
     import pyarrow as pa
 
     name = _IN_PARENTHESES.sub("", column.base)
@@ -88,7 +85,7 @@ def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadCo
 
 
 def with_bytes_advice(column: ReadColumn) -> ReadColumn:
-    """Add the advice about bytes that are not UTF-8 to a text column of a SQL_ASCII database."""
+    """Add advice about bytes that are not UTF-8 to a text column. For databases in SQL_ASCII."""
     import pyarrow as pa
 
     return (

@@ -25,7 +25,7 @@ _KEEPALIVE_DEFAULTS = {"keepalives_idle": "60", "keepalives_interval": "10", "ke
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Return the problems of a connection, without network."""
+    """Validate a connection without network. Returns the problems, or []."""
     problems = []
     if not connection.path and not connection.extra.get("service"):
         problems.append("its schema field is empty: name the database")

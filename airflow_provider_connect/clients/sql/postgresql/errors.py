@@ -1,7 +1,7 @@
-"""Meaning of PostgreSQL's errors, by SQLSTATE.
+"""Converts PostgreSQL's errors to this package's, by SQLSTATE.
 
 Codes: https://www.postgresql.org/docs/18/errcodes-appendix.html (2026-11). A server's text may quote a value, so it is
-shown only for failed connections and for codes about names and logins (class 42 and login classes).
+shown only for failed connections and for codes about names and logins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CANCELED = "57014"
 _REFUSED_BY_POLICY = "check_enable_rls"
-"""The server's function that refuses a read which a policy would cut. Its name, unlike its text, is never translated.
+"""The server's function that refuses a read if a policy hides rows. Its name, unlike the message, is never translated.
 
 https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/misc/rls.c (2026-11)
 """
@@ -66,7 +66,7 @@ _PERMANENT_REFUSAL = re.compile(
 
 
 def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> ConnectError:
-    """Return our error for a failed connection, with the server's text without the password."""
+    """Return the error for a failed connection. It has the server's text without the password."""
     server_text = " ".join(secrets.redact(str(error)).split())
     refused = _PERMANENT_REFUSAL.search(server_text)
     message = f"{label}: PostgreSQL refuses the connection: {server_text}"
@@ -74,7 +74,7 @@ def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> Conn
 
 
 def sql_error(error: psycopg.Error, action: str, *, is_cancelled: bool = False) -> ConnectError:
-    """Return our error for a failed statement."""
+    """Return the error for a failed statement."""
     code = error.sqlstate or ""
     if not code:
         return RetriableError(f"{action}: the connection to PostgreSQL is lost ({type(error).__name__})")

@@ -56,14 +56,11 @@ _SETTINGS = {
 _ROW_SECURITY: dict[RowSecurity, str] = {"refuse": "off", "accept": "on"}
 """``off`` does not turn policies off: the server refuses a statement whose rows a policy would cut."""
 _CLIENT_CHECK_INTERVAL = "10s"
-"""How often a computing server checks that its client is still connected."""
+"""How often the server, while it computes, checks that its client is still connected."""
 
 
 class PostgreSQL(Database):
-    """A session of psycopg 3.
-
-    :param label: the connection's name in messages.
-    """
+    """A session of psycopg 3. Use :meth:`open`."""
 
     shares_snapshots = True
 
@@ -118,13 +115,13 @@ class PostgreSQL(Database):
 
     @property
     def _takes_any_bytes(self) -> bool:
-        """True if the database's encoding is SQL_ASCII, so that texts may be bytes of any encoding."""
+        """True if the database's encoding is SQL_ASCII, whose texts may be in any encoding."""
         return self._session.info.parameter_status("server_encoding") == "SQL_ASCII"
 
     def lag_seconds(self) -> float | None:
         """Return the age of a standby's last replayed transaction. 0 if it has replayed all data it received.
 
-        :raises RetriableError: it has replayed nothing since its start and receives nothing.
+        :raises RetriableError: the standby has replayed nothing since its start and receives nothing.
         """
         is_standby, lag = self.rows(catalog.LAG_QUERY, "reading the standby's lag")[0]
         if is_standby and lag is None:
@@ -135,7 +132,7 @@ class PostgreSQL(Database):
         return None if lag is None else float(lag)
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns, from the catalog or, for a query, from the planner."""
+        """Return a table's columns from the catalog, or a query's from the planner."""
         if isinstance(table_or_query, Table):
             described = self.rows(
                 catalog.COLUMNS_QUERY, f"describing {table_or_query.name!r}", (self.relation(table_or_query),)
@@ -156,7 +153,7 @@ class PostgreSQL(Database):
     def _describe_by_planner(
         self, table_or_query: Table | Query, names: Sequence[str] = ()
     ) -> list[tuple[str, int, int]]:
-        """Return name, type and modifier of columns from the planner, which sees the current table."""
+        """Return each column's name, type and type modifier from the planner, which sees the current table."""
         action = "describing the query" if isinstance(table_or_query, Query) else f"describing {table_or_query.name!r}"
         with self._translate_errors(action), self._session.cursor() as cursor:
             chosen = [self.quote(name) for name in names] or "*"
@@ -192,14 +189,14 @@ class PostgreSQL(Database):
         return [(Index(name, tuple(columns), *properties), is_key) for name, columns, *properties, is_key in rows]
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return the planner's estimate. None before the first ANALYZE."""
+        """Return the planner's estimate of a table's rows. None before the first ANALYZE."""
         rows = self.rows(catalog.ROW_ESTIMATE_QUERY, f"reading the size of {table.name!r}", (self.relation(table),))
         return int(rows[0][0]) if rows and rows[0][0] >= 0 else None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
-        """Return the sequence of an identity column or a default. None for a sequence that counts down.
+        """Return the sequence of an identity column or a default. None if the sequence counts down.
 
-        Its last number is None if the user may not read it, or on a standby, which may lag.
+        The last number is None if the user may not read it, or on a standby, which may lag.
         """
         relation_and_column = (self.relation(table), column)
         rows = self.rows(catalog.SEQUENCE_QUERY, f"reading the sequence of {column!r}", relation_and_column)
@@ -222,7 +219,7 @@ class PostgreSQL(Database):
         return '"' + name.replace('"', '""') + '"'
 
     def literal(self, value: object) -> str:
-        """Write a value as SQL, with psycopg."""
+        """Write a value as a SQL literal, with psycopg."""
         from psycopg import sql
 
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
@@ -241,7 +238,7 @@ class PostgreSQL(Database):
             raise RetriableError(f"{error}: the session that exported it has ended") from None
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
-        """Lock the tables like any read, and check whether they were rewritten before this snapshot could see them."""
+        """Lock the tables as a read does. Raises RetriableError if they were rewritten after the snapshot was taken."""
         described = self.describe(table_or_query)  # as of the snapshot
         by_name = {column.name: column for column in described}
         existing_names = [name for name in names if name in by_name]
@@ -266,19 +263,19 @@ class PostgreSQL(Database):
             self.rows("COMMIT", "ending the read")
 
     def export_snapshot(self) -> str:
-        """Return the snapshot's name. Standbys can export snapshots too."""
+        """Export the snapshot and return its name. Standbys can export snapshots too."""
         return str(self.rows("SELECT pg_export_snapshot()", "exporting the snapshot")[0][0])
 
     def rows(
         self, sql: str, action: str = "querying the database", values: tuple[Any, ...] | None = None
     ) -> list[tuple[Any, ...]]:
-        """Run a statement."""
+        """Run a statement and return its rows."""
         with self._translate_errors(action), self._session.cursor() as cursor:
             cursor.execute(sql.encode(), values)
             return cursor.fetchall() if cursor.description else []
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Decide how COPY reads the columns."""
+        """Decide how columns are read with COPY."""
         read_columns = [read_column(column, self.quote(column.name), choices) for column in columns]
         return [with_bytes_advice(column) for column in read_columns] if self._takes_any_bytes else read_columns
 
@@ -299,13 +296,13 @@ class PostgreSQL(Database):
                 )
 
     def cancel(self) -> None:
-        """Ask the server to end the statement."""
+        """End the running statement."""
         self._is_cancelled = True
         with self._translate_errors("cancelling"):
             self._session.cancel_safe(timeout=_CANCEL_SECONDS)
 
     def close(self) -> None:
-        """End the session and any running statement."""
+        """End the session. A running statement is cancelled."""
         import psycopg
         from psycopg.pq import TransactionStatus
 
