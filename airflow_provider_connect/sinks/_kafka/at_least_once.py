@@ -1,4 +1,4 @@
-"""Delivery without transactions: the broker acknowledges the records, then the ledger's order decides between runs."""
+"""Delivery without transactions. After all records are acknowledged, the ledger's order decides between runs."""
 
 from __future__ import annotations
 
@@ -82,8 +82,6 @@ class AtLeastOnceDelivery(DayDelivery):
     def _write_until_settled(self, entry: DayEntry, outbox: AcknowledgedOutbox) -> None:
         """Write the day's record. If another run's record counts, write that one last, for compaction to keep.
 
-        Of two records decided on the same generation the first counts, for all readers of the ledger.
-
         :raises OvertakenError: another run's record counts.
         """
         counting_entry = entry
@@ -98,10 +96,7 @@ class AtLeastOnceDelivery(DayDelivery):
             raise overtaken_error(self.publish, counting_entry.row)
 
     def _read_and_repair(self) -> DayEntry | None:
-        """Return the day's record that counts. Writes it again if it is not the last, for compaction to keep.
-
-        The losing run should have done this, but may have died before.
-        """
+        """Return the day's record that counts. Writes it last if a losing run died before it did so."""
         published_entry = self.read_published_entry()
         last_entry = self.ledger.superseded_entry(self.publish.day.date)
         if published_entry is None or last_entry is None:

@@ -91,6 +91,6 @@ class Cluster:
         )
 
     def close(self) -> None:
-        """Drop the admin client. The next use creates another."""
+        """Drop the admin client. The next use creates a new one."""
         with self._lock:
             self._admin = None

@@ -133,11 +133,7 @@ class Planner:
             return registry.problems(self._value_subject(name), self._key_subject(name))
 
     def _find_schemas(self, names: Sequence[str]) -> tuple[dict[str, SchemaRef], dict[str, SchemaRef]]:
-        """Return the registered value schemas and key schemas by topic. Empty for converters without a registry.
-
-        :raises DataError: an earlier schema of the subject is incompatible, or no schema of a key's subject fits.
-        :raises RetriableError: the registry does not answer.
-        """
+        """Return the registered value schemas and key schemas by topic. Empty for converters without a registry."""
         if self.options.registry_conn_id is None:
             return {}, {}
         subjects = [(name, self._value_subject(name), self._key_subject(name)) for name in names]
@@ -167,11 +163,7 @@ class Planner:
         )
 
     def _choose_content(self, publish: Publish) -> Literal["rows", "changes"]:
-        """Return ``rows`` to send all rows, or ``changes`` to send a snapshot's changed rows only.
-
-        :raises ConfigError: the sink cannot compare a snapshot with its topic.
-        :raises DataError: the source has rejected rows, whose keys would count as vanished.
-        """
+        """Return ``rows`` to send all rows, or ``changes`` to send a snapshot's changed rows only."""
         if publish.kind != "snapshot" or self.options.cleanup == "delete":
             return "rows"
         if problems := self.snapshot_problems(publish.kind):

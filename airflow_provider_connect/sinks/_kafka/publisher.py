@@ -177,10 +177,6 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery_class.max_tries)
 
     def _require_undamaged(self) -> None:
-        """Check that neither ledger nor topics have lost records.
-
-        :raises ConfigError: records are lost.
-        """
         if problems := LedgerCheck(self._cluster, self._cluster.topics()).problems():
             raise ConfigError("; ".join(problems))
 

@@ -140,7 +140,6 @@ class WholeDayDelivery(DayDelivery):
         return replace(share, entry=entry)
 
     def _previous_publish(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return the publish that this one follows: the day's newest, or the stream's newest snapshot or increment."""
         if self.plan.content == "changes" or self.publish.kind == "increment":
             return self.ledger.newest(self.publish.day.date, self.publish.kind)
         return published_entry.row if published_entry else None
