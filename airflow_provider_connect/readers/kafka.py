@@ -1,7 +1,7 @@
 """Reads the days of a Kafka topic in their present state: only the records of each day's newest generation.
 
-A reload appends the day to its topic again, as the next generation. The ledger topic holds the newest generation of
-each day and the offsets of its records. So a reader first reads the ledger, then the topic up to these offsets::
+A reload appends the day to its topic again, as the next generation. The ledger topic holds each day's newest generation
+and the offsets of its records. So a reader first reads the ledger, then the topic up to these offsets::
 
     from airflow_provider_connect.readers.kafka import newest_days, records
 
@@ -10,12 +10,11 @@ each day and the offsets of its records. So a reader first reads the ledger, the
         print(day.day, day.generation, message.value())
 
 ``settings`` are librdkafka's, as in the extra of the sink's connection. Everything committed before the call is read.
-If an open transaction hides it, the reader waits until no new record has come for ``timeout_seconds``. The reader joins
-no group and commits no offset. Memory holds one entry for each day and librdkafka's fetch buffer, never a day's
-records.
+If an open transaction hides records, the reader waits until no new record has come for ``timeout_seconds``. It joins no
+group and commits no offset. Memory holds one entry for each day, never a day's records.
 
-Not for topics of snapshots that only receive changes (``cleanup="compact"``). There the newest record of each key
-counts, and no ledger is needed.
+Not for compacted topics of snapshots (``cleanup="compact"``). There the newest record of each key counts, and no ledger
+is needed.
 
 ``docs/kafka.md`` defines the format of the ledger. A test compares this reader with the sink's records.
 """

@@ -1,6 +1,4 @@
-"""Converts Kafka's errors to the package's by error code.
-
-Error texts are never shown, because they may contain settings.
+"""Converts Kafka's errors to the package's by code. Error texts are never shown: they may contain settings.
 
 Codes: https://kafka.apache.org/protocol.html#protocol_error_codes, and librdkafka's own below zero
 (https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka.h), 2026-11.

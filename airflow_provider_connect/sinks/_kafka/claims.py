@@ -1,7 +1,7 @@
 """Claims: ledger records that ``begin`` writes before the first record of a day is sent.
 
 A claim publishes nothing. It names the run that fenced a producer, reserves a generation for deliveries without a
-single transaction, and proves that the ledger is still the same topic.
+single transaction, and shows later that the ledger topic was not replaced.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ class DayClaims:
         return claim.used
 
     def is_held(self) -> bool:
-        """Return True if the day's newest claim is still that of this publish."""
+        """Return True if no other run or attempt has claimed the day after this publish."""
         claim = self.newest_claim()
         return claim is not None and claim.begun == self.plan.begin_id
 
     def require_held(self) -> None:
-        """Check that the day's newest claim is still that of this publish.
+        """Check that no other run or attempt has claimed the day after this publish.
 
         :raises RetriableError: another run or attempt has claimed the day.
         """

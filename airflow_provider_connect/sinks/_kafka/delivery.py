@@ -38,7 +38,7 @@ _MAX_BATCH_BYTES = 1_000_000
 
 
 def _id_unit(plan: DayPlan) -> str:
-    """Return the part of a transactional id that names the day, or all days whose publishes build on each other."""
+    """Return the last part of a transactional id: the day, or one word for all snapshots or increments."""
     if plan.publish.kind == "increment":
         return "increment"
     return "snapshot" if plan.content == "changes" else str(plan.publish.day)
@@ -263,7 +263,7 @@ class DayDelivery(ABC):
         outbox.flush()
 
     def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
-        """Check that no other definition was written before that of this publish.
+        """Check that this publish's definition was written before any other.
 
         :raises OvertakenError: another definition was written first.
         """

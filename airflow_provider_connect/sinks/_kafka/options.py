@@ -308,7 +308,7 @@ class KafkaOptions(Sink):
 
     @property
     def keeps_spans(self) -> bool:
-        """True if one transaction decides a publish, so that an increment can follow the previous increment."""
+        """True if increments are supported, which needs one transaction for each publish."""
         return self.is_one_transaction
 
     def replaces(self, kind: SourceKind) -> bool:

@@ -40,10 +40,10 @@ class SentShare:
     """Result of sending one share of a day.
 
     :param rows: rows that became records, or matched existing records.
-    :param tombstones: records without a value among ``rows``.
-    :param unchanged: snapshot rows whose record the topic already has.
-    :param vanished: keys missing in the snapshot that got a tombstone. Not part of ``rows``.
-    :param soft_deleted: vanished keys whose last value was sent again.
+    :param tombstones: rows that became records without a value.
+    :param unchanged: snapshot rows that the topic already has. Nothing was sent for them.
+    :param vanished: tombstones for keys that the snapshot lacks. Not part of ``rows``.
+    :param soft_deleted: vanished keys with their last value sent again.
     :param entry: ledger record that the share's own transaction wrote, or None.
     """
 
@@ -67,7 +67,7 @@ class SentShare:
 
     @classmethod
     def total(cls, receipts: list[SentShare], source_rejects: int) -> SentShare:
-        """Add up the shares of a day. Merges offsets in the same partition."""
+        """Sum the results of a day's shares. Merges their offsets in the same partition."""
         offsets: dict[str, dict[int, tuple[int, int]]] = {}
         for share in receipts:
             for topic, partitions in share.offsets.items():

@@ -1,4 +1,4 @@
-"""Settings of new topics, modelled on Kafka Connect's KIP-158, and checks of existing topics. No network access.
+"""Settings of new topics, modelled on Kafka Connect's KIP-158, and checks of topic settings. No network access.
 
 Settings of topics: https://kafka.apache.org/43/configuration/topic-configs/ (2026-11). KIP-158:
 https://cwiki.apache.org/confluence/display/KAFKA/KIP-158 (2026-11).
@@ -33,17 +33,17 @@ _BROKER_NAMES = {
 }
 """Checked topic settings, each with the broker setting from which new topics inherit it."""
 _BROKER_RETENTIONS = (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000))
-"""Factors to milliseconds.
+"""Names and units in ms.
 
-The first one set counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11).
+The first one set counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)
 """
 
 
 class TopicGroup(Wire):
-    """Settings of new topics whose names match. A setting left out here falls back to :class:`TopicRules`.
+    """Settings of new topics whose names match. Settings left out are those of :class:`TopicRules`.
 
     :param include: regular expressions for the whole name.
-    :param config: topic settings, added to those of the rules or replacing them.
+    :param config: topic settings that are added to the rules' or replace them.
     """
 
     include: tuple[str, ...] = Field(min_length=1)
@@ -137,7 +137,7 @@ def dead_letter_topic_settings(name: str, replication_factor: int | None) -> New
 
 
 def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return the settings of a ledger topic: one partition, so that all records have one order, and only compaction."""
+    """Return the settings of a ledger topic: one partition, which keeps all records in order, and compaction."""
     config = {
         "cleanup.policy": "compact",
         "message.timestamp.type": "CreateTime",
@@ -154,7 +154,7 @@ class TopicLimits:
 
     :param max_message_bytes: size of one compressed batch.
     :param timestamp_after_max_ms: how far a record's time may lie after the broker's clock.
-    :param timestamp_before_max_ms: how far it may lie before. Kafka uses 2**63 - 1 for no limit.
+    :param timestamp_before_max_ms: how far it may lie before the clock. Kafka uses 2**63 - 1 for no limit.
     :param is_compacted: the topic refuses records without a key.
     """
 
@@ -169,7 +169,7 @@ class TopicLimits:
 class TopicState:
     """An existing topic.
 
-    :param replicas: replicas of the partition with the fewest.
+    :param replicas: smallest number of replicas of a partition.
     :param settings: topic settings, defaults included. Empty if an ACL hides them.
     :param authorized_operations: operations that the user may perform. None if the cluster does not report them.
     """
@@ -209,9 +209,9 @@ def _split_policy(policy: str) -> set[str]:
 class IntendedWrites:
     """Properties of records to be written, which a topic's settings must allow.
 
-    :param timestamps: ``event`` if records have the time of their event, ``now`` for the time of sending.
+    :param timestamps: ``event`` for the time of the event, ``now`` for the time of sending.
     :param oldest_start: start of the oldest day, only with ``timestamps="event"``.
-    :param keeps_newest_only: the rules for the topic's name ask for compaction.
+    :param keeps_newest_only: the options ask for a compacted topic.
     """
 
     has_keys: bool

@@ -7,14 +7,13 @@ synchronized clocks, consumer group, server or further rights.
 1. A publish takes its day's transactional id **before** it writes a ticket, and never again under the same ticket.
 2. The ticket's offset is its place. Of the tickets that share a topic, the owner of the first one sends.
 3. The first owner writes a heartbeat every second. After six silent seconds the waiting owners pass it over: they write
-   a ``pass`` under its ticket. This starts a roll call, in which every waiting owner writes a heartbeat, so that many
-   dead owners cost no more time than one (:class:`.TurnQueue`).
+   a ``pass`` under its ticket. This starts a roll call (:class:`.TurnQueue`), in which every waiting owner writes a
+   heartbeat, so that many dead owners cost no more time than one.
 4. The next owner takes the ids of all passed-over owners. This fences their producers wherever they stopped, because
-   each took its id before its ticket. None of them has, or can open, a transaction.
-5. A publish that takes a day's id closes the tickets of that day which it read before. The driver of a dead executor
-   takes the id only if a ticket of its own ``begin`` may have left a transaction open and no other ticket with the id
-   is waiting or sending. So each ``begin`` has its own id: two attempts with the same staged files share intent and
-   attempt, and snapshots of all days share one transactional id.
+   each took its id before its ticket. So none of them has, or can open, a transaction.
+5. A publish that takes a day's id closes that day's tickets which it read before.
+6. The driver of a dead executor takes the id only if its own ``begin`` wrote a ticket and no other run sends the day.
+   Each ``begin`` has its own id for this, because two attempts with the same staged files share intent and attempt.
 
 A wrong guess about a dead owner costs its day another attempt, and never shows part of a day.
 """

@@ -38,7 +38,7 @@ class TicketRecord(Wire):
     :param topics: topics that the owner sends into, sorted.
     :param who: the publish, for messages.
     :param begun: id of the owner's ``begin`` (:class:`.record_encoder.DayPlan`).
-    :param place: offset of the ``want`` record, in a ``pass``.
+    :param place: in a ``pass``, the offset of the ticket's ``want``.
     """
 
     what: Literal["want", "pass"]
@@ -69,13 +69,13 @@ def heartbeat_key(topic: str, number: int) -> bytes:
 
 @dataclass
 class Ticket:
-    """An open ticket, as the watching process sees it. Times are the watcher's, in seconds.
+    """An open ticket, as the watching process sees it. Times are seconds of the watcher's clock.
 
     :param offset: offset of the ``want`` record. The smallest is first.
-    :param last_heartbeat: time at which the watcher last read a record of the ticket.
-    :param first_since: time since which the watcher sees no ticket ahead, or None.
-    :param asked_at: time at which the watcher last read a ``pass`` written after this ticket.
-    :param expected_since: time since which the owner must answer the current roll call, or None.
+    :param last_heartbeat: when the watcher last read a record of the ticket.
+    :param first_since: when the watcher first saw no ticket ahead, or None.
+    :param asked_at: when the watcher last read a ``pass`` written after this ticket.
+    :param expected_since: when the current roll call addressed the owner, or None.
     """
 
     number: int
@@ -143,7 +143,7 @@ class TurnQueue:
             self._passed_at = time_now
 
     def mark_fronts(self) -> None:
-        """Update which tickets have none ahead. Call this after all records were read."""
+        """Note which tickets have no other ticket ahead. Call this after all records were read."""
         time_now = self._clock()
         for ticket in self.live_tickets():
             if self.tickets_ahead(ticket):

@@ -3,18 +3,18 @@
 Usually the newest record of a key counts (:func:`.ledger.records.select_counting_value`). A day has these records:
 
 * ``day``: the newest published state, which :class:`.Ledger` returns.
-* ``part``: the same for one staged file with its own transaction.
+* ``part``: the newest published state of one staged file with its own transaction.
 * ``claim``: the last run that began to publish the day, which lets a fenced producer name the other run.
 
 A topic has its erase list, ``erased`` (:func:`.view.known_erase_list`). A stream has
 
 * ``in_force``: the definition of its newest publish, written in that publish's transaction.
-* notes by kind and id. They are written outside transactions, so that readers need not wait for a commit.
+* notes by kind and id, written outside transactions so that readers need not wait for a commit.
 
-A process reads the topic once from its beginning and continues from there. An open transaction of *another* day hides
-all later records of the ledger's partition from readers of committed records, even days that were committed long ago.
-So the ledger also reads the hidden part as uncommitted, and waits only if it contains a requested record. A transaction
-writes its ledger record last, so it blocks the partition for milliseconds.
+A process reads the topic once and continues from there. An open transaction of *another* day hides all later records
+from readers of committed records, even days that were committed long ago. So the ledger also reads the hidden records
+as uncommitted, and waits only if it needs one of them. A transaction writes its ledger record last, so it blocks the
+ledger for milliseconds.
 """
 
 from __future__ import annotations
@@ -363,7 +363,7 @@ class KafkaLedger(Ledger):
         return end
 
     def _hiding_transaction(self, hidden: dict[int, int], wants: KeyFilter) -> LedgerKey | None:
-        """Return the key of the first hidden record, which the open transaction wrote, if wanted records are hidden."""
+        """Return the key of the open transaction's first record, if the transaction hides wanted records. Else None."""
         hidden_records = self._read_hidden(hidden)
         hides_wanted = any(value is not None and key.kind != "claim" and wants(key) for key, value in hidden_records)
         return hidden_records[0][0] if hides_wanted else None

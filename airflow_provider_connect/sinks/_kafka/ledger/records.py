@@ -30,11 +30,10 @@ W = TypeVar("W", bound=Wire)
 
 
 class LedgerKey(NamedTuple):
-    """Key of a ledger record.
+    """Key of a ledger record. Records of a stream and erase lists have the day :data:`NO_DAY`.
 
-    Records of a stream and erase lists have the day :data:`NO_DAY`. An erase list names a topic and no stream
-    (:func:`erase_list_key`), but earlier versions know only lists with a stream. They read a :data:`StreamKind` key as
-    a numbered claim of a stream that does not exist.
+    An erase list names a topic and no stream (:func:`erase_list_key`), but earlier versions know only lists with a
+    stream. They read a :data:`StreamKind` key as a numbered claim of a stream that does not exist.
 
     :param part: number of the staged file, or a note's id as a number. None for a whole day.
     """
@@ -89,13 +88,13 @@ class CoveredGeneration(Wire):
 class DayEntry(Wire):
     """Value of a ``day`` or ``part`` record: the ledger row, and for readers the offsets of the records.
 
-    :param offsets: for each topic and partition the transaction's first offset and the one after its last. Records of
-        other days may lie between.
+    :param offsets: the transaction's first offset and the one after its last, by topic and partition. Records of other
+        days may lie between.
     :param columns: the source's columns and their Arrow types.
     :param covered: earlier generations of the day and earlier intents of this one, newest first.
     :param built_on: generation on which the publish was decided. None if a transaction decided.
     :param built_on_checks: number of confirmations of that generation.
-    :param beaten: attempts whose records were decided on the same generation and lost to this record.
+    :param beaten: attempts that were decided on the same generation and lost to this record.
     """
 
     row: LedgerRow
@@ -205,8 +204,8 @@ class Claim(Wire):
 class DefinitionRecord(Wire):
     """Value of an ``in_force`` record: the definition of the stream's newest publish, and the run that published it.
 
-    Written with the day's record if definition or task change. Days' records do not show which publish is the newest,
-    because a confirmation writes a day's record again after later publishes.
+    Written with the day's record if definition or task change. A day's record cannot tell which publish is the newest,
+    because a later confirmation writes it again.
 
     :param definition: digest of the :class:`.StreamDefinition`.
     :param run: run of the task's first publish of this definition, as in :class:`.Intent`.
