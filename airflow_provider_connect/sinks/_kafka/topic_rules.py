@@ -33,10 +33,7 @@ _BROKER_NAMES = {
 }
 """Checked topic settings, each with the broker setting from which new topics inherit it."""
 _BROKER_RETENTIONS = (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000))
-"""Names and units in ms.
-
-The first one set counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)
-"""
+"""Units in ms. The first one set counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)."""
 
 
 class TopicGroup(Wire):
@@ -69,7 +66,7 @@ class TopicGroup(Wire):
 
 
 class TopicRules(Wire):
-    """Settings of new topics. The first matching one of ``groups`` overrides the other settings.
+    """Settings of new topics. The first one of ``groups`` that matches a topic's name overrides the other settings.
 
     :param partitions: None leaves the number to the cluster.
     :param replication_factor: also for the ledger topic. None leaves the number to the cluster.
