@@ -60,7 +60,7 @@ class AtLeastOnceDelivery(DayDelivery):
         return entry.row
 
     def confirm(self) -> LedgerRow:
-        """Write the ledger record of an unchanged day again with one more check."""
+        """Write the ledger record of an unchanged day again, with its check count raised by 1."""
         published_entry = self._read_and_repair()
         if (own_row := self.row_of_this_intent(published_entry)) is not None:
             return own_row

@@ -75,7 +75,7 @@ class DayClaims:
         return None
 
     def is_same_try(self, claim: Claim | None) -> bool:
-        """Return True if the claim's attempt sends the same files for the same intent as this publish."""
+        """Return True if the claim belongs to an attempt with this publish's intent and staged files."""
         publish = self.plan.publish
         own_attempt = (publish.intent.token, publish.manifest.attempt)
         return claim is not None and (claim.token, claim.attempt) == own_attempt

@@ -82,7 +82,7 @@ class DayDelivery(ABC):
         """Publish the day, unless a share's transaction has done so. Runs in the driver."""
 
     def confirm(self) -> LedgerRow:
-        """Write the ledger record of an unchanged day again with one more check. Runs in the driver.
+        """Write the ledger record of an unchanged day again, with its check count raised by 1. Runs in the driver.
 
         :raises UndecidedError: the outcome of the commit is unknown.
         :raises OvertakenError: another run has published or confirmed the day since the poll.

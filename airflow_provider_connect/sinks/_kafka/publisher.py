@@ -133,7 +133,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return self._delivery_class(self._cluster, token).commit(receipts)
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Write the ledger record of an unchanged day again with one more check. Writes into no data topic.
+        """Write the ledger record of an unchanged day again, with its check count raised by 1. Sends no data.
 
         :raises ConfigError: ledger and topics disagree, so published records may be lost.
         """
@@ -152,7 +152,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
                     raise
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the keys that :meth:`erase` would erase, by the day that wrote their value."""
+        """Count these people's keys that have a value in the topic, by the day that wrote the value."""
         return KafkaEraser(self._cluster, column).find(values)
 
     def erase(

@@ -40,7 +40,7 @@ class TopicGroup(Wire):
     """Settings of new topics whose names match. Settings left out are those of :class:`TopicRules`.
 
     :param include: regular expressions for the whole name.
-    :param config: topic settings that are added to the rules' or replace them.
+    :param config: topic settings, added to those of the rules. Replaces settings of the same name.
     """
 
     include: tuple[str, ...] = Field(min_length=1)

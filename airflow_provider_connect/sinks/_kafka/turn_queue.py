@@ -24,10 +24,7 @@ DEAD_SECONDS = 6.0
 _ROLL_CALL_SECONDS = 2 * DEAD_SECONDS
 """Time after a ``pass`` in which every addressed owner is expected to answer."""
 _ANSWER_SECONDS = 3 * DEAD_SECONDS
-"""Time for which addressed owners keep answering.
-
-Longer, because other watchers may read the ``pass`` seconds later.
-"""
+"""Time for which addressed owners keep answering, since other watchers may read the ``pass`` seconds later."""
 
 
 class TicketRecord(Wire):

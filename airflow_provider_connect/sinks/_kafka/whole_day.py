@@ -45,7 +45,7 @@ class WholeDayDelivery(DayDelivery):
     max_tries: ClassVar[int] = 5
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day. The transaction chooses its generation."""
+        """Claim the day. The transaction of :meth:`put` chooses the generation."""
         if self.row_of_this_intent(published_entry) is None:
             self.next_generation(self._previous_publish(published_entry))
         self.claims.write_claim(self.claims.newest_claim())
@@ -82,7 +82,7 @@ class WholeDayDelivery(DayDelivery):
         return share.entry.row
 
     def confirm(self) -> LedgerRow:
-        """Confirm an unchanged day, after waiting for a run that is sending it.
+        """Confirm an unchanged day. Waits first for another run that is sending the day.
 
         Takes no turn, because only the ledger is written.
         """

@@ -245,7 +245,7 @@ class KafkaLedger(Ledger):
         return view.handover([*own_keys, *view.keys("part", self.key_prefix(day)), *newest])
 
     def superseded_entry(self, day: dt.date) -> DayEntry | None:
-        """Return a day's last record as read so far, but only if an earlier record counts instead. Else None."""
+        """Return a day's last record as read so far, if an earlier record counts instead of it. Else None."""
         value = self.view.superseded_value(self.key_for(day).encode())
         return None if value is None else parse_record(DayEntry, value, self.ledger_topic)
 
@@ -338,7 +338,10 @@ class KafkaLedger(Ledger):
         return open_topic(self.connection, self.ledger_topic, self.timeout_seconds, isolation, "ledger topic")
 
     def _advance_view(self, reader: TopicReader, numbers: list[int]) -> dict[int, int]:
-        """Read the view to its end. Returns its position in each partition where an open transaction hides more."""
+        """Read new records into the view.
+
+        Returns the offset reached in each partition where a transaction hides more.
+        """
         view = self.view
         with view.lock:
             ends = {number: self._read_end(reader, number) for number in numbers}

@@ -141,8 +141,8 @@ class DayEntry(Wire):
     def counts_instead_of(self, earlier_entry: DayEntry) -> bool:
         """Return True if this later record counts instead of an earlier one.
 
-        A record written in a transaction counts. Of two records decided on the same generation without a transaction,
-        the first counts. The loser writes that one again as its key's last record, which compaction keeps.
+        A record written in a transaction always does. Of two records decided on the same generation without a
+        transaction, the first counts. The loser writes it again as its key's last record, which compaction keeps.
         """
         if self.built_on is None or self.is_same_attempt(earlier_entry):
             return True
@@ -235,8 +235,9 @@ def parse_record(record_type: type[W], value: bytes, topic: str) -> W:
 
 
 def select_counting_value(values: Iterable[bytes], topic: str) -> bytes:
-    """Return the record that counts, from all records of a day in order. Usually the newest.
+    """Return the one of a day's records that counts, usually the newest.
 
+    :param values: all records of the day, in order.
     :raises ConfigError: another version or program wrote one of them.
     """
     first_value, *later = values

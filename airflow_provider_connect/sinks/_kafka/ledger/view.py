@@ -146,7 +146,7 @@ class TopicView:
         return values[0] if values else None
 
     def superseded_value(self, raw: bytes) -> bytes | None:
-        """Return a key's last record, but only if an earlier record counts instead. Else None.
+        """Return a key's last record if an earlier record counts instead of it, else None.
 
         :raises ConfigError: a record cannot be read.
         """
