@@ -187,7 +187,7 @@ class ClientErrors:
 
 
 def _code_of(error: KafkaError) -> str:
-    """Return the error's code. Its text refines three codes, because it shows whether the error lasts."""
+    """Return the error's code. For three codes, the error's text decides whether the error lasts."""
     name, text = str(error.name()), str(error.str())
     if name in ("_SSL", "_TRANSPORT"):
         return "_SSL" if _LASTING_TLS_ERROR.search(text) else "_TRANSPORT"

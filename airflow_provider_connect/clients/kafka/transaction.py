@@ -31,7 +31,7 @@ USABLE_TIME_SHARE = 0.9
 
 
 class UndecidedError(RetriableError):
-    """The outcome of a commit is unknown. The ledger record shows it."""
+    """The outcome of a commit is unknown until the ledger is read again."""
 
 
 def transactional_id(*names: str | int) -> str:

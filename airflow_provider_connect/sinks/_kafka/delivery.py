@@ -51,7 +51,7 @@ class DayDelivery(ABC):
     """
 
     max_tries: ClassVar[int] = 1
-    """Tries of a share whose outcome is unknown, that lost its turn, or whose topics' limits have changed."""
+    """Number of tries to send a share. A lost turn, changed topic limits or an unknown outcome causes a retry."""
 
     def __init__(self, cluster: Cluster, plan: DayPlan, ledger: KafkaLedger | None = None) -> None:
         self.cluster = cluster

@@ -23,8 +23,8 @@ class PartwiseDelivery(DayDelivery):
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
         """Claim the day, end other runs' transactions of it, and reserve a generation.
 
-        Afterwards no earlier claim can commit a part: its old producers are fenced, and its new ones see the newer
-        claim. So the offsets in the ledger contain one generation.
+        Afterwards no other run can commit a part: its old producers are fenced, and new ones see the newer claim. So
+        the offsets in the ledger contain one generation.
         """
         with self.transaction() as transaction:
             newest_claim = self.claims.newest_claim()

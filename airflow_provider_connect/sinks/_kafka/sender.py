@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 3_000_000
 SLICE_BYTES = 4_500_000
-"""Bytes of values encoded in one slice. A slice costs some milliseconds at any size, and 8 MB need 60 MB more memory. A
+"""Bytes of values encoded in one slice. A slice costs some milliseconds at any size, but 8 MB need 60 MB more memory. A
 batch of a staged file usually becomes one slice.
 """
 _FIRST_ROWS = 1000

@@ -53,7 +53,7 @@ class SnapshotDiff:
     def select_changes(self, outgoing: OutgoingRecords) -> OutgoingRecords:
         """Return only the new and changed records. A record of a known key gets that key's partition.
 
-        In another partition, as after partitions were added, both records of the key would survive compaction.
+        If partitions were added, the partitioner could choose another one, and compaction would keep both records.
 
         :raises DataError: a row has no key.
         """

@@ -110,7 +110,7 @@ class TurnQueue:
         self._watched_from = offset
 
     def add_record(self, offset: int, number: int, value: bytes | None) -> None:
-        """Add one turn record, in the order of the ledger."""
+        """Add one turn record. Call this for the records in the ledger's order."""
         time_now = self._clock()
         if number % 2:
             if (owner_ticket := self.tickets.get(number - 1)) is not None:

@@ -227,7 +227,7 @@ class KafkaLedger(Ledger):
         return bool(hidden_claims or self.view.keys("claim", self.key_prefix()))
 
     def entries(self, *keys: LedgerKey) -> dict[LedgerKey, DayEntry]:
-        """Return the publishes under these keys. Waits while open transactions hide them or the definition in force."""
+        """Return the records under these keys. Waits while open transactions hide them or the definition in force."""
         awaited_keys = (*keys, self.key_for(NO_DAY, "in_force"))
         self.read_on(lambda ledger_key: ledger_key in awaited_keys)
         return {key: entry for key in keys if (entry := self._known_entry(key.encode())) is not None}
@@ -327,7 +327,7 @@ class KafkaLedger(Ledger):
     def undecided_records(self, is_wanted: KeyFilter) -> dict[LedgerKey, bytes]:
         """Return the newest record of every wanted key that readers of committed records cannot see yet.
 
-        An open transaction wrote or hides these records. Reads the view to its end first.
+        An open transaction wrote or hides these records. Reads committed records into the view first.
         """
         with self._open_topic("read_committed") as reader:
             hidden = self._advance_view(reader, reader.partition_numbers())

@@ -124,8 +124,8 @@ class DayEntry(Wire):
     def confirmation(self, row: LedgerRow, *, in_transaction: bool) -> DayEntry:
         """Return this record with another row, to confirm an unchanged day. See :func:`.publishing.confirmed_row`.
 
-        :param in_transaction: a transaction decides. A day sent without one keeps ``built_on``, because its records may
-            exist twice.
+        :param in_transaction: a transaction decides. A day sent without a transaction keeps ``built_on``, because its
+            records may exist twice.
         """
         decided_row = None if in_transaction and self.built_on is None else self.row
         return self.model_copy(
