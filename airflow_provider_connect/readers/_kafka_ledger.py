@@ -1,7 +1,7 @@
-"""The parts of the Kafka ledger that a reader needs, and reading of the partition spans that the ledger names.
+"""Reads ledger records, and the partition spans that they name, for :mod:`.readers.kafka`.
 
-The sink reads more of the ledger with its own code, and a test compares the two. Spans may belong to many topics.
-Records in a span may be other days' records, may be missing, or may be hidden by an open transaction.
+A span is a range of offsets. Its records may belong to other days, may be missing, or may be hidden by an open
+transaction. The sink reads the ledger with its own code, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 PartitionId = tuple[str, int]
-"""A topic and the number of a partition."""
+"""Topic and partition number."""
 T = TypeVar("T")
 ACTION = "reading the days"
 _BATCH = 1000
@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.1
 
 
 class SpanIndex(Generic[T]):
-    """Finds the holders of an offset. Their spans may overlap."""
+    """Finds the holders whose spans contain an offset. Spans may overlap."""
 
     def __init__(self, spans: Iterable[tuple[T, Mapping[PartitionId, tuple[int, int]]]]) -> None:
         by_partition: dict[PartitionId, list[tuple[int, int, T]]] = {}
@@ -41,14 +41,14 @@ class SpanIndex(Generic[T]):
         self._by_partition = {partition: _steps(partition_spans) for partition, partition_spans in by_partition.items()}
 
     def holders_at(self, partition: PartitionId, offset: int) -> tuple[T, ...]:
-        """Return the holders of an offset."""
+        """Return the holders whose spans contain this offset."""
         edges, holders = self._by_partition.get(partition, ([], []))
         at = bisect_right(edges, offset) - 1
         return holders[at] if at >= 0 else ()
 
 
 def _steps(spans: list[tuple[int, int, T]]) -> tuple[list[int], list[tuple[T, ...]]]:
-    """Return the offsets at which spans begin or end, and the holders from each of them to the next."""
+    """Return the offsets at which spans begin or end, and for each of them the holders up to the next."""
     edges = sorted({edge for first, end, _ in spans for edge in (first, end)})
     begun: dict[int, list[tuple[int, T]]] = {}
     for first, end, holder in spans:
@@ -89,10 +89,7 @@ def read_messages(
 
 
 def _end_offset(message: Message) -> int:
-    """Return the offset up to which the partition of an error was read, or -1 for a passing error.
-
-    :raises ConnectError: the error does not pass.
-    """
+    """Return the offset up to which an error's partition was read, or -1 for an error that passes."""
     from confluent_kafka import KafkaError, KafkaException
 
     error = message.error()
@@ -109,7 +106,6 @@ def _end_offset(message: Message) -> int:
 
 
 def _stuck_error(reader: Consumer, unread: Mapping[PartitionId, int], timeout_seconds: float) -> Exception:
-    """Return the error for records that do not come: they are missing, or an open transaction hides them."""
     from confluent_kafka import TopicPartition
 
     for partition_id, end in sorted(unread.items()):
@@ -137,7 +133,7 @@ def partition_of(message: Message) -> PartitionId:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """The fields of a day's ledger record that a reader needs."""
+    """Fields of a day's ledger record that a reader needs."""
 
     generation: int
     checks: int
@@ -177,10 +173,9 @@ class LedgerEntry:
         )
 
     def supersedes(self, earlier: LedgerEntry) -> bool:
-        """Return whether this later record counts instead of an earlier one.
+        """Return True if this later record counts instead of an earlier one.
 
-        Without transactions two runs may write a day's record on top of the same generation: then the first counts. A
-        record with more checks repeats its predecessor and differs only in the confirming run.
+        Without transactions two runs may publish a day on top of the same generation. Then the first record counts.
         """
         is_repeated = (self.token, self.attempt, self.checks) == (earlier.token, earlier.attempt, earlier.checks)
         if self.built_on is None or is_repeated:
@@ -192,7 +187,7 @@ class LedgerEntry:
 
 
 def ledger_records(connection: Connection, topic: str, timeout_seconds: float) -> Iterator[Message]:
-    """Yield the committed records of the ledger up to its present end. The end includes uncommitted records."""
+    """Yield the ledger's committed records up to its present end, waiting for transactions that are open before it."""
     with open_topic(connection, topic, timeout_seconds, "read_uncommitted", "ledger topic") as partitions:
         numbers = partitions.partition_numbers()
         if not numbers:

@@ -1,7 +1,7 @@
 """Reads the days of a Kafka topic in their present state: only the records of each day's newest generation.
 
-A reload appends the day to its topic again, as the next generation. The ledger topic holds the newest generation of
-each day and the offsets of its records. So a reader first reads the ledger, then the topic up to these offsets::
+A reload appends the day to its topic again, as the next generation. The ledger topic holds each day's newest generation
+and the offsets of its records. So a reader first reads the ledger, then the topic up to these offsets::
 
     from airflow_provider_connect.readers.kafka import newest_days, records
 
@@ -10,12 +10,11 @@ each day and the offsets of its records. So a reader first reads the ledger, the
         print(day.day, day.generation, message.value())
 
 ``settings`` are librdkafka's, as in the extra of the sink's connection. Everything committed before the call is read.
-If an open transaction hides it, the reader waits until no new record has come for ``timeout_seconds``. The reader joins
-no group and commits no offset. Memory holds one entry for each day and librdkafka's fetch buffer, never a day's
-records.
+If an open transaction hides records, the reader waits until no new record has come for ``timeout_seconds``. It joins no
+group and commits no offset. Memory holds one entry for each day, never a day's records.
 
-Not for topics of snapshots that only receive changes (``cleanup="compact"``). There the newest record of each key
-counts, and no ledger is needed.
+Not for compacted topics of snapshots (``cleanup="compact"``). There the newest record of each key counts, and no ledger
+is needed.
 
 ``docs/kafka.md`` defines the format of the ledger. A test compares this reader with the sink's records.
 """
@@ -57,10 +56,10 @@ class PublishedDay:
     :param connector: the source's connector. ``stream`` is its name of the stream.
     :param generation: 1 for the first publish, plus one for each reload.
     :param rows: number of records of this generation.
-    :param exact: True if there are exactly ``rows`` records, written by a transaction. False if there are at least
-        ``rows``.
-    :param spans: by topic and partition, the offset of the first record and the one after the last. Records of other
-        days may be between them. Empty for a day without rows.
+    :param exact: True if there are exactly ``rows`` records, because a transaction wrote them. False if there may be
+        more.
+    :param spans: first offset and offset after the last record, by topic and partition. Records of other days may lie
+        between. Empty for a day without rows.
     """
 
     connector: str
@@ -82,7 +81,7 @@ def newest_days(
     """Return the newest generation of each day published into a topic, sorted by connector, stream and day.
 
     :param topic: the sink's option. For a template the template itself: ``mixpanel_{event}``.
-    :param timeout_seconds: how long to wait for a broker that does not answer, or for an open transaction.
+    :param timeout_seconds: wait for a broker that does not answer, or for an open transaction.
     :raises ConfigError: the ledger has no day of the topic, is missing, or holds records that no Kafka sink wrote. Or
         the topic only receives changes of snapshots, or the cluster refuses the settings.
     :raises RetriableError: the broker does not answer, or a transaction in the ledger stays open.
@@ -141,17 +140,17 @@ def records(
     day_of: DayOf | None = None,
     timeout_seconds: float = 60.0,
 ) -> Iterator[tuple[PublishedDay, Message]]:
-    """Yield the records of the newest generation of these days, each with its day, in the order of each partition.
+    """Yield the records of these days' newest generation, each with its day.
 
-    Records of several days come mixed. A day is known to be complete only at the end: use the records after the
-    iteration has ended without an error.
+    Records are in each partition's order, so records of several days come mixed. Use them only after the iteration has
+    ended without an error, because only its end shows whether the days are complete.
 
     :param days: days from :func:`newest_days`, all or some.
     :param day_of: returns a record's day, for records without headers (``KafkaSink(headers=False)``): :func:`json_day`,
         or your own function. It returns None for a value without a day. Such records, and records without a value, are
         assigned by their offsets, unless records of other days lie between. All days must then be of one stream.
         Defaults to the day in the headers.
-    :param timeout_seconds: how long to wait for a broker that does not answer, or for an open transaction.
+    :param timeout_seconds: wait for a broker that does not answer, or for an open transaction.
     :raises DataError: records are lost, by retention or compaction, or the topic was recreated. Or ``day_of`` returns
         no day for a record that cannot be assigned by its offset.
     :raises RetriableError: the broker does not answer, or a transaction stays open.
@@ -181,9 +180,9 @@ def records(
 
 
 def json_day(message: Message) -> dt.date:
-    """Return the day in a value of ``value_converter="json"``, for ``day_of``.
+    """Return the field ``day`` of a record with ``value_converter="json"``, for ``day_of``.
 
-    :raises DataError: the value is not such JSON.
+    :raises DataError: the value is no JSON object with a day.
     """
     try:
         value = json.loads(message.value() or b"null")
@@ -209,7 +208,7 @@ def _key(day: PublishedDay) -> Key:
 
 
 class _DayFinder:
-    """Assigns records to the requested days, if they belong to the day's newest generation."""
+    """Finds the requested day of a record, if the record belongs to that day's newest generation."""
 
     def __init__(self, days: Iterable[PublishedDay], day_of: DayOf | None) -> None:
         self.days: dict[Key, PublishedDay] = {_key(day): day for day in days}
@@ -248,7 +247,7 @@ class _DayFinder:
         return day if day in holders else None
 
     def _day_by_value(self, message: Message, day_of: DayOf, holders: tuple[PublishedDay, ...]) -> PublishedDay | None:
-        """Return the day in the value. Without one, return the only day with records in the span."""
+        """Return the day in the record's value, or else the only day whose records lie around it."""
         undivided_day = next((day for day in holders if day in self._undivided_days), None)
         if undivided_day is not None and message.value() is None:
             return undivided_day

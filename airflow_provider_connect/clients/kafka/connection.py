@@ -1,8 +1,8 @@
 """Converts Airflow's ``kafka`` connection to librdkafka settings and creates clients with them.
 
 The extra holds librdkafka's settings, as ``apache-airflow-providers-apache-kafka`` stores them (``KafkaBaseHook``,
-2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host, port, login and password are
-used where the extra lacks ``bootstrap.servers``, ``sasl.username`` or ``sasl.password``.
+2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host, port, login and password fill
+in a missing ``bootstrap.servers``, ``sasl.username`` or ``sasl.password``.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _DEFAULTS: dict[str, Any] = {
     "log_level": 3,
 }
 GROUP_ID = "airflow-connect"
-"""Group id of readers without a configured one. Readers join no group and commit no offset."""
+"""Group id of readers if the connection has none. Readers join no group and commit no offset."""
 _MIN_LINE = 8  # shorter lines of a PEM text are padding
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
 def librdkafka_settings(connection: Connection) -> dict[str, str]:
-    """Return the connection's settings under librdkafka's current names, without settings of consumers.
+    """Return the connection's settings under librdkafka's current names, without consumer settings.
 
     :raises ConfigError: a setting is neither text, number nor boolean, or is set under two names.
     """
@@ -81,7 +81,6 @@ def _setting_text(connection: Connection, name: str, value: Any) -> str:
 
 
 def _host_servers(connection: Connection) -> str | None:
-    """Return the hosts of the host field. Hosts without a port get the connection's."""
     if not connection.host:
         return None
     port = f":{connection.port}" if connection.port else ""
@@ -112,15 +111,15 @@ def check_connection(connection: Connection, delivery: str | None = None) -> lis
 
 
 _SETTING = re.compile(r'(?P<unknown>No such )?configuration property:? "(?P<name>[^"]*)"')
-"""Matches the setting in librdkafka's errors about unknown settings and refused values."""
+"""Matches the setting's name in librdkafka's errors about unknown settings and refused values."""
 
 
 def _check_with_librdkafka(
     library: Any, connection: Connection, conf: dict[str, str], *, has_problems: bool
 ) -> list[str]:
-    """Collect the settings that librdkafka refuses, without naming a broker to it.
+    """Return a message for each setting that librdkafka refuses. Does not connect to a broker.
 
-    :param has_problems: another problem was found already. Errors that name no setting are then dropped.
+    :param has_problems: another problem is known already. Errors that name no setting are then dropped.
     """
     complaints: list[str] = []
     remaining = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
@@ -169,7 +168,7 @@ def _make_client(
 
     :param client_errors: collects errors that the client reports outside of calls.
     :param overrides: settings that replace the connection's: ``{"transactional.id": …}``.
-    :param defaults: settings that the connection's replace.
+    :param defaults: settings that the connection's settings replace.
     :raises ConfigError: librdkafka refuses a setting. The message names it.
     """
     from confluent_kafka import KafkaException
@@ -208,7 +207,7 @@ def make_producer(
 
 
 def make_consumer(connection: Connection, client_errors: ClientErrors | None = None, /, **overrides: Any) -> Consumer:
-    """Create a consumer of committed records that stores no offsets. See :func:`_make_client`."""
+    """Create a consumer of committed records that commits no offsets. See :func:`_make_client`."""
     kind: type[Consumer] = _import_library().Consumer
     required = {
         "group.id": str(connection.extra.get("group.id") or GROUP_ID),
@@ -241,7 +240,7 @@ def _import_library() -> Any:
 
 
 def secret_texts(connection: Connection) -> frozenset[str]:
-    """Return all texts that must never be shown: secrets, and their forms in headers, URLs and PEM lines."""
+    """Return all texts that must never be shown: secrets, and their encoded forms in headers, URLs and PEM lines."""
     secrets = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
     if connection.password:
         secrets.add(connection.password.get_secret_value())
@@ -258,10 +257,9 @@ def secret_texts(connection: Connection) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class SecretFreeLog:
-    """Logger for librdkafka that replaces secrets and logs at most warnings.
+    """Logger for librdkafka that replaces secrets and logs at most warnings. Callers decide how serious an error is.
 
-    Callers decide how serious an error is. Lines that differ only in numbers are logged once, because a client repeats
-    a retry's error without end.
+    Logs lines that differ only in numbers once, because a client repeats a retry's error without end.
     """
 
     secrets: frozenset[str] = field(repr=False)

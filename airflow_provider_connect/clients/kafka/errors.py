@@ -1,4 +1,4 @@
-"""Converts Kafka's errors to the package's by their codes. Error texts are never shown: they may contain settings.
+"""Converts Kafka's errors to the package's by code. Error texts are never shown: they may contain settings.
 
 Codes: https://kafka.apache.org/protocol.html#protocol_error_codes, and librdkafka's own below zero
 (https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka.h), 2026-11.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FencedError(RetriableError):
-    """Another producer took the transactional id, or the broker ended the transaction because of its age."""
+    """Another producer took the transactional id, or the broker ended a transaction that was too old."""
 
 
 class UnknownTopicError(ConfigError):
@@ -124,7 +124,7 @@ _SAME_ADVICE = {
     "_UNSUPPORTED_FEATURE": "UNSUPPORTED_VERSION",
     "_AUTO_OFFSET_RESET": "OFFSET_OUT_OF_RANGE",
 }
-"""Codes that share the advice of another code."""
+"""Codes that get the advice of another code."""
 _BY_NAME = {name: (kind, advice) for kind, known in _ADVICE.items() for name, advice in known.items()}
 _BY_NAME |= {name: _BY_NAME[other] for name, other in _SAME_ADVICE.items()}
 _DEFAULT_ADVICE = (RetriableError, "it is expected to pass")
@@ -140,10 +140,10 @@ _BY_NAME |= dict.fromkeys(_TIMEOUT_CODES - {"_SSL"}, _NO_ANSWER_ADVICE)
 class ClientErrors:
     """Errors that a client reports outside of calls: the reasons behind timeouts.
 
-    librdkafka retries a refused sign-in without end, so the call itself only times out. It retries at least every ten
-    seconds, so an error counts for 30 seconds. The refusal of one broker is no reason while others answer.
+    librdkafka retries a refused sign-in without end, at least every ten seconds, so the call itself only times out.
+    An error counts for 30 seconds. A single broker's refusal does not count while other brokers answer.
 
-    :param heard_at: :func:`time.monotonic` of the last report of each code.
+    :param heard_at: :func:`time.monotonic` of each code's last report.
     """
 
     heard_at: dict[str, float] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class ClientErrors:
             self.heard_at[_code_of(error)] = time.monotonic()
 
     def poll(self, client: Any) -> None:
-        """Collect pending error reports of a producer or admin client, which are not delivered while a call waits."""
+        """Collect a client's pending error reports, which are not delivered while a call waits."""
         from confluent_kafka import KafkaException
 
         try:
@@ -164,13 +164,13 @@ class ClientErrors:
             self.record(error.args[0])
 
     def note_answer(self, client: Any) -> None:
-        """Note a response of the cluster, which proves that not all brokers are down."""
+        """Note that a broker has answered, so not all brokers are down."""
         self.poll(client)
         with self._lock:
             self.heard_at.pop("_ALL_BROKERS_DOWN", None)
 
     def lasting_code(self) -> str | None:
-        """Return a recent error code that explains a timeout and does not pass by waiting, or None."""
+        """Return a recent error code that explains a timeout and that waiting does not cure, or None."""
         oldest_time = time.monotonic() - _FRESH_SECONDS
         with self._lock:
             fresh = [name for name, recorded_at in self.heard_at.items() if recorded_at > oldest_time]
@@ -187,7 +187,7 @@ class ClientErrors:
 
 
 def _code_of(error: KafkaError) -> str:
-    """Return the error's code, refined by its text where this tells whether the error lasts."""
+    """Return the error's code. For three codes, the error's text decides whether the error lasts."""
     name, text = str(error.name()), str(error.str())
     if name in ("_SSL", "_TRANSPORT"):
         return "_SSL" if _LASTING_TLS_ERROR.search(text) else "_TRANSPORT"
@@ -199,7 +199,7 @@ def _code_of(error: KafkaError) -> str:
 
 
 def is_fenced(error: BaseException) -> bool:
-    """Return True if another producer took the transactional id or the broker ended the transaction because of its age.
+    """Return True if another producer took the transactional id, or the broker ended a transaction that was too old.
 
     The broker does not distinguish the two cases (measured on 4.3). The ledger does.
     """
@@ -208,7 +208,7 @@ def is_fenced(error: BaseException) -> bool:
 
 
 def kafka_error_of(error: BaseException) -> KafkaError | None:
-    """Return the error's KafkaError, or None."""
+    """Return the KafkaError inside an exception, or None."""
     from confluent_kafka import KafkaError, KafkaException
 
     if isinstance(error, KafkaException) and error.args:
@@ -217,7 +217,7 @@ def kafka_error_of(error: BaseException) -> KafkaError | None:
 
 
 def classify(error: BaseException, action: str, client_errors: ClientErrors | None = None) -> ConnectError:
-    """Convert an error of confluent-kafka to a ConnectError. A ConnectError is returned unchanged.
+    """Convert an error of confluent-kafka to a ConnectError. Returns a ConnectError unchanged.
 
     :param action: for the message: "committing 2024-01-01 into topic 'x'".
     :param client_errors: the client's reports, which may explain a timeout.
@@ -250,7 +250,7 @@ def _error_for(name: str, action: str) -> ConnectError:
 
 @contextmanager
 def translate_kafka_errors(action: str, client_errors: ClientErrors | None = None) -> Iterator[None]:
-    """Convert errors of confluent-kafka raised in the block. Other errors pass through."""
+    """Convert errors of confluent-kafka that the block raises. Other errors pass through."""
     from confluent_kafka import KafkaException
 
     try:

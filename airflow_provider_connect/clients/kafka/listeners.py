@@ -1,6 +1,6 @@
-"""Detects the protocol of a cluster's ports. librdkafka cannot tell a wrong protocol from an absent broker.
+"""Detects the protocol of a cluster's ports, because librdkafka cannot tell a wrong protocol from an absent broker.
 
-The port gets the beginning of a TLS handshake, or a plain Kafka SaslHandshake request. No credentials are sent:
+Sends the port the beginning of a TLS handshake, or a plain Kafka SaslHandshake request, without credentials:
 https://kafka.apache.org/protocol.html, SaslHandshake (2026-11).
 """
 
@@ -23,7 +23,7 @@ _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
 
 def find_protocol_mismatch(conf: Mapping[str, str]) -> str | None:
-    """Return a message naming a server that contradicts ``security.protocol``, or None.
+    """Return a message about a server whose protocol contradicts ``security.protocol``, or None.
 
     :param conf: librdkafka's settings.
     """
@@ -71,7 +71,7 @@ def _speaks_tls(address: tuple[str, int]) -> bool:
 
 
 def _requires_sign_in(address: tuple[str, int]) -> bool | None:
-    """Return True if a listener without TLS requires a sign-in. None if it does not speak plain Kafka."""
+    """Return True if a plain listener requires a sign-in. None if it does not speak Kafka without TLS."""
     request = struct.pack(">hhih5s", _SASL_HANDSHAKE, _VERSION, _CORRELATION, -1, b"\0\x03NON")
     response = _request_bytes(address, struct.pack(">i", len(request)) + request, 10)
     if len(response) < 10 or struct.unpack(">i", response[4:8]) != (_CORRELATION,):
@@ -80,7 +80,6 @@ def _requires_sign_in(address: tuple[str, int]) -> bool | None:
 
 
 def _request_bytes(address: tuple[str, int], request: bytes, size: int) -> bytes:
-    """Return the first bytes of the response, fewer if the server hangs up."""
     with socket.create_connection(address, _SECONDS) as connection:
         connection.sendall(request)
         received = b""

@@ -1,4 +1,4 @@
-"""Producers that count their records and bound the memory of unacknowledged ones."""
+"""Producers that count their records and limit the memory of unacknowledged records."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 QUEUE_KBYTES = 48 * 1024
-"""Limit of unacknowledged data in a producer."""
+"""Limit of a producer's unacknowledged data."""
 QUEUE_RECORDS = 100_000
-"""Limit of unacknowledged records. librdkafka uses about 300 bytes for each, and as many for its headers."""
+"""Limit of a producer's unacknowledged records. librdkafka uses about 600 bytes for each with headers."""
 _POLL_SECONDS = 0.1
 _DEFAULTS = {
     "linger.ms": 20,
@@ -36,7 +36,7 @@ def headers_size_bytes(headers: Headers) -> int:
 
 
 class Outbox:
-    """Producer that counts the records it accepted."""
+    """Producer that counts accepted records."""
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         bounds = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 4 * QUEUE_KBYTES}
@@ -48,9 +48,9 @@ class Outbox:
         self._producer: Producer = make_producer(connection, self.client_errors, _DEFAULTS, **(bounds | settings))
 
     def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
-        """Send records of one topic (``key`` and ``value`` each) in order, waiting while the queue is full.
+        """Send records of one topic (``key`` and ``value`` each) in order. Waits while the queue is full.
 
-        Waits for room for all of them first, because ``produce_batch`` may skip a record and accept later ones.
+        Waits for room for all records first, because ``produce_batch`` may skip a record and accept later ones.
 
         :param size_bytes: size of all keys and values.
         """
@@ -66,9 +66,9 @@ class Outbox:
     def send(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None = None
     ) -> None:
-        """Send one record, waiting while the queue is full.
+        """Send one record. Waits while the queue is full.
 
-        :param partition: None leaves the choice to the partitioner.
+        :param partition: None lets the partitioner choose.
         """
         self.wait_for_room(1, len(key or b"") + len(value or b"") + headers_size_bytes(headers))
         self._produce(topic, value, key, -1 if partition is None else partition, headers=headers)
@@ -96,8 +96,7 @@ class Outbox:
     ) -> None:
         """Send records of one topic with headers, timestamps or partitions, which ``produce_batch`` does not accept.
 
-        :param size_bytes: size of all keys and values. Headers are estimated from the first record, since only their
-            event ids differ.
+        :param size_bytes: size of all keys and values. Header sizes are estimated from the first record.
         """
         self.wait_for_room(len(values), size_bytes + (len(values) * headers_size_bytes(headers[0]) if values else 0))
         produce = self._producer.produce
@@ -134,7 +133,7 @@ class Outbox:
         self._wait(lambda: len(self._producer) < waiting)
 
     def require_time_left(self, sent_records: int, total_records: int) -> None:
-        """Raise if the transaction's time is nearly over. Without a transaction there is no limit."""
+        """Check that the transaction's time is not nearly over. Without a transaction there is no limit."""
 
     def flush(self) -> None:
         """Wait until the broker has acknowledged or refused every record.
@@ -159,7 +158,7 @@ class Outbox:
 
     @contextlib.contextmanager
     def translate_send_errors(self, topic: str | None = None) -> Iterator[None]:
-        """Convert the client's errors raised in the block."""
+        """Convert errors of confluent-kafka that the block raises."""
         from confluent_kafka import KafkaException
 
         with translate_kafka_errors(f"sending to topic {topic!r}" if topic else "sending", self.client_errors):
@@ -170,11 +169,11 @@ class Outbox:
                 raise
 
     def raise_cause(self, error: Exception) -> None:
-        """Raise the client's error that explains this one, if there is one."""
+        """Raise the error that explains ``error``, if the client knows a better one."""
 
 
 def _unsent_records(records: list[dict[str, Any]], accepted: int) -> list[dict[str, Any]]:
-    """Return the unsent records, which must be the last ones to keep the order.
+    """Return the unsent records. They must be the last ones, to keep the order.
 
     :raises KafkaException: the client refused a record.
     :raises RetriableError: the client skipped records in the middle.
@@ -195,7 +194,7 @@ def _unsent_records(records: list[dict[str, Any]], accepted: int) -> list[dict[s
 
 
 class AcknowledgedOutbox(Outbox):
-    """Producer without a transaction that counts acknowledged records."""
+    """Producer without a transaction. Counts acknowledged records."""
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         self._delivered = 0

@@ -1,4 +1,4 @@
-"""Client of a schema registry with Confluent's API, over Confluent's own client.
+"""Client of a schema registry with Confluent's API, built on Confluent's own client.
 
 https://docs.confluent.io/platform/current/schema-registry/develop/api.html (2026-11).
 """
@@ -25,7 +25,7 @@ _MAX_REASON = 500
 
 
 def registry_url(connection: Connection) -> str:
-    """Return the registry's URL from the connection's host, which may be a URL itself, and port.
+    """Return the registry's URL, made from the connection's host (which may be a URL) and port.
 
     :raises ConfigError: the host is no http or https URL, or contains credentials.
     """
@@ -46,7 +46,7 @@ def registry_url(connection: Connection) -> str:
 
 
 def check_connection(connection: Connection) -> list[str]:
-    """Validate a registry's connection without network access. Returns the problems found."""
+    """Validate a registry connection without network access. Returns the problems found."""
     subject = f"connection {connection.conn_id!r}"
     complaints = [
         f"{subject}: extra field {name!r} is unknown. A schema registry's connection accepts {', '.join(_SETTINGS)}"
@@ -82,7 +82,7 @@ class RegisteredSchema:
 class RegistryClient:
     """Client of one registry.
 
-    :param timeout_seconds: for one request, which is tried three times.
+    :param timeout_seconds: time limit of one request. Each is tried three times.
     :raises ConfigError: the connection is wrong, or Confluent's client is missing.
     """
 
@@ -113,12 +113,12 @@ class RegistryClient:
         return _to_registered(self._find(f"reading subject {subject!r}", self._client.get_latest_version, subject))
 
     def lookup(self, subject: str, document: str, kind: str) -> RegisteredSchema | None:
-        """Return the version with exactly this schema, or None."""
+        """Return the subject's version with exactly this schema, or None."""
         action = f"looking for the schema of subject {subject!r}"
         return _to_registered(self._find(action, self._client.lookup_schema, subject, _make_schema(document, kind)))
 
     def is_compatible(self, subject: str, document: str, kind: str) -> bool:
-        """Return True if the subject's compatibility rule accepts the schema. Unknown subjects accept any."""
+        """Return True if the subject's compatibility rule accepts the schema. An unknown subject accepts any schema."""
         action = f"asking whether the schema of subject {subject!r} is compatible"
         test_compatibility = self._client.test_compatibility_all_versions
         return self._find(action, test_compatibility, subject, _make_schema(document, kind)) is not False
@@ -133,7 +133,6 @@ class RegistryClient:
         )
 
     def _find(self, action: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return the call's result, or None if the subject or schema does not exist."""
         try:
             return self._call(action, function, *args)
         except _MissingError:

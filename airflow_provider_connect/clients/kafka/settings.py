@@ -1,4 +1,4 @@
-"""Rules for a Kafka connection's settings, checked together without network access.
+"""Rules for a Kafka connection's settings, checked without network access.
 
 librdkafka checks names and values itself. These rules cover settings that librdkafka accepts although they could lose
 a day, expose a secret or run foreign code.
@@ -26,7 +26,7 @@ ALIASES: dict[str, str] = {
     "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
-"""librdkafka's alternative setting names, with the name used here."""
+"""librdkafka's alternative setting names, mapped to the names used here."""
 
 CONSUMER_ONLY = frozenset({
     "auto.commit.interval.ms", "auto.offset.reset", "check.crcs", "enable.auto.commit", "enable.auto.offset.store",
@@ -36,7 +36,7 @@ CONSUMER_ONLY = frozenset({
     "max.poll.interval.ms", "max.poll.records", "offset.store.method", "partition.assignment.strategy",
     "queued.max.messages.kbytes", "queued.min.messages", "session.timeout.ms",
 })  # fmt: skip
-"""Settings for consumers that share the connection. They are ignored here."""
+"""Consumer settings, ignored here. Consumers may share the connection."""
 
 _OTHER_NAMES = (
     "batch.num.messages", "broker.address.family", "broker.address.ttl", "client.dns.lookup", "client.id",
@@ -98,7 +98,7 @@ _LOCATION_ALTERNATIVES = {"ssl.ca": "pem", "ssl.certificate": "pem", "ssl.key": 
 
 
 def suggest_name(name: str) -> str:
-    """Return a hint for a name that librdkafka does not know."""
+    """Return a hint about a name that librdkafka does not know."""
     mentioned = (
         _OTHER_NAMES,
         CONSUMER_ONLY,
@@ -114,7 +114,7 @@ def suggest_name(name: str) -> str:
 
 
 def word_setting(conf: Mapping[str, str], name: str, default: str) -> str:
-    """Return a keyword setting as librdkafka reads it: stripped, in lower case."""
+    """Return a keyword setting as librdkafka reads it: stripped and in lower case."""
     return conf.get(name, default).strip().lower()
 
 
@@ -125,7 +125,7 @@ def is_local(servers: str) -> bool:
 
 
 def forbidden_settings(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that are not allowed, or not with their value, each with the reason.
+    """Return settings that are forbidden, always or with their value, and the reason for each.
 
     :param conf: settings under their current names (:data:`ALIASES`).
     """
@@ -142,7 +142,6 @@ def forbidden_settings(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _code_loading_settings(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield settings whose value would load a library or change a shell command."""
     providers = {name.strip() for name in conf.get("ssl.providers", "").split(",")} - {""}
     if providers - _OPENSSL_PROVIDERS:
         yield "ssl.providers", f"must be {', '.join(sorted(_OPENSSL_PROVIDERS))}: others load foreign code"
@@ -155,7 +154,7 @@ def _code_loading_settings(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]
 
 
 def security_problems(conf: Mapping[str, str]) -> list[str]:
-    """Validate the security settings together. Returns the problems found."""
+    """Validate the combination of security settings. Returns the problems found."""
     protocol = word_setting(conf, "security.protocol", "plaintext")
     complaints = [*_server_problems(conf), *_file_problems(conf)]
     if protocol in _SASL:

@@ -1,8 +1,8 @@
 """Reads topics up to their ends, and computes the offsets that a transaction wrote.
 
-The end offset is requested from the partition's leader before the first record is read. The offset that comes with
-records is not enough, because a newly elected leader's may lag behind the commits. A leader answers the request only
-after it has caught up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11).
+The end offset is requested from the partition's leader before the first record is read. The end offset that comes with
+records may lag behind the commits if the leader is newly elected. A leader answers the request only after it has caught
+up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 _BATCH_RECORDS = 10_000
 _LOOK_SECONDS = 0.05
 _FETCH_BYTES = 4_000_000
-"""Bytes fetched from a partition in one request. Long topics need fewer requests."""
+"""Bytes fetched from a partition in one request. More bytes mean fewer requests for long topics."""
 _AGAIN_SECONDS = 0.1
 TOPIC_LISTING_SECONDS = 2.0
 """Time for which a new topic may be unknown to some brokers."""
@@ -40,7 +40,7 @@ EndOffsets = dict[str, dict[int, int]]
 
 
 class TopicReader:
-    """Consumer of one topic, opened by :func:`open_topic`.
+    """Consumer of one topic. :func:`open_topic` creates it.
 
     :param description: the topic in messages.
     """
@@ -54,7 +54,7 @@ class TopicReader:
         self._reader = reader
 
     def partition_numbers(self) -> list[int]:
-        """Return the topic's partitions, or an empty list if the topic does not exist."""
+        """Return the topic's partitions. Empty if the topic does not exist."""
         from confluent_kafka import KafkaError, KafkaException
 
         topic = self._retry(lambda seconds: self._reader.list_topics(self.topic, timeout=seconds)).topics[self.topic]
@@ -65,7 +65,7 @@ class TopicReader:
         return sorted(topic.partitions)
 
     def read_bounds(self, partition: int) -> tuple[int, int]:
-        """Request the first offset and the offset after the last record visible to this reader."""
+        """Request a partition's first offset, and the offset after the last record that this reader may see."""
         from confluent_kafka import TopicPartition
 
         topic_partition = TopicPartition(self.topic, partition)
@@ -88,15 +88,15 @@ class TopicReader:
                     raise
 
     def cached_end(self, partition: int) -> int:
-        """Return the end offset that came with the last records, open transactions included."""
+        """Return the end offset that came with the last records, including open transactions."""
         from confluent_kafka import TopicPartition
 
         return self._reader.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)[1]
 
     def read_batches(self, starts: dict[int, int], ends: dict[int, int]) -> Iterator[list[Message]]:
-        """Yield records from ``starts`` until every partition is read to its end and at least to ``ends``.
+        """Yield records from ``starts`` on, until every partition is read to its end and at least to ``ends``.
 
-        :raises RetriableError: no records arrive before that.
+        :raises RetriableError: the records stop coming before ``ends``.
         :raises ConfigError: an offset no longer exists.
         """
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -129,7 +129,7 @@ class TopicReader:
     def read_all(self, last_offsets: int | None = None) -> Iterator[list[Message]]:
         """Yield the topic's current records.
 
-        :param last_offsets: read at most so many offsets of each partition, from its end.
+        :param last_offsets: number of offsets to read at each partition's end. None reads all.
         """
         bounds = {number: self.read_bounds(number) for number in self.partition_numbers()}
         starts = {
@@ -143,7 +143,7 @@ class TopicReader:
         self._reader.unassign()
 
     def _consume(self) -> list[Message]:
-        """Return the records that have arrived. ``consume`` alone would wait its whole time for a full batch."""
+        """Return the records that have arrived, without waiting for a full batch."""
         messages: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
         return messages + self._reader.consume(_BATCH_RECORDS, 0) if messages else messages
 
@@ -180,7 +180,7 @@ def read_end_offsets(
     *,
     committed: bool = False,
 ) -> EndOffsets:
-    """Return the offset after the last record of each partition, records of open transactions included.
+    """Return the offset after the last record of each partition, including open transactions.
 
     :param committed: return the end for readers of committed records instead.
     :raises UnknownTopicError: a topic does not exist.
@@ -206,7 +206,6 @@ def read_end_offsets(
 
 
 def _may_pass(failure: Exception, waited_seconds: float) -> bool:
-    """Return True if a retry may succeed, also for a new topic that one broker does not know yet."""
     if isinstance(failure, UnknownTopicError):
         return waited_seconds <= TOPIC_LISTING_SECONDS
     return isinstance(failure, RetriableError)
@@ -257,7 +256,7 @@ def _deleted_topic_error(topic: str) -> UnknownTopicError:
 
 
 def written_spans(ends_before: EndOffsets, ends_after: EndOffsets) -> dict[str, dict[int, tuple[int, int]]]:
-    """Return the new offsets of each partition that grew: the first one and the one after the last."""
+    """Return the span of new offsets in each partition that grew: the first, and the one after the last."""
     spans = {
         topic: {
             partition: (ends_before.get(topic, {}).get(partition, 0), end)

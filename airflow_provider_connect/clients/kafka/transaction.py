@@ -1,6 +1,6 @@
-"""Producer for one transaction. It is discarded when the transaction ends.
+"""Producer for one transaction. A second transaction needs a new producer.
 
-A delayed response to its first transaction could commit or abort a second one
+With a reused producer, a delayed response to the first transaction could commit or abort the second
 (https://jepsen.io/analyses/bufstream-0.1.0, 2024-11). A new producer with the same transactional id fences the older
 ones: after :meth:`Transaction.fence` no other transaction of this id is open.
 """
@@ -31,19 +31,19 @@ USABLE_TIME_SHARE = 0.9
 
 
 class UndecidedError(RetriableError):
-    """The outcome of a commit is unknown. The ledger record shows it."""
+    """The outcome of a commit is unknown until the ledger is read again."""
 
 
 def transactional_id(*names: str | int) -> str:
-    """Return the transactional id of a day or a part of it. All runs and attempts share it."""
+    """Return the transactional id of a day, or of a part of it. All runs and attempts share the id."""
     return f"connect-{hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32]}"
 
 
 class Transaction(Outbox):
-    """Producer with a transactional id. Leaves nothing visible unless :meth:`commit` returns.
+    """Producer with a transactional id. Nothing is visible to readers unless :meth:`commit` returns.
 
     :param transaction_timeout_seconds: age at which the broker ends the transaction.
-    :param description: for messages. Defaults to the id.
+    :param description: the transaction in messages. Defaults to the id.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Transaction(Outbox):
         return self._is_over
 
     def fence(self) -> None:
-        """Take the transactional id. Fences earlier producers of the id and ends their transactions.
+        """Take the transactional id, which fences earlier producers of the id and ends their transactions.
 
         :raises ConfigError: the broker does not allow this timeout, or the user may not use the id.
         :raises RetriableError: the broker does not answer.
@@ -87,16 +87,16 @@ class Transaction(Outbox):
             raise classify(error, f"taking transactional id {self.id!r}", self.client_errors) from None
 
     def begin(self) -> None:
-        """Begin the transaction. The broker's clock starts with the first record."""
+        """Begin the transaction. The broker measures its age from the first record."""
         self._begun_at = time.monotonic()
         self._is_over = False
         with translate_kafka_errors("beginning a transaction", self.client_errors):
             self._producer.begin_transaction()
 
     def raise_cause(self, error: Exception) -> None:
-        """Take the transaction's next step if the client reports only "fatal" or "erroneous state".
+        """Find the reason for an error that only reports a "fatal" or "erroneous state".
 
-        The client refuses that step with the error that broke the transaction.
+        Takes the transaction's next step, which the client refuses with the error that broke the transaction.
         """
         from confluent_kafka import KafkaError
 
@@ -108,14 +108,13 @@ class Transaction(Outbox):
 
     @property
     def open_seconds(self) -> float:
-        """Seconds since the transaction began, 0 before."""
+        """Seconds since the transaction began. 0 before that."""
         return time.monotonic() - self._begun_at if self._begun_at else 0.0
 
     def require_time_left(self, sent_records: int, total_records: int) -> None:
-        """Abort early, while there is still time for it.
+        """Check the transaction's age while there is still time to abort it.
 
-        :raises RetriableError: the transaction's time is nearly over. The earlier estimate, from the ledger, was too
-            low.
+        :raises RetriableError: the transaction's time is nearly over, because its estimate was too low.
         """
         if self.open_seconds > USABLE_TIME_SHARE * self.transaction_timeout_seconds:
             raise self._too_slow_error(sent_records, total_records)
@@ -173,7 +172,6 @@ class Transaction(Outbox):
             return
 
     def __enter__(self) -> Transaction:
-        """Take the transactional id. See :meth:`fence`."""
         self.fence()
         return self
 
@@ -187,10 +185,10 @@ class Transaction(Outbox):
             self._is_over = self._end_open()
 
     def _end_open(self) -> bool:
-        """End the open transaction. Returns True if it has ended, also by fencing.
+        """End the open transaction. Returns True if it has ended, even by fencing.
 
-        If this producer cannot end it, a new producer takes the id and ends it. If that fails too, the next attempt
-        ends it, or the broker after the timeout.
+        If this producer cannot end it, a new producer takes the id. If that fails too, the next attempt ends the
+        transaction, or the broker after the timeout.
         """
         from confluent_kafka import KafkaException
 

@@ -1,4 +1,4 @@
-"""Delivery without transactions: the records are acknowledged first, then the ledger's order decides between runs."""
+"""Delivery without transactions. After all records are acknowledged, the ledger's order decides between runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider_connect.stage.manifest import StagedFile
 
 
 class AtLeastOnceDelivery(DayDelivery):
-    """Sends a day through idempotent producers."""
+    """Sends a day without transactions."""
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
         """Claim the day and a generation that no other run uses."""
@@ -43,9 +43,9 @@ class AtLeastOnceDelivery(DayDelivery):
         return self.send(sender, self.cluster.end_offsets(self.topics))
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Write the day's record.
+        """Write the day's ledger record, which publishes the day.
 
-        :raises OvertakenError: another run has published the day meanwhile.
+        :raises OvertakenError: another run has published the day since the poll.
         """
         published_entry = self._read_and_repair()
         if (own_row := self.require_not_overtaken(published_entry)) is not None:
@@ -60,7 +60,7 @@ class AtLeastOnceDelivery(DayDelivery):
         return entry.row
 
     def confirm(self) -> LedgerRow:
-        """Write the day's record again with one more check. The ledger's order decides, as for a commit."""
+        """Write the ledger record of an unchanged day again, with its check count raised by 1."""
         published_entry = self._read_and_repair()
         if (own_row := self.row_of_this_intent(published_entry)) is not None:
             return own_row
@@ -69,7 +69,10 @@ class AtLeastOnceDelivery(DayDelivery):
         return entry.row
 
     def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
-        """Refuse a later definition and write the first one again, since no transaction removes the later record."""
+        """Refuse a definition that is not the first one.
+
+        Writes the first one again, so that it is the newest record.
+        """
         try:
             super().require_first_definition(outbox, first_definition)
         except OvertakenError:
@@ -77,11 +80,9 @@ class AtLeastOnceDelivery(DayDelivery):
             raise
 
     def _write_until_settled(self, entry: DayEntry, outbox: AcknowledgedOutbox) -> None:
-        """Write the day's record. If another record counts, write that one again as the last, which compaction keeps.
+        """Write the day's record. If another run's record counts, write that one last, for compaction to keep.
 
-        Of two records decided on the same generation the first counts. All readers of the ledger apply this rule.
-
-        :raises OvertakenError: another record counts.
+        :raises OvertakenError: another run's record counts.
         """
         counting_entry = entry
         while True:
@@ -95,10 +96,7 @@ class AtLeastOnceDelivery(DayDelivery):
             raise overtaken_error(self.publish, counting_entry.row)
 
     def _read_and_repair(self) -> DayEntry | None:
-        """Return the record that counts. Writes it again if it is not its key's last, so that compaction keeps it.
-
-        A losing run may have died before it did so.
-        """
+        """Return the day's record that counts. Writes it last if a losing run died before it did so."""
         published_entry = self.read_published_entry()
         last_entry = self.ledger.superseded_entry(self.publish.day.date)
         if published_entry is None or last_entry is None:

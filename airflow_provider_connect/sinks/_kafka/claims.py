@@ -1,7 +1,7 @@
 """Claims: ledger records that ``begin`` writes before the first record of a day is sent.
 
-A claim decides nothing about the publish. It names the run that fenced a producer, reserves a generation for deliveries
-without a single transaction, and proves that the ledger is still the same topic.
+A claim publishes nothing. It names the run that fenced a producer, reserves a generation for deliveries without a
+single transaction, and shows later that the ledger topic was not replaced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DayClaims:
-    """Claims of one publish's day.
+    """Reads and writes the claims of one publish's day.
 
     :param plan: plan of the publish. Its generation is ignored, because the claims choose it.
     """
@@ -34,11 +34,11 @@ class DayClaims:
         """The publish in messages."""
 
     def newest_claim(self) -> Claim | None:
-        """Return the newest claim of the day, or None."""
+        """Return the day's newest claim, or None."""
         return self.ledger.newest_claim(self.ledger_key)
 
     def new_claim(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> Claim:
-        """Return a claim that carries over generations and parts of earlier claims.
+        """Return a new claim of this publish, which carries over generations and parts of the earlier claim.
 
         :param parts: number of staged files with a transaction each.
         """
@@ -55,16 +55,15 @@ class DayClaims:
         )
 
     def write_claim(self, earlier: Claim | None, generation: int | None = None) -> None:
-        """Write a claim outside of any transaction."""
+        """Write this publish's claim outside of any transaction."""
         self.ledger.write_record(self.ledger_key, self.new_claim(earlier, generation))
 
     def find_conflicting_generation(self, generation: int, read_positions: dict[int, int]) -> int | None:
-        """Return the highest claimed generation if another run claimed this generation first, else None.
+        """Return the day's highest claimed generation if another run claimed ``generation`` first, else None.
 
-        Two runs may choose the same generation before either writes its claim. Both read the ledger after their write.
-        The first claim keeps the generation, and the run that finds an earlier claim takes the next one.
+        Two runs may choose the same generation before either writes its claim. The second claim must take the next one.
 
-        :param read_positions: ledger offsets at which the generation was chosen. Later claims were unknown then.
+        :param read_positions: ledger offsets up to which claims were read when ``generation`` was chosen.
         """
         records = self.ledger.records_since(self.ledger_key, read_positions)
         claims = [parse_record(Claim, value, self.options.ledger_topic) for value in records]
@@ -76,13 +75,13 @@ class DayClaims:
         return None
 
     def is_same_try(self, claim: Claim | None) -> bool:
-        """Return True if the claim belongs to an attempt that sends the same files for the same intent."""
+        """Return True if the claim belongs to an attempt with this publish's intent and staged files."""
         publish = self.plan.publish
         own_attempt = (publish.intent.token, publish.manifest.attempt)
         return claim is not None and (claim.token, claim.attempt) == own_attempt
 
     def highest_used_generation(self) -> int:
-        """Return the highest generation of which an earlier claim may have sent records.
+        """Return the day's highest generation for which an earlier claim may have sent records.
 
         :raises ConfigError: the ledger no longer has the claim of ``begin``.
         """
@@ -95,14 +94,14 @@ class DayClaims:
         return claim.used
 
     def is_held(self) -> bool:
-        """Return True if no other run or attempt has claimed the day since."""
+        """Return True if no other run or attempt has claimed the day after this publish."""
         claim = self.newest_claim()
         return claim is not None and claim.begun == self.plan.begin_id
 
     def require_held(self) -> None:
-        """Check that no other run or attempt has claimed the day since.
+        """Check that no other run or attempt has claimed the day after this publish.
 
-        :raises RetriableError: another one has.
+        :raises RetriableError: another run or attempt has claimed the day.
         """
         claim = self.newest_claim()
         if claim is None or claim.begun != self.plan.begin_id:
@@ -112,7 +111,7 @@ class DayClaims:
             )
 
     def fencing_message(self, transaction: Transaction, error: str) -> str:
-        """Return a message that names the run that fenced a producer, as far as the ledger shows it."""
+        """Return a message that explains why a producer was fenced. Names the other run if the ledger shows it."""
         try:
             claim = self.newest_claim()
         except (RetriableError, ConfigError):

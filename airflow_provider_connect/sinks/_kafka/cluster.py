@@ -1,4 +1,4 @@
-"""Connection of one publisher to its cluster: admin client and ledger."""
+"""One publisher's access to its cluster: admin client, ledger, transactions and turns."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 
 class Cluster:
-    """Cluster of one stream. Safe to use from several threads.
+    """Access to a cluster for one stream. Thread-safe.
 
-    Shares the admin client and the ledger, which are thread-safe. Producers belong to one transaction and consumers to
-    one thread, so their users open them.
+    Callers open producers and consumers themselves: a producer belongs to one transaction, a consumer to one thread.
     """
 
     def __init__(self, options: KafkaOptions, stream_key: StreamKey, connections: Connections) -> None:
@@ -51,7 +50,7 @@ class Cluster:
             return self._admin
 
     def end_offsets(self, topics: Iterable[str], *, committed: bool = False) -> EndOffsets:
-        """Return the topics' end offsets, for all readers or for readers of committed records."""
+        """Return the topics' end offsets. With ``committed``, the ends for readers that stop at open transactions."""
         return read_end_offsets(
             self.admin, topics, self.options.timeout_seconds, self.client_errors, committed=committed
         )
@@ -65,23 +64,23 @@ class Cluster:
             return self._ledger
 
     def ledger_from(self, handover: LedgerHandover | None) -> KafkaLedger:
-        """Return a ledger that continues from the driver's handover, or from this process's state for None."""
+        """Return a ledger that continues from the driver's handover. None continues from this process's state."""
         return KafkaLedger(self.connection, self.options, self.key, handover)
 
     def transaction(
         self, transactional_id: str, settings: dict[str, Any] | None = None, *, description: str | None = None
     ) -> Transaction:
-        """Return a producer with a transactional id. See :class:`.Transaction`."""
+        """Return a producer with this transactional id. See :class:`.Transaction`."""
         timeouts = self.options.timeout_seconds, self.options.transaction_timeout_seconds
         return Transaction(self.connection, transactional_id, *timeouts, settings, description=description)
 
     def turn(self, view: TopicView, transactional_id: str, topics: list[str], description: str, begin_id: str) -> Turn:
-        """Return the turn of one publish or erase in the queue of its topics. See :class:`.Turn`."""
+        """Return the turn of one publish or erase. See :class:`.Turn`."""
         timeouts = self.options.transaction_timeout_seconds, self.options.timeout_seconds
         return Turn(self.connection, view, transactional_id, topics, description, begin_id, *timeouts)
 
     def topics(self) -> TopicAdmin:
-        """Return a fresh :class:`.TopicAdmin` without cached topics."""
+        """Return a new :class:`.TopicAdmin`, which has cached no topic."""
         options = self.options
         return TopicAdmin(
             self.admin,
@@ -92,6 +91,6 @@ class Cluster:
         )
 
     def close(self) -> None:
-        """Drop the admin client. The next use creates another."""
+        """Drop the admin client. The next use creates a new one."""
         with self._lock:
             self._admin = None

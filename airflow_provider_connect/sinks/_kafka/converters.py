@@ -1,8 +1,7 @@
-"""Converters of keys and values, under Kafka Connect's names.
+"""Converters of keys and values, with Kafka Connect's names.
 
-A key is made of the key columns: a text or a record. A row must have the same key bytes in every run, or tombstones and
-compaction miss it. So keys do not contain the day, and keys with a schema always use the same registered one: see
-:meth:`.schema_resolver.SchemaResolver.key_schema`.
+A row must have the same key bytes in every run, or tombstones and compaction miss it. So keys do not contain the day,
+and always use the same registered schema: :meth:`.schema_resolver.SchemaResolver.key_schema`.
 """
 
 from __future__ import annotations
@@ -46,21 +45,21 @@ KeyConverterName = Literal["string", "json", "avro", "json_schema", "protobuf"]
 def make_converter(
     name: ConverterName, schema: pa.Schema, day: dt.date | None, *, record_name: str, value_field: str | None = None
 ) -> Converter:
-    """Return the converter of this name. :meth:`.Converter.problems` shows whether it can write the schema's rows.
+    """Return the converter with this name. Its :meth:`.Converter.problems` lists columns that it cannot write.
 
-    :param day: value of the first field ``day``. None omits the field, as ``string`` and ``bytes`` always do.
+    :param day: value of the first field ``day``. None omits the field. ``string`` and ``bytes`` always omit it.
     :param value_field: column with the whole value, for ``string`` and ``bytes``.
     """
     return _CONVERTERS[name](schema, day, record_name, value_field)
 
 
 class KeyEncoder:
-    """Encodes record keys. A single key column that is NULL gives no key.
+    """Encodes record keys. A row has no key if its only key column is NULL.
 
-    :param name: ``string`` writes one string column as it is, one other column as JSON text and several as a JSON
-        array. Other names write a record of the columns with the value converter of this name.
-    :param fields: column names. Empty for no key.
-    :param record_name: full name of the record.
+    :param name: ``string`` writes one string column unchanged, one other column as JSON text, and several columns as a
+        JSON array. Other names write a record of the columns with the value converter of this name.
+    :param fields: key columns. Empty for records without keys.
+    :param record_name: full name of the key record in its schema.
     """
 
     def __init__(self, name: KeyConverterName, schema: pa.Schema, fields: tuple[str, ...], record_name: str) -> None:
@@ -81,13 +80,13 @@ class KeyEncoder:
             self.converter = _JsonKeys(key_schema, None, record_name)
 
     def problems(self) -> list[str]:
-        """Return the columns that cannot be part of a key, as messages."""
+        """Return a message for each column that cannot be part of a key."""
         return [f"key_fields: {text}" for text in self.converter.problems()] if self.converter else []
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> EncodedBatch:
-        """Return the key of each row. Rows whose key cannot be written are refused (NaN, text that is not UTF-8).
+        """Return the key of each row. Refuses rows whose key cannot be written (NaN, text that is not UTF-8).
 
-        :param ref: the registered schema, or None if the converter has none.
+        :param ref: registered schema. None if the converter needs none.
         """
         if self.converter is None:
             return EncodedBatch([None] * batch.num_rows, {})

@@ -1,7 +1,7 @@
 """Dead letters: rows that cannot become records, in a separate topic with Kafka Connect's headers.
 
 Header names: https://kafka.apache.org/documentation/#connect_errorreporting (2026-11). Connect's headers for the
-consumed topic's position hold the row's position in the staged day.
+position in the consumed topic hold the row's position in the staged day.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _BATCH_BYTES = 1_000_000
 _HEADERS_BYTES = 4096
 _PREFIX, _CUT_HEADER = "__connect.errors.", "connect.cut_from_bytes"
 _SOURCE_STAGE = "TASK_POLL"
-"""Connect's stage name for rejects of a source."""
+"""Connect's stage name for records that the source rejected."""
 
 
 class DeadLetter(NamedTuple):
-    """One dead letter."""
+    """Key, value and headers of one dead letter."""
 
     key: bytes | None
     value: bytes
@@ -38,7 +38,7 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetterSender:
-    """Creates and sends the dead letters of one publish. Sends none if the plan has no topic for them.
+    """Makes and sends the dead letters of one publish. Sends none if the plan has no topic for them.
 
     :param topic: the sink's ``topic``, named in the headers of source rejects.
     """
@@ -49,15 +49,15 @@ class DeadLetterSender:
         self.topic = topic
 
     def send_refused(self, refused: Iterable[RejectedRow]) -> None:
-        """Send the rows that the sink rejected."""
+        """Send dead letters for rows that the sink rejected."""
         self._send(self.make_refused_letters(refused))
 
     def send_source_rejects(self) -> int:
-        """Send the source's rejects. Returns their number."""
+        """Send dead letters for records that the source rejected. Returns their number."""
         return self._send(self.make_source_letters())
 
     def make_refused_letters(self, refused: Iterable[RejectedRow]) -> Iterator[DeadLetter]:
-        """Yield letters for rows that the sink rejected, with the row as JSON."""
+        """Yield dead letters for rows that the sink rejected. The value is the row as JSON."""
         for row in refused:
             part, number = partition_and_row(row.position)
             reason = f"column {row.column!r}: {row.reason}" if row.column else row.reason
@@ -66,7 +66,7 @@ class DeadLetterSender:
             )
 
     def make_source_letters(self) -> Iterator[DeadLetter]:
-        """Yield letters for the source's rejects, with the source's record and its byte position in the response."""
+        """Yield dead letters for records that the source rejected, with the record's byte position in the response."""
         publish = self.plan.publish
         origin = publish.key.connector
         for part, file in enumerate(publish.manifest.polled.rejects):
@@ -78,7 +78,7 @@ class DeadLetterSender:
                     yield DeadLetter(None, reject.record, headers)
 
     def _send(self, letters: Iterable[DeadLetter]) -> int:
-        """Send letters. Cuts a letter that is too large for its topic and adds a header."""
+        """Send letters and return their number. Cuts letters that are too large for the topic, and adds a header."""
         topic, count = self.plan.dead_letter_topic, 0
         if topic is None:
             return 0
@@ -113,11 +113,11 @@ class DeadLetterSender:
 
 
 def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_records: int) -> Iterator[DayRejects]:
-    """Yield the rejects of each published day that the dead letter topic still has.
+    """Yield each published day's rejects that the dead letter topic still has.
 
     Reads the topic once from its beginning, because no timestamp shows where a day's letters begin.
 
-    :param max_records: letters of a day whose record is kept in memory.
+    :param max_records: number of letters of a day whose record is kept in memory.
     """
     topic = cluster.options.effective_dead_letter_topic
     rows_by_attempt = {
@@ -140,7 +140,7 @@ def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_recor
 
 
 def _read_letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
-    """Yield the topic's committed records with Connect's headers. Empty if the topic does not exist."""
+    """Yield each committed message of the topic with its decoded headers. Empty if the topic does not exist."""
     with open_topic(cluster.connection, topic, cluster.options.timeout_seconds) as reader:
         for messages in reader.read_all():
             for message in messages:

@@ -1,4 +1,4 @@
-"""Base of the deliveries: one attempt to publish a day, and the ledger records it writes."""
+"""Base class of the deliveries: one attempt to publish a day, and its ledger records."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _MAX_BATCH_BYTES = 1_000_000
 
 
 def _id_unit(plan: DayPlan) -> str:
-    """Return the unit of a transactional id: a day, or all days whose publishes build on each other."""
+    """Return the last part of a transactional id: the day, or one word for all snapshots or increments."""
     if plan.publish.kind == "increment":
         return "increment"
     return "snapshot" if plan.content == "changes" else str(plan.publish.day)
 
 
 class DayDelivery(ABC):
-    """Publishes one day. Driver and executors create one each. Subclasses implement the delivery modes.
+    """Publishes one day. Subclasses implement the delivery modes. Driver and executors each create their own.
 
-    :param ledger: ledger of an executor, continued from the driver's position. Defaults to the cluster's.
+    :param ledger: an executor's ledger, which continues from the driver's position. Defaults to the cluster's.
     """
 
     max_tries: ClassVar[int] = 1
-    """Tries of a share whose outcome is unknown, that lost its turn, or whose topics' limits have changed."""
+    """Number of tries to send a share. A lost turn, changed topic limits or an unknown outcome causes a retry."""
 
     def __init__(self, cluster: Cluster, plan: DayPlan, ledger: KafkaLedger | None = None) -> None:
         self.cluster = cluster
@@ -67,30 +67,30 @@ class DayDelivery(ABC):
 
     @abstractmethod
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day in the ledger. Returns the plan for every ``put``. Driver.
+        """Claim the day in the ledger. Returns the plan for every :meth:`put`. Runs in the driver.
 
         :param published_entry: the day's newest publish.
-        :raises OvertakenError: another run has published the day meanwhile.
+        :raises OvertakenError: another run has published the day since the poll.
         """
 
     @abstractmethod
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share of the day. Executor."""
+        """Send a share of the day. Runs in executors."""
 
     @abstractmethod
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Publish the day, unless the transaction of a share has done so. Driver."""
+        """Publish the day, unless a share's transaction has done so. Runs in the driver."""
 
     def confirm(self) -> LedgerRow:
-        """Write the day's record again with one more check. Driver.
+        """Write the ledger record of an unchanged day again, with its check count raised by 1. Runs in the driver.
 
         :raises UndecidedError: the outcome of the commit is unknown.
-        :raises OvertakenError: another run has published or confirmed the day meanwhile.
+        :raises OvertakenError: another run has published or confirmed the day since the poll.
         """
         return self.confirm_in_transaction()
 
     def confirm_in_transaction(self, after_fencing: Callable[[], None] | None = None) -> LedgerRow:
-        """Confirm the day in a transaction with the day's transactional id.
+        """Confirm an unchanged day in a transaction with the day's transactional id.
 
         This fences a run that is sending the day, because its answer may be older.
 
@@ -114,15 +114,15 @@ class DayDelivery(ABC):
         return entry.row
 
     def abort(self) -> None:  # noqa: B027  # deliveries without transactions leave nothing open
-        """End open transactions of dead executors, because other days and readers wait for them. Driver."""
+        """End dead executors' transactions, because other days and readers wait for them. Runs in the driver."""
 
     def transaction(self, part: int | None = None) -> Transaction:
-        """Return a producer with the transactional id of the day or of one part."""
+        """Return a producer with the transactional id of the day, or of the part with this number."""
         name = self.id if part is None else transactional_id(*self.id_parts, part)
         return self.cluster.transaction(name, self.producer_settings(), description=self.claims.description)
 
     def producer_settings(self) -> dict[str, Any]:
-        """Return the producer's settings, which depend on the topics' limits."""
+        """Return librdkafka settings that depend on the topics' limits."""
         # A batch above its topic's limit is refused with all its records. A large record forms a batch of its own.
         sizes = [limits.max_message_bytes for limits in self.plan.limits.values()]
         return {
@@ -154,17 +154,17 @@ class DayDelivery(ABC):
         return replace(share, rejected=share.rejected + source_rejects, offsets=offsets, seconds=seconds)
 
     def read_published_entry(self) -> DayEntry | None:
-        """Read the day's newest publish. Waits for open transactions that hide it."""
+        """Read the day's newest publish from the ledger. Waits for open transactions that hide it."""
         return self.ledger.entries(self.ledger_key).get(self.ledger_key)
 
     def row_of_this_intent(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return the row that this intent has published, or None."""
+        """Return the ledger row that this intent has published, or None."""
         return published_entry.row_for_intent(self.publish.intent.token) if published_entry else None
 
     def require_not_overtaken(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return the row that this intent has published, or None if it may still publish.
+        """Return the ledger row that this intent has published, or None if it may still publish.
 
-        :raises OvertakenError: another run has published the day meanwhile.
+        :raises OvertakenError: another run has published the day since the poll.
         """
         if (own_row := self.row_of_this_intent(published_entry)) is None:
             self.next_generation(published_entry.row if published_entry else None)
@@ -173,7 +173,7 @@ class DayDelivery(ABC):
     def next_generation(self, newest_row: LedgerRow | None, used_generation: int = 0) -> int:
         """Return the generation to publish: see :func:`.publishing.next_generation`.
 
-        The ledger must have been read just before.
+        The caller must have read the ledger just before.
 
         :raises OvertakenError: another run has published the day or brought another definition into force.
         """
@@ -181,9 +181,10 @@ class DayDelivery(ABC):
         return next_generation(self.publish, newest_row, used_generation, erased=self.ledger.known_erase_list().version)
 
     def free_generation(self, newest_row: LedgerRow | None, claim: Claim | None) -> int:
-        """Return a generation without records of other intents or of attempts with other files.
+        """Return a generation without records of other intents, or of attempts with other files.
 
-        :param newest_row: the day's newest publish. A claim alone blocks nothing.
+        :param newest_row: the day's newest publish.
+        :param claim: the day's newest claim.
         :raises OvertakenError: as for :meth:`next_generation`.
         """
         generation = self.next_generation(newest_row, claim.highest_generation if claim else 0)
@@ -196,11 +197,10 @@ class DayDelivery(ABC):
         published_entry: DayEntry | None = None,
         seen_state: SeenPublish | None = None,
     ) -> DayEntry:
-        """Return the ledger record of the records sent.
+        """Return the ledger record that publishes the sent records.
 
-        :param published_entry: the day's previous generation.
-        :param seen_state: state of the ledger that a publish without a transaction was decided on. See
-            :class:`.DayEntry`.
+        :param published_entry: the day's previous publish.
+        :param seen_state: ledger state on which a publish without a transaction was decided. See :class:`.DayEntry`.
         """
         counts = self.publish.manifest.polled.all_counts | {
             "rejected": share.rejected,
@@ -223,10 +223,10 @@ class DayDelivery(ABC):
         )
 
     def new_confirmation(self, published_entry: DayEntry | None, *, in_transaction: bool) -> DayEntry:
-        """Return the ledger record of an unchanged day.
+        """Return the ledger record that confirms an unchanged day.
 
         :param published_entry: the day's newest publish.
-        :raises OvertakenError: another run has published or confirmed the day meanwhile.
+        :raises OvertakenError: another run has published or confirmed the day since the poll.
         """
         require_definition(self.publish, self.ledger.known_definition())
         row = confirmed_row(
@@ -236,11 +236,11 @@ class DayDelivery(ABC):
         return published_entry.confirmation(row, in_transaction=in_transaction)
 
     def write_record(self, outbox: Outbox, record: Wire, key: LedgerKey | None = None) -> None:
-        """Pass a ledger record to a producer, under the day's key by default."""
+        """Pass a ledger record to a producer. ``key`` defaults to the day's."""
         outbox.send(self.options.ledger_topic, (key or self.ledger_key).encode(), record.model_dump_json().encode(), [])
 
     def write_definition(self, outbox: Outbox) -> None:
-        """Pass the publish's definition to a producer if another definition or task is in force.
+        """Write the publish's definition to the ledger if another definition or task is in force.
 
         Days without turns may change the definition concurrently. Each publish reads the ledger after its write, and
         the first record counts.
@@ -258,23 +258,23 @@ class DayDelivery(ABC):
         self.require_first_definition(outbox, parse_record(DefinitionRecord, first_value, ledger.ledger_topic))
 
     def write_definition_record(self, outbox: Outbox, record: DefinitionRecord) -> None:
-        """Write the definition in force and wait until the broker has acknowledged it."""
+        """Write a definition to the ledger and wait until the broker has acknowledged it."""
         self.write_record(outbox, record, self.ledger.key_for(NO_DAY, "in_force"))
         outbox.flush()
 
     def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
-        """Check that no other definition was written before this publish's.
+        """Check that this publish's definition was written before any other.
 
         :raises OvertakenError: another definition was written first.
         """
         require_definition(self.publish, first_definition.as_definition)
 
     def send_source_rejects(self, outbox: Outbox) -> int:
-        """Send the source's rejects to the dead letter topic. Returns their number."""
+        """Send records that the source rejected to the dead letter topic. Returns their number."""
         return DeadLetterSender(self.plan, outbox, self.options.topic).send_source_rejects()
 
     def require_tolerated(self, receipts: list[SentShare]) -> None:
-        """Refuse a day whose shares have too many rejects together.
+        """Check the sum of rejects in all shares.
 
         :raises DataError: there are more than ``max_rejects``.
         """

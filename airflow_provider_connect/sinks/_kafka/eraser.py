@@ -1,12 +1,12 @@
-"""Erases people from a compacted topic whose keys identify them: tombstones, and a list that keeps them out.
+"""Erases people from a compacted topic whose keys identify them: tombstones, and a list that keeps the people out.
 
-Tombstones and list belong to the topic, because its streams share the keys. Both are written in one transaction, in the
-topic's turn. Publishes before that turn are found in the topic. Later turns read the list before their first record and
-poll again if their rows were polled under an older list (:mod:`.stage.erasing`). So options without turns are refused.
+Tombstones and list are written in one transaction, in the topic's turn, for all streams of the topic. Later publishes
+read the list before their first record, and poll again if their rows were polled under an older list
+(:mod:`.stage.erasing`). So options without turns are refused.
 
-The topic is read once from its beginning, to find the partitions of the keys, whose number may have grown. Memory holds
-an entry for each key. Kafka removes the covered records at compaction, controlled by the topic's
-``min.cleanable.dirty.ratio`` and ``max.compaction.lag.ms``.
+The topic is read once from its beginning, to find each key's partitions, because partitions may have been added. Memory
+holds an entry for each key. Kafka removes the covered records at compaction (``min.cleanable.dirty.ratio``,
+``max.compaction.lag.ms``).
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from airflow_provider_connect.stage.erase_list import EraseList, Erasure, Shapin
 _TRIES = 5
 _PAUSES = doubling_pauses(0.5, 8.0)
 _MAX_LIST_BYTES = 900_000
-"""Limit of the list's record. Topics accept one megabyte by default (``message.max.bytes``), the ledger included."""
+"""Limit of the erase list's record. A topic accepts one megabyte by default (``message.max.bytes``)."""
 
 _KeyPartition = tuple[bytes, int]
-"""A key and its partition."""
+"""A record key and its partition."""
 
 
 @dataclass(frozen=True)
 class KafkaEraser:
-    """Finds and erases the records of keys.
+    """Counts and erases the records of people.
 
-    :param column: column whose values are the keys.
+    :param column: source column whose values are the record keys.
     """
 
     cluster: Cluster
     column: str
 
     def find(self, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count live keys by the day that wrote their value.
+        """Count the people's keys that have a value in the topic, by the day that wrote the value.
 
         :raises ConfigError: the topic's keys do not identify people, or the sink takes no turns.
         """
@@ -58,7 +58,7 @@ class KafkaEraser:
         )
 
     def erase(self, values: Sequence[str], shaping: ShapingDigest = no_shaping) -> Erasure:
-        """Write the list and the tombstones. Safe to repeat.
+        """Add the people to the erase list and write their tombstones. Safe to repeat.
 
         :raises ConfigError: as for :meth:`find`, or the list is too long.
         :raises RetriableError: the broker does not answer, or the turn does not come in time.
@@ -82,10 +82,6 @@ class KafkaEraser:
         return self.cluster.options.topic
 
     def _require_erasable(self) -> None:
-        """Check that keys identify people and that every publish takes turns.
-
-        :raises ConfigError: with all reasons.
-        """
         options, problems = self.cluster.options, []
         if options.route_column is not None:
             problems.append("it is a template of several topics")
@@ -107,7 +103,7 @@ class KafkaEraser:
             )
 
     def _erase_once(self, values: Sequence[str], rows: dict[dt.date, int], shaping: ShapingDigest) -> EraseList:
-        """Erase in one transaction, if something is left to erase. Returns the list.
+        """Erase in one transaction, unless nothing is left to erase. Returns the new list.
 
         :param rows: receives the number of erased keys by day.
         """
@@ -136,10 +132,6 @@ class KafkaEraser:
         return new_list
 
     def _write(self, transaction: Transaction, erase_list: EraseList, live_keys: dict[_KeyPartition, dt.date]) -> None:
-        """Commit the list and a tombstone for each key.
-
-        :raises ConfigError: the list is too large for a record.
-        """
         key, options = self.cluster.key, self.cluster.options
         text = erase_list.model_dump_json(exclude_defaults=True).encode()
         if len(text) > _MAX_LIST_BYTES:
@@ -164,7 +156,6 @@ class KafkaEraser:
         transaction.commit()
 
     def _find_live_keys(self, values: Sequence[str], ends: dict[int, int]) -> dict[_KeyPartition, dt.date]:
-        """Return the keys that have a value in the topic, with the day that wrote it."""
         refuse_text("values", values)
         keys = {value.encode("utf-8", "surrogatepass") for value in values}
         live_keys: dict[_KeyPartition, dt.date] = {}

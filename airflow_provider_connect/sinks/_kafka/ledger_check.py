@@ -17,14 +17,14 @@ from airflow_provider_connect.sinks._kafka.topic_names import template_column, t
 from airflow_provider_connect.sinks._kafka.topics import TopicAdmin
 
 _LAST_OFFSETS = 1000
-"""Offsets read at each partition's end. Transaction markers and aborted records may follow the last record."""
+"""Offsets read at each partition's end. Some may be transaction markers or aborted records."""
 _NEWEST_DAYS = 30
 _MAX_TEMPLATE_TOPICS = 5
-"""Topics of a template that are read. Any of them shows a lost ledger."""
+"""Number of a template's topics that are read, since any of them shows a lost ledger."""
 
 
 class LedgerCheck:
-    """Compares the ledger with the topics of one stream. Driver, before anything is created or sent."""
+    """Compares the ledger with one stream's topics, in the driver, before anything is created or sent."""
 
     def __init__(self, cluster: Cluster, topics: TopicAdmin) -> None:
         self.cluster = cluster
@@ -33,9 +33,9 @@ class LedgerCheck:
         self.topics = topics
 
     def problems(self) -> list[str]:
-        """Return what was lost, as messages. Empty if ledger and topics agree.
+        """Return messages about lost records. Empty if ledger and topics agree.
 
-        Does not wait for records that an open transaction hides, because each publish writes a claim first.
+        Ignores records that an open transaction hides, because each publish writes a claim first.
 
         :raises ConfigError: the cluster refuses the sign-in, or the ledger cannot be read.
         :raises RetriableError: the cluster does not answer.
@@ -72,7 +72,6 @@ class LedgerCheck:
         return complaints
 
     def _lost_ledger(self) -> list[str]:
-        """Return a message if a topic holds records of the stream but the ledger knows no day of it."""
         if self.ledger.has_claims():
             return []  # a stream whose first day failed has a claim
         stream_key = self.ledger.key if self.options.headers else None
@@ -121,7 +120,7 @@ class LedgerCheck:
 
 
 def topics_of_other_targets(ledger: KafkaLedger) -> dict[str, str]:
-    """Return the topics that hold this stream under another ``topic=``, with that option."""
+    """Return the topics that this stream uses under another ``topic=``, with the value of that option."""
     key, own_target = ledger.key, ledger.target
 
     def is_other_target(ledger_key: LedgerKey) -> bool:
@@ -142,7 +141,7 @@ def topics_of_other_targets(ledger: KafkaLedger) -> dict[str, str]:
 
 
 def mixed_topic_message(ledger: KafkaLedger, topic: str, other_target: str) -> str:
-    """Return the message for a topic that would hold one stream twice, with separate generations."""
+    """Return the message about a topic that would hold one stream twice, with separate generations."""
     return (
         f"topic {topic!r} already holds {ledger.key}, published with topic={other_target!r}. With {ledger.target!r} "
         "readers would find two first generations of a day. Publish into another topic"
@@ -150,7 +149,7 @@ def mixed_topic_message(ledger: KafkaLedger, topic: str, other_target: str) -> s
 
 
 def holds_records(connection: Connection, topic: str, stream_key: StreamKey | None, timeout_seconds: float) -> bool:
-    """Return True if one of a topic's last records has the stream's headers. Records without headers do not count.
+    """Return True if one of the topic's last records has the stream's headers.
 
     :param stream_key: None accepts any record.
     :raises RetriableError: the broker does not answer.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORD_KEY = "record_key"
-"""Column in which sources write a row's key."""
+"""Source column with a row's key."""
 _DEAD_LETTERS = ".dead_letters"
 _REGISTRY_CONVERTERS = ("avro", "json_schema", "protobuf")
 _REGISTERED = f"value_converter {', '.join(_REGISTRY_CONVERTERS)}"
@@ -36,7 +36,7 @@ _WITH_RECORD_NAME = f"{_REGISTERED}, json_schema_envelope"
 
 
 class KafkaOptions(Sink):
-    """Options and the names derived from them. Base of :class:`~.sinks.kafka.KafkaSink`."""
+    """Options of :class:`~.sinks.kafka.KafkaSink`, with the names and settings derived from them."""
 
     connection_types: ClassVar[dict[str, tuple[str, ...]]] = {
         "conn_id": ("kafka",),
@@ -226,12 +226,12 @@ class KafkaOptions(Sink):
 
     @property
     def takes_turns(self) -> bool:
-        """True if publishes and erases of a topic run one after the other."""
+        """True if publishes and erases of the topic run one after the other."""
         return self.is_one_transaction and self.turns != "off"
 
     @property
     def value_is_registered(self) -> bool:
-        """True if values have a schema in the registry."""
+        """True if the value's schema is in the registry."""
         return self.value_converter in _REGISTRY_CONVERTERS
 
     @property
@@ -245,7 +245,7 @@ class KafkaOptions(Sink):
 
     @property
     def target(self) -> str:
-        """``kafka://``, connection id and topic option."""
+        """The target: ``kafka://``, connection id and option ``topic``."""
         return f"kafka://{self.conn_id}/{self.topic}"
 
     @property
@@ -255,12 +255,12 @@ class KafkaOptions(Sink):
 
     @property
     def route_column(self) -> str | None:
-        """Column in the topic's template, or None for a single topic."""
+        """Column in the braces of the topic template. None for a single topic."""
         return template_column(self.topic)
 
     @property
     def effective_dead_letter_topic(self) -> str:
-        """Topic of dead letters: the option or its default."""
+        """Topic for dead letters: the option or its default."""
         if self.dead_letter_topic is not None:
             return self.dead_letter_topic
         name = re.sub(r"[^A-Za-z0-9._-]", "_", re.sub(r"[{}]", "", self.topic))
@@ -268,23 +268,23 @@ class KafkaOptions(Sink):
 
     @property
     def default_record_name(self) -> str:
-        """Record name for sources without one: the option, or a name made from the topic."""
+        """Schema name of the record if the source names none: the option, or a name made from the topic."""
         words = re.findall(r"[A-Za-z0-9]+", self.topic)
         name = "".join(word[0].upper() + word[1:] for word in words) or "Record"
         return self.record_name or f"connect.{'_' if name[0].isdigit() else ''}{name}"
 
     def record_name_for(self, schema: pa.Schema) -> str:
-        """Return the record's name in its schema: the option, the source's, or one made from the topic."""
+        """Return the schema name of the record: the option, the source's name, or a name made from the topic."""
         source_name = (schema.metadata or {}).get(b"record_name", b"").decode()
         return self.record_name or source_name or self.default_record_name
 
     def value_converter_for(self, schema: pa.Schema, day: dt.date) -> Converter:
-        """Return the converter of values. Compacted topics, which hold each key's newest state, omit the day."""
+        """Return the value converter. It omits ``day`` for compacted topics, which hold each key's newest state."""
         day_value, name = None if self.cleanup == "compact" else day, self.record_name_for(schema)
         return make_converter(self.value_converter, schema, day_value, record_name=name, value_field=self.value_field)
 
     def key_encoder_for(self, schema: pa.Schema) -> KeyEncoder:
-        """Return the encoder of keys for rows of a schema."""
+        """Return the key encoder for a source's schema."""
         return KeyEncoder(self.key_converter, schema, self.key_fields, f"{self.record_name_for(schema)}Key")
 
     @property
@@ -299,7 +299,7 @@ class KafkaOptions(Sink):
         )
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Return messages for options that have no effect for this kind of rows."""
+        """Return messages about options that have no effect for days, snapshots or increments."""
         return soft_kind_problems(self.deletes, kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
@@ -308,13 +308,13 @@ class KafkaOptions(Sink):
 
     @property
     def keeps_spans(self) -> bool:
-        """True if one transaction decides a publish, so that an increment can follow the last one."""
+        """True if increments are supported, which needs one transaction for each publish."""
         return self.is_one_transaction
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Return True if a publish replaces rows. Days in a compacted topic only update keys."""
+        """Return True if a publish replaces rows. A day in a compacted topic only updates its keys."""
         return kind == "snapshot" or self.cleanup != "compact"
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Return True if a publish replaces the topic's whole content: a snapshot into a compacted topic."""
+        """Return True if a publish replaces the whole topic: a snapshot into a compacted topic."""
         return kind == "snapshot" and self.cleanup == "compact"

@@ -1,4 +1,4 @@
-"""Delivery in parts: one transaction reserves the day, one sends each staged file, one completes the day."""
+"""Delivery in parts: one transaction reserves the day, one sends each staged file, and one completes the day."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from airflow_provider_connect.stage.manifest import StagedFile
 
 
 class PartwiseDelivery(DayDelivery):
-    """Sends a day file by file. The newest publish counts, and a claim alone blocks nothing."""
+    """Sends a day in one transaction for each staged file. A claim alone blocks no other publish."""
 
     max_tries: ClassVar[int] = 3
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
         """Claim the day, end other runs' transactions of it, and reserve a generation.
 
-        After that no part of an earlier claim can be committed: its producers are fenced, and new ones see the newer
-        claim. So the offsets in the ledger contain one generation.
+        Afterwards no other run can commit a part: its old producers are fenced, and new ones see the newer claim. So
+        the offsets in the ledger contain one generation.
         """
         with self.transaction() as transaction:
             newest_claim = self.claims.newest_claim()
@@ -42,7 +42,7 @@ class PartwiseDelivery(DayDelivery):
         return replace(self.plan, generation=generation)
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send and commit one file. Sends nothing if the file is published.
+        """Send and commit one file, unless it is published already.
 
         :raises UndecidedError: the outcome of the commit is unknown.
         :raises RetriableError: another run has claimed the day.
@@ -76,9 +76,9 @@ class PartwiseDelivery(DayDelivery):
         return replace(share, entry=entry)
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Write the day's record, which publishes the day.
+        """Write the day's ledger record, which publishes the day.
 
-        :raises OvertakenError: another run has published the day meanwhile.
+        :raises OvertakenError: another run has published the day since the poll.
         """
         with self.transaction() as transaction:
             published_entry = self.read_published_entry()
@@ -96,7 +96,7 @@ class PartwiseDelivery(DayDelivery):
         return entry.row
 
     def abort(self) -> None:
-        """End transactions of dead executors, unless another run has claimed the day."""
+        """End the transactions of dead executors, unless another run has claimed the day."""
         if self.claims.is_held():
             self._end_parts(len(self.publish.manifest.polled.files))
 

@@ -1,4 +1,4 @@
-"""Prepares a publish before its first record: topics, limits, schemas, and the time it needs."""
+"""Prepares a publish before its first record: topics, limits, schemas, and an estimate of its time."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 ROWS_PER_SECOND = 10_000
-"""Assumed rate if the ledger has no measured day."""
+"""Rate assumed if the ledger has no measured day."""
 _MEASURED_DAYS = 30
 _MANY_ROWS = 100_000
 _UNMEASURED_SHARE = 0.5
-"""Share of the transaction's time that a day may take at the assumed rate."""
+"""Share of the transaction timeout that a day may need at the assumed rate."""
 MAX_TOPICS_PER_DAY = 1000
-"""Each topic costs requests before the first record and space in the day's ledger record (at most 1 MB)."""
+"""Limit of a day's topics. Each costs requests and space in the day's ledger record (at most 1 MB)."""
 
 
 class Planner:
-    """Prepares days of one schema. Driver.
+    """Prepares a stream's days in the driver.
 
     :param schema: schema of the source's rows.
     """
@@ -50,7 +50,7 @@ class Planner:
         self.schema = schema
 
     def plan(self, publish: Publish) -> DayPlan:
-        """Create missing topics and schemas of a day. Returns its plan.
+        """Create a day's missing topics and schemas. Returns the plan of its publish.
 
         :raises ConfigError: a topic cannot be created or used, or the day is too large for one transaction.
         :raises DataError: the registry refuses the schema.
@@ -93,7 +93,7 @@ class Planner:
         )
 
     def snapshot_problems(self, kind: SourceKind) -> list[str]:
-        """Return why a snapshot's rows cannot be compared with the topic."""
+        """Return options that prevent comparing a snapshot with its topic, as messages."""
         options = self.options
         if problems := options.kind_problems(kind):
             return [f"topic {options.topic!r}: {problem}" for problem in problems]
@@ -108,7 +108,7 @@ class Planner:
         ]
 
     def topic_problems(self, topics: TopicAdmin, names: Sequence[str], oldest: Day | None) -> list[str]:
-        """Create missing data topics. Returns problems of existing and missing topics."""
+        """Create missing data topics. Returns the problems of all named topics."""
         writing = self.intended_writes(oldest)
         complaints = topics.problems_if_created(names, writing) or topics.create_missing(names) + topics.problems(
             names, writing
@@ -116,14 +116,14 @@ class Planner:
         return complaints or topics.missing_rights(dict.fromkeys(names, ("WRITE",)))
 
     def intended_writes(self, oldest: Day | None) -> IntendedWrites:
-        """Return the properties of the records to be written into data topics."""
+        """Return the properties of the records to be written, for checks of topic settings."""
         options = self.options
         if options.timestamp_field is None:
             return IntendedWrites(bool(options.key_fields))
         return IntendedWrites(bool(options.key_fields), "event", oldest.start if oldest else None)
 
     def schema_problems(self, name: str) -> list[str]:
-        """Return why the registry would refuse the schemas of one topic. Registers nothing.
+        """Return the registry's objections to one topic's schemas. Registers nothing.
 
         :raises RetriableError: the registry does not answer.
         """
@@ -133,11 +133,7 @@ class Planner:
             return registry.problems(self._value_subject(name), self._key_subject(name))
 
     def _find_schemas(self, names: Sequence[str]) -> tuple[dict[str, SchemaRef], dict[str, SchemaRef]]:
-        """Return the registered schemas of values and of keys, by topic. Empty for converters without one.
-
-        :raises DataError: an earlier schema of the subject is incompatible, or no schema of a key's subject fits.
-        :raises RetriableError: the registry does not answer.
-        """
+        """Return the registered value schemas and key schemas by topic. Empty for converters without a registry."""
         if self.options.registry_conn_id is None:
             return {}, {}
         subjects = [(name, self._value_subject(name), self._key_subject(name)) for name in names]
@@ -152,7 +148,6 @@ class Planner:
         return SchemaResolver(connection, options.timeout_seconds, options.schema_registration)
 
     def _value_subject(self, topic: str) -> Subject | None:
-        """Return the subject of a topic's values, or None if they have no registered schema."""
         options = self.options
         if not options.value_is_registered:
             return None
@@ -168,11 +163,7 @@ class Planner:
         )
 
     def _choose_content(self, publish: Publish) -> Literal["rows", "changes"]:
-        """Return whether all rows or only changed rows are sent.
-
-        :raises ConfigError: the sink cannot compare a snapshot with its topic.
-        :raises DataError: the source has rejected rows, whose keys would count as vanished.
-        """
+        """Return ``rows`` to send all rows, or ``changes`` to send a snapshot's changed rows only."""
         if publish.kind != "snapshot" or self.options.cleanup == "delete":
             return "rows"
         if problems := self.snapshot_problems(publish.kind):
@@ -193,7 +184,7 @@ def _make_subject(name: str, schema_converter: Converter) -> Subject:
 
 
 def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedger) -> None:
-    """Refuse a transaction that would take too long, before its first record.
+    """Refuse a transaction that would exceed its timeout, before its first record.
 
     :param rows: rows of the largest transaction.
     :raises ConfigError: with the estimate and the remedy.
@@ -211,9 +202,9 @@ def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedg
 
 
 def _fastest_rate(ledger: KafkaLedger) -> tuple[float, str, float]:
-    """Return rows per second of the fastest recent large day, its origin, and the usable share of the time.
+    """Return rows per second of the fastest recent large day, the rate's origin, and the usable share of the timeout.
 
-    Slow days do not count, because refusing the next day would prevent a better measurement.
+    Slow days are ignored, because refusing the next day would prevent a better measurement.
     """
     measured = {
         row.day: row.rows / (row.counts["publish_ms"] / 1000)
@@ -234,7 +225,7 @@ def _fastest_rate(ledger: KafkaLedger) -> tuple[float, str, float]:
 
 
 def map_values_to_topics(options: KafkaOptions, publish: Publish) -> dict[str | None, str]:
-    """Return the topic of each value in the template's column on this day.
+    """Return the topic of each value that the template's column has in this publish.
 
     :raises ConfigError: there are more than :data:`MAX_TOPICS_PER_DAY` values.
     """

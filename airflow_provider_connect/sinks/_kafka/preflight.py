@@ -1,4 +1,4 @@
-"""Finds problems of a publish before the first request to the source."""
+"""Finds problems of a publish before the source is polled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Preflight:
-    """Checks columns, cluster, topics, ledger and registry for one sink. Driver, once for a job."""
+    """Checks columns, cluster, topics, ledger and registry, once for a job, in the driver."""
 
     def __init__(self, cluster: Cluster, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> None:
         self.cluster = cluster
@@ -35,11 +35,11 @@ class Preflight:
 
     @cached_property
     def topics(self) -> TopicAdmin:
-        """The cluster's topics, each read once."""
+        """The cluster's topics. Each is read once."""
         return self.cluster.topics()
 
     def problems(self) -> list[str]:
-        """Return all problems. Creates missing topics if there are none."""
+        """Return all problems. Creates missing topics if there are no problems."""
         complaints = self.problems_without_changes()
         if complaints := complaints or self._problems_of(self._try_transactional_id):
             return complaints
@@ -57,7 +57,7 @@ class Preflight:
         return complaints
 
     def problems_without_changes(self) -> list[str]:
-        """Return the problems that can be found without creating topics or taking transactional ids."""
+        """Return problems that can be found without creating topics or taking a transactional id."""
         complaints = self._column_problems() + self.planner.snapshot_problems(self.kind)
         complaints = complaints or self._problems_of(self._reach_cluster)
         if not complaints:
@@ -73,7 +73,6 @@ class Preflight:
             return [str(error)]
 
     def _column_problems(self) -> list[str]:
-        """Return columns that the options name and the source lacks, or that the converter cannot write."""
         import pyarrow as pa
 
         options, schema = self.options, self.schema
@@ -114,7 +113,6 @@ class Preflight:
         return []
 
     def _first_publish_rights(self) -> list[str]:
-        """Return missing rights after all topics exist. A first publish also reads its topic."""
         ledger = self.cluster.ledger
         return self._missing_rights(reads=not ledger.has_claims() and not ledger.newest_entries(1, "ignore"))
 
@@ -167,7 +165,6 @@ class Preflight:
         return []
 
     def _ledger_problems(self) -> list[str]:
-        """Compare the newest published day with the available time and the source's columns."""
         options, ledger = self.options, self.cluster.ledger
         newest = ledger.newest_entries(1)
         if not newest:
@@ -176,7 +173,6 @@ class Preflight:
         return self._column_drift(newest[0])
 
     def _column_drift(self, newest: DayEntry) -> list[str]:
-        """Return columns that changed since the newest published day, if no registry checks them."""
         options = self.options
         if options.value_is_registered or options.schema_contract == "ignore":
             return []

@@ -1,4 +1,4 @@
-"""Publisher of one stream's days: the calls of driver and executors, for each delivery mode."""
+"""Publisher of one stream's days for all delivery modes, called by driver and executors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PAUSES = doubling_pauses(0.5, 8.0)
 
 
 class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTarget, KeepsNotes, KeepsRejects):
-    """Publishes days of one stream with a :class:`.DayDelivery`."""
+    """Publishes days of one stream in the chosen delivery mode."""
 
     def __init__(self, options: KafkaOptions, key: StreamKey, connections: Connections) -> None:
         self.options = options
@@ -66,19 +66,19 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return self._cluster.ledger
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return problems that would fail the publish. Creates missing topics if there are none."""
+        """Return problems that would fail the publish. Creates missing topics if there are no problems."""
         return Preflight(self._cluster, schema, days, kind).problems()
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return problems of columns, topics and rights. Creates nothing and takes no transactional id."""
+        """Return problems of columns, topics and rights. Creates no topic and takes no transactional id."""
         return Preflight(self._cluster, schema, days, kind).problems_without_changes()
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the dead letters of each published day."""
+        """Yield each published day's dead letters."""
         return read_dead_letters(self._cluster, first, last, records)
 
     def note(self, note: LedgerNote) -> None:
-        """Write a note into the ledger topic. Creates that topic if needed. The stream's topic may be missing.
+        """Write a note into the ledger topic, which is created if needed. The stream's topic may be missing.
 
         :raises ConfigError: the ledger topic cannot be created or used.
         :raises RetriableError: the broker does not answer.
@@ -94,7 +94,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
 
         :raises ConfigError: ledger and topics disagree, or a topic cannot be created or used.
         :raises DataError: the registry refuses the schema.
-        :raises OvertakenError: another run has published the day meanwhile.
+        :raises OvertakenError: another run has published the day since the poll.
         """
         self._require_undamaged()
         plan = Planner(self._cluster, publish.schema).plan(publish)
@@ -103,11 +103,11 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return self._delivery_class(self._cluster, plan).begin(published_entry)
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Return the day as one share for a single transaction, even if it is empty, else one share for each file."""
+        """Return one share of all files if a single transaction sends the day, else one share for each file."""
         return [tuple(files)] if self._delivery_class is WholeDayDelivery else super().shares(files)
 
     def put(self, token: DayPlan, stage: str, share: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share of the day. A share with its own transaction is committed.
+        """Send a share of the day. Also commits the share if it has its own transaction.
 
         :raises RetriableError: the broker does not answer, or another run has taken over the day.
         :raises DataError: rows cannot become records, and ``errors_tolerance`` does not allow it.
@@ -129,11 +129,11 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
                 plan = fresh
 
     def commit(self, publish: Publish, token: DayPlan, receipts: list[SentShare]) -> LedgerRow:
-        """Write the day's ledger row, unless its only transaction has written it."""
+        """Publish the day by its ledger record, unless :meth:`put` has committed that already."""
         return self._delivery_class(self._cluster, token).commit(receipts)
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Write the day's ledger record again with one more check. Writes into no data topic.
+        """Write the ledger record of an unchanged day again, with its check count raised by 1. Sends no data.
 
         :raises ConfigError: ledger and topics disagree, so published records may be lost.
         """
@@ -152,18 +152,18 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
                     raise
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the keys that :meth:`erase` would erase, by the day that wrote their value."""
+        """Count these people's keys that have a value in the topic, by the day that wrote the value."""
         return KafkaEraser(self._cluster, column).find(values)
 
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Write the people into the topic's erase list, and a tombstone for each of their keys, in one transaction."""
+        """Add the people to the topic's erase list and write a tombstone for each of their keys, in one transaction."""
         self._require_undamaged()
         return KafkaEraser(self._cluster, column).erase(values, shaping)
 
     def copies(self) -> list[str]:
-        """Return places that may still hold erased rows: covered records and dead letters. Does not read them."""
+        """Return messages about places that may still hold erased rows: covered records and dead letters."""
         options = self.options
         return [
             f"records of topic {options.topic!r} covered by a tombstone or left by a failed transaction: they can "
@@ -173,23 +173,19 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         ]
 
     def _patience(self) -> Patience:
-        """Return the retry policy of the delivery. Random pauses separate runs that take the id from each other."""
+        """Return the delivery's retry policy. Random pauses separate runs that take the same transactional id."""
         return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery_class.max_tries)
 
     def _require_undamaged(self) -> None:
-        """Check that ledger and topics agree.
-
-        :raises ConfigError: records are lost on either side.
-        """
         if problems := LedgerCheck(self._cluster, self._cluster.topics()).problems():
             raise ConfigError("; ".join(problems))
 
     def abort(self, publish: Publish, token: DayPlan) -> None:
-        """End transactions of dead executors, because readers and later days wait for them."""
+        """End the transactions of dead executors, because readers and later days wait for them."""
         seconds = min(RELEASE_SECONDS, self.options.timeout_seconds)
         short_timeout_options = self.options.model_copy(update={"timeout_seconds": seconds})
         self._delivery_class(Cluster(short_timeout_options, publish.key, self._cluster.connections), token).abort()
 
     def close(self) -> None:
-        """Drop the clients."""
+        """Drop the connections to the cluster."""
         self._cluster.close()

@@ -1,4 +1,4 @@
-"""Encodes staged rows as records with topic, key, value, headers and time, and reports rows that cannot be encoded."""
+"""Encodes staged rows as records (topic, key, value, headers, timestamp), and reports rows that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -27,22 +27,21 @@ KEY_STAGE, VALUE_STAGE, PUT_STAGE = "KEY_CONVERTER", "VALUE_CONVERTER", "TASK_PU
 """Kafka Connect's names for the stage in which a row failed."""
 
 _HEADERS_BYTES = 128
-"""Bytes of headers that differ between records: names, lengths, position and schema version."""
+"""Bytes for names and lengths of a record's headers, its position and schema version."""
 _FRAMING_BYTES = 512
-"""Bytes of a record besides key, value and headers, with a reserve. librdkafka neither takes nor refuses a record just
+"""Bytes of a record except key, value and headers, with a reserve. librdkafka neither takes nor refuses a record just
 below a topic's limit. It waits until the timeout (https://github.com/confluentinc/confluent-kafka-python/issues/476).
 """
 
 
 @dataclass(frozen=True)
 class DayPlan:
-    """Result of ``begin`` for one publish, passed to every ``put``.
+    """Plan of one publish, which ``begin`` returns and every ``put`` receives.
 
-    :param content: every row, or only a snapshot's changes.
-    :param topic_by_value: topic of each value in the template's column. One entry with the key None for a single topic.
-    :param value_schemas: registered schema of each topic's values.
-    :param key_schemas: registered schema of each topic's keys.
-    :param limits: limits of each topic.
+    :param content: ``rows`` sends every row, ``changes`` only a snapshot's changes.
+    :param topic_by_value: topic of each value in the template's column. A single topic has the key None.
+    :param value_schemas: registered value schema of each topic.
+    :param key_schemas: registered key schema of each topic.
     :param dead_letter_topic: None if there can be no dead letters.
     :param generation: reserved by ``begin``. None if the transaction chooses it.
     :param handover: the driver's state of the ledger before it wrote its claim.
@@ -67,7 +66,7 @@ class RejectedRow:
     """Row that cannot become a record of its topic.
 
     :param position: position of the row in the day.
-    :param column: column at fault, or None for the whole record.
+    :param column: column at fault. None for the whole record.
     :param make_json: encodes the row for its dead letter.
     """
 
@@ -82,11 +81,12 @@ class RejectedRow:
 
 @dataclass(frozen=True)
 class OutgoingRecords:
-    """Records of one topic, in order.
+    """Records of one topic, in order. Each list has one item for each record.
 
-    :param headers: headers of each record, or None without headers.
-    :param timestamps: milliseconds since 1970 for each record, 0 without a time. None without ``timestamp_field``.
-    :param partitions: partition of each record, -1 for the partitioner's choice. None if it chooses all.
+    :param headers: None without headers.
+    :param timestamps: milliseconds since 1970, 0 for a NULL. None without ``timestamp_field``.
+    :param partitions: -1 lets the partitioner choose. None lets it choose for all records.
+    :param refused: rows that cannot become records.
     """
 
     topic: str
@@ -103,7 +103,7 @@ class OutgoingRecords:
         return sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
 
     def select(self, rows: list[int]) -> OutgoingRecords:
-        """Return the records at these indices."""
+        """Return a copy with only the records at these indices."""
         columns = ("keys", "values", "headers", "timestamps", "partitions")
         chosen: dict[str, Any] = {
             name: [column[row] for row in rows] for name in columns if (column := getattr(self, name)) is not None
@@ -190,7 +190,6 @@ class RecordEncoder:
         return milliseconds
 
     def _event_ids(self, batch: pa.RecordBatch, keys: list[bytes | None]) -> list[bytes | None]:
-        """Return each row's id as text: its ``record_key``, or the key if the source has none."""
         return keys if self._id_encoder is None else self._id_encoder.encode(batch, None).values
 
     def _headers(self, topic: str, ids: list[bytes | None], positions: Sequence[int]) -> list[Headers]:
@@ -210,10 +209,6 @@ class RecordEncoder:
         ids: list[bytes | None],
         timestamps: list[int] | None,
     ) -> dict[int, tuple[str, str | None, str]]:
-        """Return rows that the topic would refuse.
-
-        These are too large, have no key in a compacted topic, or lie outside the topic's time limits.
-        """
         limits = self.plan.limits[topic]
         framing = _FRAMING_BYTES
         if self.options.headers:
@@ -257,7 +252,7 @@ def _too_far(timestamps: list[int], limits: TopicLimits) -> Iterator[tuple[int, 
 
 
 def is_written_by(headers: Any, stream_key: StreamKey) -> bool:
-    """Return True if a record's headers name this stream."""
+    """Return True if a record's headers name this stream as its writer."""
     header_values = dict(headers or [])
     own_names = (stream_key.connector.encode(), stream_key.stream.encode())
     return (header_values.get("connect.connector"), header_values.get("connect.stream")) == own_names

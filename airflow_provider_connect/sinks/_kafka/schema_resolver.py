@@ -1,4 +1,4 @@
-"""Chooses the registered schemas of values and keys. Runs in the driver, before the first record."""
+"""Chooses the registered schemas of values and keys, in the driver, before the first record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_connect.values.protobuf.field_numbers import renumber
 Strategy = Literal["topic", "record", "topic_record"]
 Registration = Literal["auto_register", "use_latest"]
 Subject = tuple[str, str, SchemaLanguage]
-"""Name of a subject, its schema, and the schema's kind."""
+"""Subject name, schema text and schema language."""
 
 _MISFITS: dict[SchemaLanguage, Callable[[str, str], list[str]]] = {
     "AVRO": avro_schema.misfits,
@@ -27,21 +27,21 @@ _MISFITS: dict[SchemaLanguage, Callable[[str, str], list[str]]] = {
 
 
 def value_subject(strategy: Strategy, topic: str, record_name: str) -> str:
-    """Return the subject of a topic's value schema, by Confluent's strategies."""
+    """Return the subject name of a topic's value schema by one of Confluent's strategies."""
     if strategy == "topic":
         return f"{topic}-value"
     return record_name if strategy == "record" else f"{topic}-{record_name}"
 
 
 def key_subject(topic: str) -> str:
-    """Return the subject of a topic's key schema."""
+    """Return the subject name of a topic's key schema."""
     return f"{topic}-key"
 
 
 class SchemaResolver:
     """Finds or registers the schemas of one sink's topics.
 
-    :param timeout_seconds: for one request, which is tried three times.
+    :param timeout_seconds: time limit of one request. Each is tried three times.
     :param registration: ``auto_register`` registers new compatible schemas, ``use_latest`` registers nothing.
     :raises ConfigError: the connection is wrong, or Confluent's client is missing.
     """
@@ -55,7 +55,7 @@ class SchemaResolver:
         self._client.close()
 
     def value_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
-        """Return the schema of values. With ``use_latest`` this is the subject's newest.
+        """Return the registered schema for values. With ``use_latest`` this is the subject's newest.
 
         :raises DataError: the schema is incompatible with the subject. The message names the fields.
         :raises ConfigError: access is denied, or the subject has no schema to use.
@@ -66,9 +66,9 @@ class SchemaResolver:
         return self._register(subject, document, kind)
 
     def key_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
-        """Return the oldest schema of the subject that fits the keys. Later registrations do not change it.
+        """Return the subject's oldest registered schema that fits the keys, which later registrations do not change.
 
-        The schema's id is part of the key's bytes, so another schema would give another key.
+        Another schema would change the keys, because its id is part of their bytes.
 
         :raises DataError: the subject has schemas, and none fits the keys.
         :raises ConfigError: access is denied, or the subject has no schema to use.
@@ -83,7 +83,7 @@ class SchemaResolver:
         return schema
 
     def problems(self, value_subject: Subject | None, key_subject: Subject | None) -> list[str]:
-        """Return why :meth:`value_schema` or :meth:`key_schema` would fail without a retry. Registers nothing.
+        """Return the errors, as texts, that :meth:`value_schema` and :meth:`key_schema` would raise. Registers nothing.
 
         :raises RetriableError: the registry does not answer.
         """
@@ -136,7 +136,7 @@ class SchemaResolver:
         return renumber(document, self._documents(subject, kind)) if kind == "PROTOBUF" else document
 
     def _documents(self, subject: str, kind: SchemaLanguage) -> Iterator[str]:
-        """Yield the subject's schemas of a kind, newest first. Each is requested on demand."""
+        """Yield the subject's schema texts in one language, newest first. Requests each on demand."""
         newest = self._client.newest_version(subject)
         if newest is None:
             return

@@ -1,4 +1,4 @@
-"""Sends the rows of staged files as records or dead letters. Skips a snapshot's unchanged rows."""
+"""Sends staged rows as records or dead letters. Skips a snapshot's unchanged rows."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 3_000_000
 SLICE_BYTES = 4_500_000
-"""Bytes of values encoded in one slice. A slice costs some milliseconds at any size, and 8 MB need 60 MB more memory.
-A batch of a staged day takes less than this in its file, and usually becomes one slice.
+"""Bytes of values encoded in one slice. A slice costs some milliseconds at any size, but 8 MB need 60 MB more memory. A
+batch of a staged file usually becomes one slice.
 """
 _FIRST_ROWS = 1000
 _GROWTH = 8
 _CHUNK_RECORDS = 1000
 _READY_BYTES = 16_000_000
-"""Bytes encoded before a day's turn, to shorten the wait of other days. Python objects take more."""
+"""Bytes encoded before a day's turn, to shorten other days' wait. Python objects take more memory."""
 
 
 @dataclass(frozen=True)
 class SentShare:
-    """Result of sending one share.
+    """Result of sending one share of a day.
 
-    :param rows: rows that became records, or matched existing ones.
-    :param tombstones: records without a value among ``rows``.
-    :param unchanged: snapshot rows whose record the topic already has.
-    :param vanished: snapshot keys that got a tombstone. Not part of ``rows``.
-    :param soft_deleted: vanished keys whose last value was sent again.
+    :param rows: rows that became records, or matched existing records.
+    :param tombstones: rows that became records without a value.
+    :param unchanged: snapshot rows that the topic already has. Nothing was sent for them.
+    :param vanished: tombstones for keys that the snapshot lacks. Not part of ``rows``.
+    :param soft_deleted: vanished keys with their last value sent again.
     :param entry: ledger record that the share's own transaction wrote, or None.
     """
 
@@ -59,7 +59,7 @@ class SentShare:
 
     @classmethod
     def from_entry(cls, entry: DayEntry) -> SentShare:
-        """Return the result of an earlier attempt from its ledger record."""
+        """Return an earlier attempt's result from its ledger record."""
         counts = entry.row.counts
         counted = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
         seconds = counts.get("publish_ms", 0) / 1000
@@ -67,7 +67,7 @@ class SentShare:
 
     @classmethod
     def total(cls, receipts: list[SentShare], source_rejects: int) -> SentShare:
-        """Sum the shares of a day. Spans of one partition are merged."""
+        """Sum the results of a day's shares. Merges their offsets in the same partition."""
         offsets: dict[str, dict[int, tuple[int, int]]] = {}
         for share in receipts:
             for topic, partitions in share.offsets.items():
@@ -84,7 +84,7 @@ class SentShare:
         )
 
     def require_all(self, files: tuple[StagedFile, ...], outbox: Outbox, source_rejects: int = 0) -> None:
-        """Check that the client accepted one record for each staged row.
+        """Check that the client accepted one record for each staged row that must be sent.
 
         :raises RetriableError: the client accepted another number.
         """
@@ -112,7 +112,7 @@ class ShareSender:
         self._outgoing = self._encode()
 
     def encode_ahead(self) -> None:
-        """Encode the first rows, up to a memory limit. Sends nothing."""
+        """Encode the first rows, up to 16 MB. Sends nothing."""
         ready, size_bytes = [], 0
         for outgoing in self._outgoing:
             ready.append(outgoing)
@@ -124,7 +124,7 @@ class ShareSender:
     def send(self, snapshot: SnapshotDiff | None = None) -> SentShare:
         """Pass every row to the producer. The broker may not have acknowledged them yet.
 
-        :param snapshot: the topic's content. Only changes to it are sent.
+        :param snapshot: comparison with the topic. Only changes are then sent.
         :raises DataError: rows cannot become records, and ``errors_tolerance`` does not allow it.
         """
         rows = tombstones = 0
@@ -146,7 +146,7 @@ class ShareSender:
     def set_aside(self, refused: list[RejectedRow]) -> None:
         """Count rejected rows and send them to the dead letter topic.
 
-        :raises DataError: the options allow no rejects, or fewer.
+        :raises DataError: there are more rejects than the options allow.
         """
         self._rejected += len(refused)
         first_row = refused[0]
@@ -160,7 +160,7 @@ class ShareSender:
         DeadLetterSender(self.plan, self.outbox, self.options.topic).send_refused(refused)
 
     def _encode(self) -> Iterator[OutgoingRecords]:
-        """Yield records slice by slice. The size of the last slice's values sets the next slice's rows.
+        """Yield records slice by slice. The size of a slice's values sets the number of rows in the next slice.
 
         Parquet sizes do not help: repeated texts and NULLs take no space there, but whole values in a record.
         """
@@ -196,10 +196,7 @@ class ShareSender:
             )
 
     def _send_tombstones(self, snapshot: SnapshotDiff) -> int:
-        """Send a tombstone for every key that the snapshot lacks, into its partition. Returns their number.
-
-        A soft delete first sends the last value again, for readers that need to know the deleted row.
-        """
+        """Send a tombstone for every key that the snapshot lacks, into the key's partition. Returns their number."""
         snapshot.require_unique()
         (topic,) = self.plan.topic_by_value.values()
         headers = self._records.constant_headers  # compared snapshots always have headers
@@ -226,7 +223,7 @@ def _drain(ready: list[OutgoingRecords]) -> Iterator[OutgoingRecords]:
 
 
 def _first_rows(batch: pa.RecordBatch, size_bytes: int) -> pa.RecordBatch:
-    """Return the first rows of a batch that fit into ``size_bytes`` of memory, at least one."""
+    """Return the first rows of a batch that fit into ``size_bytes`` of memory, but at least one row."""
     while batch.num_rows > 1 and batch.nbytes > size_bytes:
         batch = batch.slice(0, max(1, min(batch.num_rows // 2, batch.num_rows * size_bytes // batch.nbytes)))
     return batch

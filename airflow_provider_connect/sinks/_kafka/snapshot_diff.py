@@ -1,8 +1,8 @@
-"""Computes the changes of a snapshot against a compacted topic, and a tombstone for each vanished key.
+"""Computes a snapshot's changes against a compacted topic, and a tombstone for each vanished key.
 
-The topic is read before the first record, after earlier producers of the stream were fenced. Memory holds two 16-byte
-digests for each key: of the key and of its newest value. The topic must belong to the stream alone, because other
-streams' keys would count as vanished.
+The topic is read before the first record is sent, after earlier producers of the stream were fenced. Memory holds two
+16-byte digests for each key: of the key and of its newest value. The topic must belong to the stream alone, because
+other streams' keys would count as vanished.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _ANY_PARTITION = -1
 _VALUE_HEADERS = ("connect.event_id", "connect.schema_version")
-"""Headers that belong to a value in every publish."""
+"""Headers that a soft delete copies from the last value."""
 _TOMBSTONE_DIGEST = b"\0" * 16
 """Digest of a tombstone. A value has it with a chance of one in 2^128."""
 
 
 class SnapshotDiff:
-    """Compares a snapshot's records with a topic, and remembers the keys it has compared.
+    """Compares a snapshot's records with a topic, and remembers the compared keys.
 
-    :param end_offsets: end of each partition, undecided records included.
-    :param on_empty: handling of a snapshot without rows for a topic with live keys.
+    :param end_offsets: end of each partition, including open transactions.
+    :param on_empty: handling of a snapshot without rows while the topic has live keys.
     """
 
     def __init__(self, cluster: Cluster, topic: str, end_offsets: dict[int, int], on_empty: OnEmpty) -> None:
@@ -51,9 +51,9 @@ class SnapshotDiff:
         self._kept_rows = 0
 
     def select_changes(self, outgoing: OutgoingRecords) -> OutgoingRecords:
-        """Return the new and changed records. Records of known keys get the key's partition.
+        """Return only the new and changed records. A record of a known key gets that key's partition.
 
-        The number of partitions may have changed. Records of one key in two partitions would both survive compaction.
+        If partitions were added, the partitioner could choose another one, and compaction would keep both records.
 
         :raises DataError: a row has no key.
         """
@@ -73,7 +73,7 @@ class SnapshotDiff:
         return replace(outgoing, partitions=partitions.tolist()).select(rows)
 
     def _keep_rejected(self, refused: Sequence[RejectedRow]) -> None:
-        """Keep the topic's records for rejected rows, because these rows have not vanished."""
+        """Mark the keys of rejected rows as present in the snapshot, so that they get no tombstone."""
         keys = [row.key for row in refused]
         if keyless := keys.count(None):
             raise DataError(
@@ -85,7 +85,7 @@ class SnapshotDiff:
         self._kept_rows += len(keys)
 
     def require_unique(self) -> None:
-        """Refuse a snapshot with duplicate keys, because it does not define which row counts.
+        """Check that no two rows of the snapshot have the same key.
 
         :raises DataError: with the number of surplus rows.
         """
@@ -100,7 +100,7 @@ class SnapshotDiff:
                 )
 
     def read_vanished(self) -> Iterator[tuple[int, bytes, bytes, Headers]]:
-        """Yield the newest record of each key that the snapshot lacks: partition, key, value, and headers of the value.
+        """Yield the newest record of each key that the snapshot lacks: partition, key, value, and the value's headers.
 
         :raises DataError: the snapshot has no rows, and ``on_empty`` does not accept this.
         """
@@ -129,11 +129,6 @@ class SnapshotDiff:
                     yield message.partition() or 0, keys[row], message.value() or b"", value_headers
 
     def _read_topic(self) -> Iterator[list[Message]]:
-        """Yield all committed records of the topic, oldest first within each partition.
-
-        :raises RetriableError: an open transaction hides records.
-        :raises ConfigError: the topic holds records of other writers.
-        """
         cluster = self.cluster
         with open_topic(cluster.connection, self.topic, cluster.options.timeout_seconds) as reader:
             for records in reader.read_batches(dict.fromkeys(self.end_offsets, 0), self.end_offsets):
@@ -145,7 +140,7 @@ class SnapshotDiff:
                 yield records
 
     def _find_keys(self, keys: Any) -> tuple[Any, Any]:
-        """Return the indices of keys among the topic's keys, and which keys the topic has."""
+        """Return each key's index in the sorted keys of the topic, and whether the topic has the key."""
         import numpy as np
 
         if not len(self._keys):
@@ -155,7 +150,7 @@ class SnapshotDiff:
 
 
 def _newest_digests(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
-    """Return sorted digests of all keys, digests of their newest values, and their partitions."""
+    """Return the sorted digests of all keys, with the digest and the partition of each key's newest value."""
     import numpy as np
 
     keys, values, partitions = [_digests([])], [_digests([])], [np.empty(0, np.int32)]

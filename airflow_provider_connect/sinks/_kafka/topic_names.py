@@ -1,9 +1,9 @@
-"""Names of topics made from a template and the rows' values.
+"""Makes topic names from a template and the rows' values.
 
-A legal value is used unchanged. Any other becomes ``<legal part>_x<10 hex digits of its hash>``. The name depends on
-the value alone, so an event never moves to another topic. Kafka's rules (``org.apache.kafka.common.internals.Topic``,
-4.3, 2026-11): letters, digits, ``.``, ``_`` and ``-``, at most 249, neither ``.`` nor ``..``. Names that differ only in
-``.`` and ``_`` share one metric name and are refused.
+A value that is a legal name part is used unchanged. Any other becomes ``<legal part>_x<10 hex digits of its hash>``.
+The name depends on the value alone, so an event never moves to another topic. Kafka's rules
+(``org.apache.kafka.common.internals.Topic``, 4.3, 2026-11): at most 249 letters, digits, ``.``, ``_`` and ``-``,
+neither ``.`` nor ``..``. Kafka refuses names that differ only in ``.`` and ``_``, because they share one metric name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Return the problem of a topic's name, or None."""
+    """Return a message about an invalid topic name, or None."""
     if name in INTERNAL_TOPICS:
         return f"{name!r} is one of Kafka's internal topics"
     if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
@@ -34,7 +34,7 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def topic_template_problem(template: str) -> str | None:
-    """Return the problem of a topic or template, or None."""
+    """Return a message about an invalid topic name or template, or None."""
     fixed, columns = _COLUMN.sub("", template), _COLUMN.findall(template)
     if not columns:
         return topic_name_problem(template)
@@ -50,7 +50,7 @@ def topic_template_problem(template: str) -> str | None:
 
 
 def template_column(template: str) -> str | None:
-    """Return the column in the template's braces, or None for a single topic."""
+    """Return the column in the template's braces. None for a single topic."""
     match = _COLUMN.search(template)
     return match[1] if match else None
 
@@ -58,7 +58,7 @@ def template_column(template: str) -> str | None:
 def topic_names(
     template: str, values: Iterable[str | None], reserved_names: Collection[str] = ()
 ) -> dict[str | None, str]:
-    """Return the topic of each value of the template's column. None becomes ``null`` and a hash.
+    """Return the topic of each value. The value None becomes ``null`` and a hash.
 
     :param reserved_names: names that no value may get: ledger and dead letters.
     :raises ConfigError: the template is invalid, or two values have the same hash.
@@ -76,7 +76,7 @@ def topic_names(
 
 
 def topic_name_pattern(template: str) -> str:
-    """Return a regular expression for all names of a template. It may match a few more."""
+    """Return a regular expression for all topics of a template. It may match a few other names."""
     return _LEGAL.pattern.join(re.escape(text) for text in _COLUMN.split(template)[::2])
 
 
@@ -91,5 +91,5 @@ def _topic_name(start: str, value: str | None, end: str, reserved_metrics: Colle
 
 
 def _metric_name(name: str) -> str:
-    """Return the topic's name in Kafka's metrics. Kafka refuses two topics with the same one."""
+    """Return a topic's name in Kafka's metrics. Kafka refuses two topics with equal metric names."""
     return name.replace(".", "_")

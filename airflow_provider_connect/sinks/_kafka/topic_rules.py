@@ -1,4 +1,4 @@
-"""Settings of new topics, modelled on Kafka Connect's KIP-158, and checks of existing ones. No network access.
+"""Settings of new topics, modelled on Kafka Connect's KIP-158, and checks of topic settings. No network access.
 
 Settings of topics: https://kafka.apache.org/43/configuration/topic-configs/ (2026-11). KIP-158:
 https://cwiki.apache.org/confluence/display/KAFKA/KIP-158 (2026-11).
@@ -19,7 +19,7 @@ from airflow_provider_connect.wire import Wire
 Timestamps = Literal["event", "now"]
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
-"""A broker's default limit."""
+"""A broker's default for ``message.max.bytes``."""
 
 _NO_LIMIT = 2**63 - 1
 _NUMBER = re.compile(r"-?\d+", re.ASCII)
@@ -31,16 +31,16 @@ _BROKER_NAMES = {
     "message.timestamp.type": "log.message.timestamp.type",
     "min.insync.replicas": "min.insync.replicas",
 }
-"""Topic settings that are checked, with the broker settings from which new topics inherit them."""
+"""Checked topic settings, each with the broker setting from which new topics inherit it."""
 _BROKER_RETENTIONS = (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000))
-"""The first one set on a broker counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)."""
+"""Units in ms. The first one set counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)."""
 
 
 class TopicGroup(Wire):
-    """Settings of new topics whose name matches. Omitted settings are the common ones.
+    """Settings of new topics whose names match. Settings left out are those of :class:`TopicRules`.
 
     :param include: regular expressions for the whole name.
-    :param config: topic settings, added to the common ones or replacing them.
+    :param config: topic settings, added to those of the rules. Replaces settings of the same name.
     """
 
     include: tuple[str, ...] = Field(min_length=1)
@@ -66,10 +66,10 @@ class TopicGroup(Wire):
 
 
 class TopicRules(Wire):
-    """Settings of new topics. ``groups`` hold settings by topic name, and the first matching group applies.
+    """Settings of new topics. The first one of ``groups`` that matches a topic's name overrides the other settings.
 
-    :param partitions: of new topics. None leaves it to the cluster.
-    :param replication_factor: of new topics, the ledger included. None leaves it to the cluster.
+    :param partitions: None leaves the number to the cluster.
+    :param replication_factor: also for the ledger topic. None leaves the number to the cluster.
     """
 
     create_disposition: Literal["if_needed", "never"] = "if_needed"
@@ -108,13 +108,13 @@ class NewTopicSettings:
 
     @property
     def is_compacted(self) -> bool:
-        """True if the topic keeps the last record of each key."""
+        """True if compaction keeps only the newest record of each key."""
         return "compact" in _split_policy(self.config.get("cleanup.policy", ""))
 
     def as_created(self, broker_settings: Mapping[str, str]) -> TopicState:
         """Return the topic as the cluster would create it.
 
-        :param broker_settings: a broker's settings, which fill gaps. Empty if they cannot be read.
+        :param broker_settings: a broker's settings, for gaps in the topic's. Empty if they cannot be read.
         """
         config = {
             name: value for name, broker_name in _BROKER_NAMES.items() if (value := broker_settings.get(broker_name))
@@ -134,7 +134,7 @@ def dead_letter_topic_settings(name: str, replication_factor: int | None) -> New
 
 
 def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return the settings of a ledger topic: one partition for a total order, and no deleted records."""
+    """Return the settings of a ledger topic: one partition, which keeps all records in order, and compaction."""
     config = {
         "cleanup.policy": "compact",
         "message.timestamp.type": "CreateTime",
@@ -149,10 +149,10 @@ def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopic
 class TopicLimits:
     """Limits of a topic's records.
 
-    :param max_message_bytes: of one compressed batch of records.
+    :param max_message_bytes: size of one compressed batch.
     :param timestamp_after_max_ms: how far a record's time may lie after the broker's clock.
-    :param timestamp_before_max_ms: how far it may lie before. Kafka uses 2**63 - 1 for any time.
-    :param is_compacted: the topic keeps the last record of each key and refuses records without a key.
+    :param timestamp_before_max_ms: how far it may lie before the clock. Kafka uses 2**63 - 1 for no limit.
+    :param is_compacted: the topic refuses records without a key.
     """
 
     max_message_bytes: int
@@ -166,8 +166,8 @@ class TopicLimits:
 class TopicState:
     """An existing topic.
 
-    :param replicas: of the partition with the fewest.
-    :param settings: its settings, defaults included. Empty if an ACL hides them.
+    :param replicas: smallest number of replicas of a partition.
+    :param settings: topic settings, defaults included. Empty if an ACL hides them.
     :param authorized_operations: operations that the user may perform. None if the cluster does not report them.
     """
 
@@ -178,7 +178,7 @@ class TopicState:
     authorized_operations: frozenset[str] | None = None
 
     def number_setting(self, name: str, default: int) -> int:
-        """Return a numeric setting. The cluster itself refuses other values."""
+        """Return a numeric setting, or ``default`` if it cannot be read."""
         value = self.settings.get(name, "")
         return int(value) if _NUMBER.fullmatch(value) else default
 
@@ -204,12 +204,11 @@ def _split_policy(policy: str) -> set[str]:
 
 @dataclass(frozen=True)
 class IntendedWrites:
-    """Properties of the records to be written that a topic's settings must allow.
+    """Properties of records to be written, which a topic's settings must allow.
 
-    :param has_keys: every record has a key.
-    :param timestamps: records have the time of their event or of their publish.
+    :param timestamps: ``event`` for the time of the event, ``now`` for the time of sending.
     :param oldest_start: start of the oldest day, only with ``timestamps="event"``.
-    :param keeps_newest_only: the rules for the topic's name ask for compaction.
+    :param keeps_newest_only: the options ask for a compacted topic.
     """
 
     has_keys: bool
@@ -219,14 +218,14 @@ class IntendedWrites:
 
 
 def topic_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> list[str]:
-    """Return settings that would lose records or have them refused."""
+    """Return messages about settings with which the topic would lose or refuse the records."""
     return [f"topic {topic.name!r}: {text}" for text in _setting_problems(topic, writing, current_time)]
 
 
 def new_topic_problems(
     new_topic: NewTopicSettings, broker_settings: Mapping[str, str], writing: IntendedWrites, current_time: dt.datetime
 ) -> list[str]:
-    """Return problems that a new topic would have, since its settings are never changed later.
+    """Return problems that a new topic would have. Its settings are never changed later.
 
     :param broker_settings: as for :meth:`NewTopicSettings.as_created`.
     """
@@ -288,7 +287,7 @@ def _time_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.
 
 
 def ledger_problems(topic: TopicState) -> list[str]:
-    """Return why a topic cannot be the ledger. Settings that cannot be read pass."""
+    """Return reasons why a topic cannot be the ledger. Settings that cannot be read pass."""
     complaints = list(_replica_problems(topic))
     if topic.cleanup_policies and topic.cleanup_policies != {"compact"}:
         complaints.append("its cleanup.policy must be compact alone, because published days would be deleted")

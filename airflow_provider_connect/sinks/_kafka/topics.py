@@ -44,11 +44,11 @@ _RETRY_SECONDS = 0.05
 
 @dataclass
 class TopicAdmin:
-    """Topics of a cluster, read through one admin client and cached.
+    """Reads, checks and creates topics through one admin client. Caches topics that it has read.
 
-    :param timeout_seconds: for each request.
-    :param client_errors: errors reported outside of calls, the reasons behind timeouts.
-    :param settings: librdkafka's, used to explain a cluster that does not answer.
+    :param timeout_seconds: time limit of each request.
+    :param client_errors: errors that the client reports outside of calls: the reasons behind timeouts.
+    :param settings: librdkafka's settings, used to explain a cluster that does not answer.
     """
 
     client: AdminClient
@@ -59,7 +59,7 @@ class TopicAdmin:
     _states: dict[str, TopicState] = field(default_factory=dict)
 
     def wait_until_reachable(self) -> int:
-        """Wait until the cluster answers. Returns its number of brokers.
+        """Wait until the cluster answers. Returns the number of its brokers.
 
         :raises ConfigError: the sign-in is refused, TLS fails, or the protocol is wrong. Raised at the first refusal.
         :raises RetriableError: the cluster does not answer.
@@ -78,14 +78,14 @@ class TopicAdmin:
                     raise
 
     def problems_if_created(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
-        """Return problems that missing topics would have, or why they cannot be created.
+        """Return problems that missing topics would have, and reasons why they could not be created. Creates nothing.
 
-        Checks their future settings and lets the cluster validate the creation. Creates nothing.
+        Checks their future settings and lets the cluster validate the creation.
         """
         return self._check_creation([self.rules.settings_for(name) for name in dict.fromkeys(names)], writing)
 
     def example_problems_if_created(self, name: str, writing: IntendedWrites) -> list[str]:
-        """Check the example of a template. Returns problems only if no group's settings would work."""
+        """Return problems of a template's example topic, but only if no topic group's settings would avoid them."""
         problem_lists = [self._check_creation([plan], writing) for plan in self.rules.possible_settings_for(name)]
         return problem_lists[0] if all(problem_lists) else []
 
@@ -102,23 +102,23 @@ class TopicAdmin:
         )
 
     def create_missing(self, names: Sequence[str]) -> list[str]:
-        """Create missing topics and wait until the cluster lists them. Returns why topics could not be created."""
+        """Create missing topics and wait until the cluster lists them. Returns the failures."""
         return self._create_missing([self.rules.settings_for(name) for name in dict.fromkeys(names)])
 
     def ensure_dead_letter_topic(self, name: str) -> list[str]:
-        """Create the dead letter topic if it is missing. Returns problems of an existing one."""
+        """Create the dead letter topic if it is missing. Returns problems of an existing topic."""
         creation_problems = self._create_missing([dead_letter_topic_settings(name, self.rules.replication_factor)])
         return creation_problems or self._state_problems(name, IntendedWrites(has_keys=False))
 
     def ensure_ledger_topic(self, name: str) -> list[str]:
-        """Create the ledger topic if it is missing. Returns why an existing one cannot be the ledger."""
+        """Create the ledger topic if it is missing. Returns reasons why an existing topic cannot be the ledger."""
         creation_problems = self._create_missing([ledger_topic_settings(name, self.rules.replication_factor)])
         return creation_problems or ledger_problems(self._states[name])
 
     def missing_rights(self, needed_rights: Mapping[str, Collection[str]]) -> list[str]:
-        """Return operations on existing topics that the user may not perform.
+        """Return a message for each operation on an existing topic that the user may not perform.
 
-        The right to create missing topics is checked by :meth:`problems_if_created`.
+        :meth:`problems_if_created` checks the right to create topics.
 
         :param needed_rights: operations by topic, with Kafka's names: ``READ``, ``WRITE``.
         """
@@ -142,7 +142,7 @@ class TopicAdmin:
 
     @property
     def user(self) -> str:
-        """The connection's user for messages."""
+        """Name of the connection's user, for messages."""
         name = self.settings.get("sasl.username")
         return f"user {name!r}" if name else "the connection's user"
 
@@ -159,7 +159,7 @@ class TopicAdmin:
         ]
 
     def existing_topics(self, names: Sequence[str]) -> list[str]:
-        """Return the topics that exist. Waits briefly for topics that a broker does not know yet."""
+        """Return the existing ones of the named topics. Waits briefly for topics that a broker does not know yet."""
         return self._wait_until_listed(names, TOPIC_LISTING_SECONDS)
 
     def limits(self, name: str) -> TopicLimits:
@@ -172,7 +172,7 @@ class TopicAdmin:
         return self._states[name].limits()
 
     def max_transaction_timeout_ms(self) -> int | None:
-        """Return the brokers' ``transaction.max.timeout.ms``, or None if an ACL hides it."""
+        """Return the brokers' ``transaction.max.timeout.ms``. None if an ACL hides it."""
         configs = self._read_configs("BROKER", self._list_brokers(self.timeout_seconds))
         timeouts = [config.get("transaction.max.timeout.ms") for config in configs.values()]
         return min((int(value) for value in timeouts if value), default=None)
@@ -201,15 +201,11 @@ class TopicAdmin:
 
     @cached_property
     def _inherited_settings(self) -> dict[str, str]:
-        """A broker's settings, which new topics inherit. Empty if they cannot be read."""
         [broker] = self._list_brokers(self.timeout_seconds)[:1]
         return self._read_configs("BROKER", [broker])[broker]
 
     def _read_existing(self, names: Sequence[str]) -> list[str]:
-        """Read topics and their settings again. Returns the names of existing ones.
-
-        :raises DeniedError: an ACL hides a topic.
-        """
+        """Read topics and their settings into the cache. Returns the names of existing topics."""
         existing, hidden = self._describe(names)
         if hidden:
             names_text = ", ".join(repr(name) for name in hidden)
@@ -217,7 +213,7 @@ class TopicAdmin:
         return existing
 
     def _describe(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return existing topics, and topics hidden by an ACL, which may or may not exist."""
+        """Return the existing topics, and the topics that an ACL hides, which may or may not exist."""
         from confluent_kafka import TopicCollection
 
         states: dict[str, TopicState] = {}
@@ -259,7 +255,7 @@ class TopicAdmin:
         return []
 
     def _wait_until_listed(self, names: Sequence[str], seconds: float) -> list[str]:
-        """Return the topics that the brokers know. Waits until all are known, at most ``seconds``."""
+        """Wait until the brokers know all topics, at most ``seconds``. Returns the known topics."""
         patience = Patience(seconds, (_RETRY_SECONDS,))
         while len(listed_names := self._read_existing(names)) < len(names) and patience.wait_and_poll():
             pass
@@ -291,7 +287,6 @@ class TopicAdmin:
         return complaints
 
     def _read_configs(self, kind: Literal["TOPIC", "BROKER"], names: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Return the settings of topics or brokers. Empty if they cannot be read."""
         from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # public all the same
 
         configs: dict[str, dict[str, str]] = {}
@@ -323,9 +318,9 @@ class TopicAdmin:
 
 
 def authorized_operations(described: Sequence[Any] | None) -> frozenset[str] | None:
-    """Return the names of authorized operations, or None if the cluster does not report them.
+    """Return the names of authorized operations. None if the cluster does not report them.
 
-    A response without DESCRIBE proves nothing, because describing requires that right.
+    A response without DESCRIBE also gives None, because describing a topic requires that right.
     """
     names = frozenset(operation.name for operation in described or ())
     return names if "DESCRIBE" in names else None

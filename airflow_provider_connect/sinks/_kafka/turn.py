@@ -1,23 +1,21 @@
-"""Turns: one open transaction for a topic at a time, across processes and machines, by a queue in the ledger topic.
+"""Turns: only one open transaction for a topic at a time, across processes and machines.
 
 A reader of committed records stops at the first record of *any* open transaction. With two days open in the same
-partitions it would see the first committed day only in part. So days of a topic take turns. The queue needs no
+partitions, it would see only a part of the day that commits first. So publishes queue in the ledger topic, without
 synchronized clocks, consumer group, server or further rights.
 
-1. The day's transactional id is taken **before** the ticket is written, and never again under the same ticket.
-2. The ticket's offset is its place. Among tickets that share a topic, the owner of the first sends.
-3. The first owner writes a heartbeat every second. After six silent seconds the waiting owners pass it over. This
-   starts a roll call: every waiting owner writes a heartbeat, so that many dead owners cost no more time than one. A
-   pass addresses the owners of earlier tickets, and only watchers that saw it happen judge by it (:class:`.TurnQueue`).
-4. The next owner takes the ids of all owners that were passed over. They took their ids before their tickets, so their
-   producers are fenced wherever they stopped. Nothing of theirs is open or can be opened.
-5. A publisher that takes a day's id closes the tickets of that day which it had read before. The driver of a dead
-   executor takes the id only if a ticket of its own ``begin`` may have left a transaction open, and no other ticket of
-   the id is waiting or sending. So each ``begin`` has its own id: intent and attempt are equal in two attempts with the
-   same staged files, and snapshots of all days share one transactional id.
+1. A publish takes its day's transactional id **before** it writes a ticket, and never again under the same ticket.
+2. The ticket's offset is its place. Of the tickets that share a topic, the owner of the first one sends.
+3. The first owner writes a heartbeat every second. After six silent seconds the waiting owners pass it over: they write
+   a ``pass`` under its ticket. This starts a roll call (:class:`.TurnQueue`), in which every waiting owner writes a
+   heartbeat, so that many dead owners cost no more time than one.
+4. The next owner takes the ids of all passed-over owners. This fences their producers wherever they stopped, because
+   each took its id before its ticket. So none of them has, or can open, a transaction.
+5. A publish that takes a day's id closes that day's tickets which it read before.
+6. The driver of a dead executor takes the id only if its own ``begin`` wrote a ticket and no other run sends the day.
+   Each ``begin`` has its own id for this, because two attempts with the same staged files share intent and attempt.
 
-Readers therefore never depend on a guess about dead owners. A wrong guess costs that day another attempt. An orphan
-that its driver leaves alone is ended by the owners that pass it over.
+A wrong guess about a dead owner costs its day another attempt, and never shows part of a day.
 """
 
 from __future__ import annotations
@@ -56,27 +54,25 @@ _POLL_SECONDS = 0.05
 _ACKNOWLEDGE_SECONDS = 0.05
 _MAX_POLL_SECONDS = 2.0
 _SUSPENDED_SECONDS = 2.0
-"""Delay of a read after which the watcher counts itself as having been suspended."""
+"""Delay of a read after which this process counts itself as having been suspended."""
 _HEARTBEAT_SECONDS = 1.0
 _ROLL_CALL_HEARTBEAT_SECONDS = 2.0
 _WARN_AFTER_SECONDS = 30.0
-"""Wait before the first log line. Each later line comes after twice the time."""
+"""Wait before the first log line. The wait doubles for each further line."""
 
 
 class PassedOverError(RetriableError):
-    """Other publishes went on because this one wrote no heartbeat. It queues again."""
+    """Other publishes passed this one over because it wrote no heartbeat. A retry queues again."""
 
 
 class Turn:
-    """One publish's passage through the queue: wait for a live run of the same day, queue, wait, send, leave.
+    """Takes one publish through its topics' queue: wait for a live run of the same day, queue, wait, send, leave.
 
-    :param view: state of the ledger topic. The queue is read from its position.
-    :param transactional_id: of the day.
-    :param topics: topics it sends into.
-    :param description: the publish in messages of waiting publishes.
+    :param view: state of the ledger topic, from whose position the queue is read.
+    :param transactional_id: id of the day's producer.
+    :param description: the publish, for messages.
     :param begin_id: see :class:`.record_encoder.DayPlan`.
-    :param transaction_timeout_seconds: longest wait for one and the same ticket, since no transaction is open for
-        longer. After that Airflow retries.
+    :param transaction_timeout_seconds: longest wait for one ticket, since no transaction is open for longer.
     """
 
     def __init__(  # noqa: PLR0917
@@ -113,22 +109,19 @@ class Turn:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Turn:
-        """Open the ledger topic."""
         self._writer = _RecordWriter(self.connection, self._ledger, self.timeout_seconds)
         ledger = open_topic(self.connection, self._ledger, self.timeout_seconds, "read_uncommitted", "ledger topic")
         self._reader: TopicReader = self._stack.enter_context(ledger)
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        """Close the ledger topic."""
         self._stop_heartbeat()
         self._stack.__exit__(*raised)
 
     def wait_for_same_day(self) -> None:
-        """Wait until no other live run is about to send this day. Taking the id would fence that run.
+        """Wait until no other live run is about to send this day, because taking the id would fence that run.
 
-        The caller takes the id next. This fences every ticket of the day that was read until now, because its owner
-        took the id earlier. For later tickets the order is unknown.
+        The caller takes the id next, which fences the owners of all tickets of the day that were read until now.
 
         :raises RetriableError: the other run does not end in time.
         """
@@ -136,12 +129,14 @@ class Turn:
         self.note_own_tickets()
 
     def note_own_tickets(self) -> None:
-        """Remember the tickets of this day, which are over when its id is taken."""
+        """Remember the present tickets of this day, which :meth:`close_fenced_tickets` closes once the id is taken."""
         self._read_queue()
         self._numbers_to_fence = {ticket.number for ticket in self.queue.with_id(self.id)}
 
     def wait_for_turn(self) -> None:
-        """Queue, and wait until this publish may send. This process must hold the day's transactional id already.
+        """Write a ticket and wait until this publish may send.
+
+        This process must hold the day's transactional id already.
 
         :raises PassedOverError: other publishes went on without this one.
         :raises RetriableError: the turn does not come in time.
@@ -163,9 +158,9 @@ class Turn:
             raise PassedOverError(f"{self.description}: lost its turn")
 
     def leave_queue(self, *, transaction_is_over: bool) -> None:
-        """Let the next publish begin.
+        """Close this publish's ticket, so that the next publish can begin.
 
-        :param transaction_is_over: this publish's transaction has ended. If not, the next publish ends it.
+        :param transaction_is_over: False if this publish's transaction may be open. The next publish then ends it.
         """
         self._stop_heartbeat()
         if (number := self._own_number) is None:
@@ -180,8 +175,8 @@ class Turn:
     def close_fenced_tickets(self) -> None:
         """Close the tickets of this day that were read before its id was taken.
 
-        Called before the turn, because a day that is already published takes none. Its passed-over ticket would stay in
-        the ledger and be fenced again by each later publisher.
+        Called before the turn, because a day that is already published takes no turn, and its passed-over ticket would
+        stay in the ledger for each later publish to fence.
         """
         for ticket in self.queue.with_id(self.id):
             if ticket.number in self._numbers_to_fence:
@@ -190,10 +185,8 @@ class Turn:
     def has_orphan(self) -> bool:
         """Return True if an executor of this ``begin`` may have left a transaction open and no other run sends the day.
 
-        A transaction begins only with a ticket, which stays until the transaction is over. Another owner of a ticket
-        that was not passed over may be sending, and taking the id would end its transaction. That owner ends an orphan
-        before it sends, and so does every owner that passes one over. So an orphan left alone costs others some
-        seconds, and taking the id destroys no other run's work.
+        A ticket stays until its transaction is over. If another run has a ticket that was not passed over, taking the
+        id could end that run's transaction. The run ends the orphan itself, which costs other days only seconds.
         """
         self.note_own_tickets()
         tickets = self.queue.with_id(self.id)
@@ -203,7 +196,7 @@ class Turn:
     # Waiting
 
     def _wait_for_tickets(self, number: int | None) -> None:
-        """Wait until no ticket is ahead of ``number``. For None: until no other ticket of the same day is alive."""
+        """Wait until no ticket is ahead of ``number``. None waits until no other ticket of the same day is alive."""
         self._read_queue()
         self.queue.watch_from(self._position)
         awaited_number, awaited_since = None, self._clock()
@@ -348,9 +341,9 @@ class Turn:
 
 
 class _RecordWriter:
-    """Writes single records outside of transactions. Safe to use from several threads.
+    """Writes single records outside of transactions. Thread-safe.
 
-    A repeated record has no effect, and an idempotent producer would first request its id, which takes half a second.
+    Repeated records have no effect here, and an idempotent producer would take half a second to get its id.
     """
 
     def __init__(self, connection: Connection, topic: str, timeout_seconds: float) -> None:
@@ -361,7 +354,7 @@ class _RecordWriter:
         self._producer = make_producer(connection, self._client_errors, **overrides)
 
     def write(self, key: bytes, value: bytes | None) -> None:
-        """Write a record. Returns when all in-sync replicas have it.
+        """Write a record and wait until all in-sync replicas have it.
 
         :raises ConnectError: the broker does not acknowledge it.
         """

@@ -1,12 +1,11 @@
 """Queue of tickets as one process sees it: the order of the tickets, and owners that are silent for too long.
 
-Turn records are plain records in the ledger topic, in the order of its one partition. They are read whether or not a
-transaction is open. A ticket has a number and two keys. The first holds its state: ``want``, perhaps ``pass``, then a
-tombstone when it is over. The key with the next number holds its heartbeat. One key for both would let compaction move
-the ticket's place.
+Turn records are plain records in the ledger topic's one partition. They are read whether or not a transaction is open.
+The key with a ticket's number holds its state: ``want``, then perhaps ``pass``, and a tombstone when the ticket is
+over. The key with the next number holds its heartbeat. With one key for both, compaction would move the ticket's place.
 
-This module has no network access and compares no clocks. The watcher measures silence with its own clock, from the
-moment it read a record.
+This module has no network access. Each watching process measures silence with its own clock, from the moment it read a
+record.
 """
 
 from __future__ import annotations
@@ -21,23 +20,22 @@ from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
 from airflow_provider_connect.wire import Wire
 
 DEAD_SECONDS = 6.0
-"""Silence after which the sender is passed over. A wrong guess costs a retry, and never shows part of a day."""
+"""Silence after which an owner is passed over. A wrong guess costs a retry, and never shows part of a day."""
 _ROLL_CALL_SECONDS = 2 * DEAD_SECONDS
-"""Time after a pass in which every addressed owner is expected to answer."""
+"""Time after a ``pass`` in which every addressed owner is expected to answer."""
 _ANSWER_SECONDS = 3 * DEAD_SECONDS
-"""Time for which addressed owners keep answering. Longer, because other watchers may read the pass seconds later."""
+"""Time for which addressed owners keep answering, since other watchers may read the ``pass`` seconds later."""
 
 
 class TicketRecord(Wire):
-    """State of a ticket that is not over.
+    """Record with the state of an open ticket.
 
-    :param what: ``want`` while it waits or sends. ``pass`` after it was passed over: the next owner ends its
-        transaction.
-    :param id: transactional id taken **before** it queued. Taking the id again fences the owner.
-    :param topics: topics it sends into, sorted.
+    :param what: ``want`` while the owner waits or sends, ``pass`` after it was passed over.
+    :param id: transactional id that the owner took **before** it queued. Taking the id again fences the owner.
+    :param topics: topics that the owner sends into, sorted.
     :param who: the publish, for messages.
-    :param begun: id of its ``begin`` (:class:`.record_encoder.DayPlan`).
-    :param place: offset of the ``want`` of a ticket that was passed over.
+    :param begun: id of the owner's ``begin`` (:class:`.record_encoder.DayPlan`).
+    :param place: in a ``pass``, the offset of the ticket's ``want``.
     """
 
     what: Literal["want", "pass"]
@@ -54,7 +52,7 @@ def new_number() -> int:
 
 
 def state_key(topic: str, number: int) -> bytes:
-    """Return the key of a ticket's state.
+    """Return the ledger key of a ticket's state.
 
     :param topic: a topic of the sink, for people who read the ledger.
     """
@@ -62,19 +60,19 @@ def state_key(topic: str, number: int) -> bytes:
 
 
 def heartbeat_key(topic: str, number: int) -> bytes:
-    """Return the key of a ticket's heartbeat."""
+    """Return the ledger key of a ticket's heartbeat."""
     return state_key(topic, number + 1)
 
 
 @dataclass
 class Ticket:
-    """A ticket that is not over.
+    """An open ticket, as the watching process sees it. Times are seconds of the watcher's clock.
 
-    :param offset: offset of its ``want``. The smallest is first.
-    :param last_heartbeat: time at which the watcher last read a record of it.
-    :param first_since: time since which the watcher sees no ticket ahead of it, or None.
-    :param asked_at: time at which the watcher last read a pass written after this ticket.
-    :param expected_since: time since which it must answer the current roll call, or None.
+    :param offset: offset of the ``want`` record. The smallest is first.
+    :param last_heartbeat: when the watcher last read a record of the ticket.
+    :param first_since: when the watcher first saw no ticket ahead, or None.
+    :param asked_at: when the watcher last read a ``pass`` written after this ticket.
+    :param expected_since: when the current roll call addressed the owner, or None.
     """
 
     number: int
@@ -87,16 +85,16 @@ class Ticket:
     expected_since: float | None = None
 
     def shares_topic(self, other: Ticket) -> bool:
-        """Return True if both tickets send into a common topic."""
+        """Return True if both tickets have a topic in common."""
         return not set(self.record.topics).isdisjoint(other.record.topics)
 
 
 class TurnQueue:
-    """All tickets that are not over.
+    """All open tickets, with the roll calls that detect dead owners.
 
-    A roll call addresses the owners of tickets ahead of the pass that started it, because only they are sure to read
-    it. The next pass addresses owners that queue later. A watcher judges only by passes that it saw happen. It cannot
-    know the age of an older pass, whose owners may have answered and fallen silent again.
+    A roll call begins with a ``pass`` and addresses the owners of earlier tickets, because only they are sure to read
+    it. A watcher judges only by a ``pass`` that it saw happen. After an older one, owners may have answered already and
+    fallen silent again.
 
     :param clock: seconds, such as :func:`time.monotonic`.
     """
@@ -108,11 +106,11 @@ class TurnQueue:
         self._watched_from: int | None = None
 
     def watch_from(self, offset: int) -> None:
-        """Judge by records from this offset on, which are read as soon as they are written."""
+        """Judge owners only by records from this offset on, which are read as soon as they are written."""
         self._watched_from = offset
 
     def add_record(self, offset: int, number: int, value: bytes | None) -> None:
-        """Add one turn record, in the order of the ledger."""
+        """Add one turn record. Call this for the records in the ledger's order."""
         time_now = self._clock()
         if number % 2:
             if (owner_ticket := self.tickets.get(number - 1)) is not None:
@@ -142,7 +140,7 @@ class TurnQueue:
             self._passed_at = time_now
 
     def mark_fronts(self) -> None:
-        """Update which tickets have none ahead, after all records were read."""
+        """Note which tickets have no other ticket ahead. Call this after all records were read."""
         time_now = self._clock()
         for ticket in self.live_tickets():
             if self.tickets_ahead(ticket):
@@ -151,10 +149,7 @@ class TurnQueue:
                 ticket.first_since = time_now
 
     def restart_clock(self) -> None:
-        """Restart every owner's time, because the watcher itself was suspended.
-
-        The watcher also ignores passes that it reads only now, since it does not know when they were written.
-        """
+        """Measure every owner's silence from now on and end the roll call, because the watcher itself was suspended."""
         time_now = self._clock()
         for ticket in self.tickets.values():
             ticket.last_heartbeat = time_now
@@ -163,11 +158,11 @@ class TurnQueue:
         self._passed_at = None
 
     def live_tickets(self) -> list[Ticket]:
-        """Return waiting and sending tickets in order."""
+        """Return the tickets that were not passed over, in order."""
         return sorted((t for t in self.tickets.values() if not t.is_passed_over), key=lambda t: t.offset)
 
     def passed_over(self, own_ticket: Ticket) -> list[Ticket]:
-        """Return passed-over tickets in topics of this ticket, whose transactions may still be open."""
+        """Return passed-over tickets that share a topic with this ticket. Their transactions may still be open."""
         return [t for t in self.tickets.values() if t.is_passed_over and t.shares_topic(own_ticket)]
 
     def tickets_ahead(self, ticket: Ticket) -> list[Ticket]:
@@ -175,21 +170,21 @@ class TurnQueue:
         return [t for t in self.live_tickets() if t.offset < ticket.offset and t.shares_topic(ticket)]
 
     def with_id(self, transactional_id: str) -> list[Ticket]:
-        """Return all tickets with a transactional id, passed-over ones included."""
+        """Return all tickets with a transactional id, including passed-over ones."""
         return [ticket for ticket in self.tickets.values() if ticket.record.id == transactional_id]
 
     @property
     def in_roll_call(self) -> bool:
-        """True if the watcher recently saw a pass. Every waiting owner then writes a heartbeat."""
+        """True if the watcher recently saw a ``pass``, after which every waiting owner writes a heartbeat."""
         return self._passed_at is not None and self._clock() - self._passed_at < _ROLL_CALL_SECONDS
 
     def must_answer_roll_call(self, number: int) -> bool:
-        """Return True if a ticket's owner must write a heartbeat although it only waits."""
+        """Return True if the ticket's owner must write a heartbeat although it only waits."""
         asked_at = self.tickets[number].asked_at if number in self.tickets else None
         return asked_at is not None and self._clock() - asked_at < _ANSWER_SECONDS
 
     def silent_tickets(self, awaited_tickets: list[Ticket]) -> list[Ticket]:
-        """Return tickets that are silent for too long, among the awaited ones and those ahead of them."""
+        """Return the awaited tickets, and tickets ahead of them, whose owner is silent for too long."""
         time_now = self._clock()
         return [
             ticket

@@ -1,10 +1,10 @@
 """Delivery of a whole day in one transaction, in the day's turn.
 
-After the commit, the delivery checks that readers of committed records see the day. A broker confirms a commit when it
-has decided, and writes the transaction's end into the partitions later, usually within milliseconds. Apache Kafka 4.3.1
-forgets a partition that has no leader at that moment (https://github.com/apache/kafka/pull/22680, KAFKA-20734,
-2026-11). No timeout ends the transaction there, and readers stop at it for ever. Only its producer knows that the day
-is committed, so the producer logs the warning.
+After the commit, the delivery checks that readers of committed records see the day. A broker confirms a commit before
+it writes the transaction's end into the partitions, usually milliseconds later. Apache Kafka 4.3.1 forgets a partition
+that has no leader at that moment (https://github.com/apache/kafka/pull/22680, KAFKA-20734, 2026-11). No timeout ends
+the transaction in that partition, and readers stop at it for ever. Only the day's producer can know, so it logs a
+warning.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.cluster import Cluster
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 VISIBILITY_SECONDS = 10.0
-"""Time for the ends of a transaction to appear before a warning."""
+"""Time that a committed day may take to become visible before a warning."""
 _POLL_SECONDS = 0.05
 _MAX_SHOWN = 10
 
@@ -45,18 +45,18 @@ class WholeDayDelivery(DayDelivery):
     max_tries: ClassVar[int] = 5
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day. The transaction chooses its generation."""
+        """Claim the day. The transaction of :meth:`put` chooses the generation."""
         if self.row_of_this_intent(published_entry) is None:
             self.next_generation(self._previous_publish(published_entry))
         self.claims.write_claim(self.claims.newest_claim())
         return self.plan
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send and commit the day. Sends nothing if the day is published.
+        """Send and commit the day, unless it is published already.
 
         :raises UndecidedError: the outcome of the commit is unknown.
-        :raises PassedOverError: others went on because this publish wrote no heartbeat.
-        :raises OvertakenError: another run has published the day meanwhile.
+        :raises PassedOverError: other publishes went on because this one wrote no heartbeat.
+        :raises OvertakenError: another run has published the day since the poll.
         """
         with self._open_turn() as turn:
             if turn is not None:
@@ -76,13 +76,13 @@ class WholeDayDelivery(DayDelivery):
         return share
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Return the ledger row that the day's only transaction has written."""
+        """Return the ledger row that :meth:`put` has committed."""
         (share,) = receipts
         assert share.entry is not None
         return share.entry.row
 
     def confirm(self) -> LedgerRow:
-        """Confirm an unchanged day. A run that is sending it goes first, as before a publish.
+        """Confirm an unchanged day. Waits first for another run that is sending the day.
 
         Takes no turn, because only the ledger is written.
         """
@@ -95,8 +95,8 @@ class WholeDayDelivery(DayDelivery):
     def abort(self) -> None:
         """End the transaction of a dead executor.
 
-        Does nothing if another run or attempt has claimed the day, because that one ends open transactions itself. With
-        turns, also does nothing without a ticket, or while another run sends.
+        Does nothing if another run or attempt has claimed the day and so ends open transactions itself. With turns,
+        also does nothing if the executor left no ticket, or while another run sends the day.
         """
         if not self.claims.is_held():
             return
@@ -140,7 +140,6 @@ class WholeDayDelivery(DayDelivery):
         return replace(share, entry=entry)
 
     def _previous_publish(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return the publish before this one: the day's newest, or the stream's newest snapshot or increment."""
         if self.plan.content == "changes" or self.publish.kind == "increment":
             return self.ledger.newest(self.publish.day.date, self.publish.kind)
         return published_entry.row if published_entry else None
@@ -166,9 +165,9 @@ class WholeDayDelivery(DayDelivery):
 
 
 def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, description: str) -> None:
-    """Wait until readers of committed records can pass the day. Logs a warning if they cannot for long.
+    """Wait until readers of committed records see the day. Logs a warning if they still do not.
 
-    The day is published in any case. An error would not help, because a retry finds the day in the ledger.
+    Raises no error, because the day is published and a retry would find it in the ledger.
 
     :param description: connector, stream and day, for the message.
     """
@@ -192,7 +191,7 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
 
 
 def _hidden_offsets(cluster: Cluster, entry: DayEntry) -> list[str]:
-    """Return the offsets where readers still stop at the end of the wait. Empty as soon as there are none."""
+    """Wait for readers to pass the day's end. Returns the partitions where they still stop, as texts."""
     ledger = cluster.options.ledger_topic
     target_ends: EndOffsets = {
         topic: {part: span[1] for part, span in spans.items()} for topic, spans in entry.offsets.items()

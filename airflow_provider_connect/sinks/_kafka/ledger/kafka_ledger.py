@@ -1,21 +1,20 @@
 """Ledger of the Kafka sink: a compacted topic whose records are part of the data's transactions.
 
-A key names the subject of its record (:class:`.LedgerKey`). Usually the newest record of a key counts
-(:func:`.ledger.records.select_counting_value`). A day has these records:
+Usually the newest record of a key counts (:func:`.ledger.records.select_counting_value`). A day has these records:
 
 * ``day``: the newest published state, which :class:`.Ledger` returns.
-* ``part``: the same for one staged file with its own transaction.
+* ``part``: the newest published state of one staged file with its own transaction.
 * ``claim``: the last run that began to publish the day, which lets a fenced producer name the other run.
 
-A topic has ``erased``, its erase list (:func:`.view.known_erase_list`). A stream has
+A topic has its erase list, ``erased`` (:func:`.view.known_erase_list`). A stream has
 
 * ``in_force``: the definition of its newest publish, written in that publish's transaction.
-* its notes, by kind and id. They are written outside transactions, so that readers need not wait for a commit.
+* notes by kind and id, written outside transactions so that readers need not wait for a commit.
 
-A process reads the topic once from its beginning and continues from there. An open transaction of *another* day hides
-all later records of the ledger's partition from readers of committed records, also days that were committed long ago.
-So a reader also reads the hidden part as uncommitted. If it contains none of the requested records, nothing is missing.
-Otherwise the reader waits. A transaction writes its ledger record last, so it blocks the partition for milliseconds.
+A process reads the topic once and continues from there. An open transaction of *another* day hides all later records
+from readers of committed records, even days that were committed long ago. So the ledger also reads the hidden records
+as uncommitted, and waits only if it needs one of them. A transaction writes its ledger record last, so it blocks the
+ledger for milliseconds.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
 NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 _DAY = b',"day"]'
 _SPAN = b'"span":{'
-"""Appears in records of increments. Other records need not be parsed."""
+"""Text in every record of an increment. Records without it need not be parsed."""
 
 
 OnUndecided = Literal["wait", "leave", "ignore"]
@@ -72,14 +71,14 @@ KeyFilter = Callable[[LedgerKey], bool]
 _PATIENCE_SECONDS: dict[OnUndecided, float] = {"wait": float("inf"), "leave": 10.0, "ignore": 0.0}
 _POLL_SECONDS = 0.05
 _OWN_COMMIT_SECONDS = 1.0
-"""Time for a running commit. A dead transaction is ended only by the next attempt."""
+"""Wait for a running commit of the same day. If its process is dead, only the next attempt ends the transaction."""
 _ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, or use another ledger_topic"
 
 
 class KafkaLedger(Ledger):
-    """Ledger of one stream and topic. Every query first reads to the topic's end.
+    """Ledger of one stream and topic. Queries first read to the ledger topic's end.
 
-    :param handover: state that a driver handed over. Defaults to this process's own.
+    :param handover: a driver's state to continue from. Defaults to this process's own.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class KafkaLedger(Ledger):
         )
 
     def key_for(self, day: dt.date, kind: KeyKind = "day", part: int | None = None) -> LedgerKey:
-        """Return the key of a record of this stream."""
+        """Return the key of one of this stream's records."""
         return LedgerKey(self.key.connector, self.key.stream, self.target, day, kind, part)
 
     def row(self, day: dt.date) -> LedgerRow | None:
@@ -112,27 +111,26 @@ class KafkaLedger(Ledger):
         return entry.row if entry else None
 
     def entry(self, day: dt.date) -> DayEntry | None:
-        """Return the newest published state of a day with the offsets of its records, or None.
+        """Return the newest published state of a day with its records' offsets, or None.
 
-        An open transaction of the same day is not waited for long. The next publish of the day ends it.
+        Waits only about a second for an open transaction of the same day, because the day's next publish ends it.
         """
         key = self.key_for(day)
         self.read_on(lambda ledger_key: ledger_key == key, is_own=lambda ledger_key: ledger_key[:4] == key[:4])
         return self._known_entry(key.encode())
 
     def _known_entry(self, raw: bytes) -> DayEntry | None:
-        """Return a key's record from the ledger as read so far, or None."""
         value = self.view.counting_value(raw)
         return None if value is None else parse_record(DayEntry, value, self.ledger_topic)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return each day's newest publish. A publish that an open transaction hides for long is ignored."""
+        """Return each day's newest publish. Ignores a publish that an open transaction hides for long."""
         self.read_on(lambda key: self._is_of_kind(key, "day") and first <= key.day <= last, "leave")
         keys = (self.key_for(first + ONE_DAY * i).encode() for i in range((last - first).days + 1))
         return [entry.row for raw in keys if (entry := self._known_entry(raw)) is not None]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that a new one follows: the day's, or the stream's newest snapshot or increment."""
+        """Return the publish that a new publish follows: the day's, or the stream's newest snapshot or increment."""
         if kind == "increment":
             # Increments share a transactional id, so this reader's publish ends any open transaction of one.
             self.read_on(lambda key: self._is_of_kind(key, "day"), "wait", self._is_of_target)
@@ -149,25 +147,25 @@ class KafkaLedger(Ledger):
         return self.known_erase_list()
 
     def known_erase_list(self) -> EraseList:
-        """Return the topic's erase list from the ledger as read so far."""
+        """Return the topic's erase list as read so far."""
         return known_erase_list(self.view, self.target)
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish. Uncommitted definitions are not in force."""
+        """Return the definition of the stream's newest committed publish."""
         key = self.key_for(NO_DAY, "in_force")
         self.read_on(lambda ledger_key: ledger_key == key, is_own=self._is_of_target)
         return self.known_definition()
 
     def known_definition(self) -> DefinitionInForce | None:
-        """Return the definition in force from the ledger as read so far."""
+        """Return the definition in force as read so far."""
         value = self.view.counting_value(self.key_for(NO_DAY, "in_force").encode())
         return None if value is None else parse_record(DefinitionRecord, value, self.ledger_topic).as_definition
 
     def refresh(self) -> None:
-        """Read on, to update the erase list and the definition in force.
+        """Read to the topic's end, to update the erase list and the definition in force.
 
-        Waits for another run's open erase. Does not wait long for a definition, because the next publish of its day
-        ends that transaction.
+        Waits for another run's open erase, but only about a second for a definition, because the next publish of its
+        day ends that transaction.
         """
         key = self.key_for(NO_DAY, "in_force")
         self.read_on(
@@ -176,11 +174,11 @@ class KafkaLedger(Ledger):
         )
 
     def note_key(self, kind: NoteKind, note_id: str) -> LedgerKey:
-        """Return the key of a note of this stream."""
+        """Return the key of one of this stream's notes."""
         return self.key_for(NO_DAY, kind, int(note_id, 16))
 
     def notes(self) -> list[LedgerNote]:
-        """Return the stream's notes, also those hidden by open transactions."""
+        """Return the stream's notes, including notes that an open transaction hides."""
         hidden_notes = self.undecided_records(lambda key: self._is_of_target(key) and key.kind in NOTE_KINDS)
         visible = {
             raw: self.view.counting_value(raw)
@@ -191,7 +189,7 @@ class KafkaLedger(Ledger):
         return [parse_record(LedgerNote, value, self.ledger_topic) for value in values.values() if value is not None]
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the publish of a day for one intent, or None."""
+        """Return the ledger row that one intent has published for a day, or None."""
         entry = self.entry(day)
         return entry.row_for_intent(token) if entry else None
 
@@ -203,6 +201,7 @@ class KafkaLedger(Ledger):
     def newest_entries(self, days: int, on_undecided: OnUndecided = "leave") -> list[DayEntry]:
         """Return the newest published days, newest first.
 
+        :param days: largest number of days.
         :param on_undecided: as for :meth:`read_on`.
         """
         is_own_transaction = self._is_of_target if self.replaces_whole else None  # snapshots share a transactional id
@@ -211,7 +210,6 @@ class KafkaLedger(Ledger):
         return [entry for raw in keys if (entry := self._known_entry(raw)) is not None]
 
     def _last_increment(self) -> list[bytes]:
-        """Return the key of the stream's newest increment in the ledger as read so far, in a list that may be empty."""
         numbers: dict[bytes, int] = {}
         for raw in self.view.keys("day", self.key_prefix()):
             value = self.view.counting_value(raw)
@@ -229,13 +227,13 @@ class KafkaLedger(Ledger):
         return bool(hidden_claims or self.view.keys("claim", self.key_prefix()))
 
     def entries(self, *keys: LedgerKey) -> dict[LedgerKey, DayEntry]:
-        """Return the publishes under these keys. Waits while open transactions hide them or the definition in force."""
+        """Return the records under these keys. Waits while open transactions hide them or the definition in force."""
         awaited_keys = (*keys, self.key_for(NO_DAY, "in_force"))
         self.read_on(lambda ledger_key: ledger_key in awaited_keys)
         return {key: entry for key in keys if (entry := self._known_entry(key.encode())) is not None}
 
     def handover(self, day: dt.date) -> LedgerHandover:
-        """Return the state that an executor needs to publish a day from this process's position."""
+        """Return the ledger state that an executor needs to publish a day."""
         view = self.view
         newest = [*nlargest(1, view.keys("day", self.key_prefix())), *self._last_increment()]
         # Without claims: an executor must find its driver's claim in the topic, to prove that it is the same topic.
@@ -247,17 +245,17 @@ class KafkaLedger(Ledger):
         return view.handover([*own_keys, *view.keys("part", self.key_prefix(day)), *newest])
 
     def superseded_entry(self, day: dt.date) -> DayEntry | None:
-        """Return a day's last record if an earlier one counts, from the ledger as read so far."""
+        """Return a day's last record as read so far, if an earlier record counts instead of it. Else None."""
         value = self.view.superseded_value(self.key_for(day).encode())
         return None if value is None else parse_record(DayEntry, value, self.ledger_topic)
 
     def key_prefix(self, day: dt.date | None = None, kind: KeyKind = "day") -> bytes:
-        """Return the prefix of the stream's keys, of one day's keys, or of its notes of one kind."""
+        """Return the encoded prefix of the stream's keys, of one day's keys, or of the keys of one kind of note."""
         names = [*self.key_for(NO_DAY, kind).name_fields, *([str(day)] if day else [])]
         return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
 
     def write_record(self, key: LedgerKey, record: Wire) -> None:
-        """Write a record outside of any transaction and wait for the broker's acknowledgement."""
+        """Write a record outside of any transaction and wait until it is acknowledged."""
         # A duplicate record is harmless, and an idempotent producer's id takes half a second.
         outbox = AcknowledgedOutbox(self.connection, self.timeout_seconds, {"enable.idempotence": False})
         outbox.send(self.ledger_topic, key.encode(), record.model_dump_json().encode(), [])
@@ -270,7 +268,7 @@ class KafkaLedger(Ledger):
     ) -> dict[LedgerKey, bytes]:
         """Return the newest committed record of every wanted key. Empty if the topic does not exist.
 
-        :param skipped_prefix: prefix of unwanted keys. Nearly all keys have it, and they are not parsed.
+        :param skipped_prefix: prefix of nearly all unwanted keys, which are then not parsed.
         """
         view = self.read_on(is_wanted, on_undecided)
         raws = [raw for kind in KEY_KINDS for raw in view.keys(kind) if not raw.startswith(skipped_prefix)]
@@ -280,12 +278,12 @@ class KafkaLedger(Ledger):
     def read_on(
         self, is_wanted: KeyFilter, on_undecided: OnUndecided = "wait", is_own: KeyFilter | None = None
     ) -> TopicView:
-        """Read to the topic's end. Returns the view.
+        """Read to the topic's end. Returns the view, which holds the records read so far.
 
         :param is_wanted: selects the keys of the query.
-        :param on_undecided: handling of wanted records hidden by another open transaction: ``wait`` until they are
+        :param on_undecided: handling of wanted records that another open transaction hides: ``wait`` until they are
             decided, ``leave`` them out after a wait, or ``ignore`` them immediately.
-        :param is_own: selects the reader's own transactions. They are not waited for, because the reader will end them.
+        :param is_own: selects transactions that the reader itself will end, so that it need not wait for them.
         :raises ConfigError: the topic holds foreign records, or lost records to retention.
         :raises RetriableError: the broker does not answer, or wanted records stay undecided.
         """
@@ -311,13 +309,13 @@ class KafkaLedger(Ledger):
                     )
 
     def newest_claim(self, key: LedgerKey) -> Claim | None:
-        """Return the newest claim of a day, committed or not, or None."""
+        """Return a day's newest claim, committed or not, or None."""
         hidden_claims = self.undecided_records(lambda ledger_key: ledger_key == key)
         value = hidden_claims[key] if key in hidden_claims else self.view.counting_value(key.encode())
         return parse_record(Claim, value, self.ledger_topic) if value is not None else None
 
     def records_since(self, key: LedgerKey, start_offsets: dict[int, int]) -> list[bytes]:
-        """Return all records of a key from the start offsets on, in order, committed or not."""
+        """Return all of a key's records from the start offsets on, in order, committed or not."""
         raw = key.encode()
         with self._open_topic("read_uncommitted") as reader:
             messages = self._read_from(
@@ -327,9 +325,9 @@ class KafkaLedger(Ledger):
         return [value for value in values if isinstance(value, bytes)]
 
     def undecided_records(self, is_wanted: KeyFilter) -> dict[LedgerKey, bytes]:
-        """Return the newest record of every wanted key after the view's end. Reads the view to its end first.
+        """Return the newest record of every wanted key that readers of committed records cannot see yet.
 
-        Such records may still be committed or aborted, or are hidden by another open transaction.
+        An open transaction wrote or hides these records. Reads committed records into the view first.
         """
         with self._open_topic("read_committed") as reader:
             hidden = self._advance_view(reader, reader.partition_numbers())
@@ -340,7 +338,10 @@ class KafkaLedger(Ledger):
         return open_topic(self.connection, self.ledger_topic, self.timeout_seconds, isolation, "ledger topic")
 
     def _advance_view(self, reader: TopicReader, numbers: list[int]) -> dict[int, int]:
-        """Read the view to its end. Returns its position in partitions where an open transaction hides more."""
+        """Read new records into the view.
+
+        Returns the offset reached in each partition where a transaction hides more.
+        """
         view = self.view
         with view.lock:
             ends = {number: self._read_end(reader, number) for number in numbers}
@@ -365,10 +366,7 @@ class KafkaLedger(Ledger):
         return end
 
     def _hiding_transaction(self, hidden: dict[int, int], wants: KeyFilter) -> LedgerKey | None:
-        """Return the key of the open transaction that hides wanted records, or None.
-
-        Readers of committed records stop at the first record of the open transaction.
-        """
+        """Return the key of the open transaction's first record, if the transaction hides wanted records. Else None."""
         hidden_records = self._read_hidden(hidden)
         hides_wanted = any(value is not None and key.kind != "claim" and wants(key) for key, value in hidden_records)
         return hidden_records[0][0] if hides_wanted else None

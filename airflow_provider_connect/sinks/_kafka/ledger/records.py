@@ -1,4 +1,4 @@
-"""Records of the Kafka ledger: keys, values, and the rule which of several records of a day counts."""
+"""Records of the Kafka ledger: keys, values, and the rule that selects one of several records of a day."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider_connect.stage.notes import NoteKind
 from airflow_provider_connect.wire import Wire
 
 StreamKind = Literal["in_force", NoteKind]
-"""Records of a stream that belong to no day. Earlier versions of this package ignore them."""
+"""Kinds of records that belong to a stream and no day. Earlier versions of this package ignore them."""
 KeyKind = Literal["day", "part", "claim", "erased", StreamKind]
 NO_DAY = dt.date.min
 KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
@@ -30,13 +30,12 @@ W = TypeVar("W", bound=Wire)
 
 
 class LedgerKey(NamedTuple):
-    """Key of a ledger record.
+    """Key of a ledger record. Records of a stream and erase lists have the day :data:`NO_DAY`.
 
-    Records of a stream and erase lists have the day :data:`NO_DAY`. An erase list names a topic and no stream
-    (:func:`erase_list_key`). Earlier versions know only lists of streams. They read a :data:`StreamKind` key as a
-    numbered claim of a stream that does not exist.
+    An erase list names a topic and no stream (:func:`erase_list_key`), but earlier versions know only lists with a
+    stream. They read a :data:`StreamKind` key as a numbered claim of a stream that does not exist.
 
-    :param part: number of the staged file, None for a whole day. For a note its id as a number.
+    :param part: number of the staged file, or a note's id as a number. None for a whole day.
     """
 
     connector: str
@@ -61,7 +60,7 @@ class LedgerKey(NamedTuple):
     def parse(cls, key: bytes | None) -> LedgerKey:
         """Parse a record's key.
 
-        :raises ValueError: :meth:`encode` does not produce such a key.
+        :raises ValueError: the key is not as :meth:`encode` writes it.
         """
         connector, stream, topic, day, kind_text, *part = json.loads(key or b"null")
         texts = all(isinstance(text, str) for text in (connector, stream, topic, day))
@@ -79,7 +78,7 @@ def erase_list_key(topic: str) -> LedgerKey:
 
 
 class CoveredGeneration(Wire):
-    """Intent of an earlier generation of a day, so that its late retry finds its own publish."""
+    """An earlier generation of a day and its intent, so that the intent's late retry finds its own publish."""
 
     token: str
     generation: int
@@ -89,15 +88,13 @@ class CoveredGeneration(Wire):
 class DayEntry(Wire):
     """Value of a ``day`` or ``part`` record: the ledger row, and for readers the offsets of the records.
 
-    A confirmation repeats everything about the data (:meth:`confirmation`).
-
-    :param offsets: for each topic and partition the transaction's first offset and the one after its last. Records of
-        other days may lie between.
+    :param offsets: the transaction's first offset and the one after its last, by topic and partition. Records of other
+        days may lie between.
     :param columns: the source's columns and their Arrow types.
     :param covered: earlier generations of the day and earlier intents of this one, newest first.
-    :param built_on: generation that the publish was decided on. None if a transaction decided.
+    :param built_on: generation on which the publish was decided. None if a transaction decided.
     :param built_on_checks: number of confirmations of that generation.
-    :param beaten: names of later records that were decided on the same generation and do not count.
+    :param beaten: attempts that were decided on the same generation and lost to this record.
     """
 
     row: LedgerRow
@@ -109,7 +106,7 @@ class DayEntry(Wire):
     beaten: tuple[str, ...] = ()
 
     def row_for_intent(self, token: str) -> LedgerRow | None:
-        """Return the publish for one intent, also an earlier generation's, or None."""
+        """Return the ledger row that this intent has published, also as an earlier generation, or None."""
         if self.row.token == token:
             return self.row
         for earlier in self.covered:
@@ -120,15 +117,15 @@ class DayEntry(Wire):
         return None
 
     def covered_generations(self) -> tuple[CoveredGeneration, ...]:
-        """Return the generations that the next record of the day must list as covered."""
+        """Return the value of ``covered`` for the day's next record."""
         own_generation = CoveredGeneration(token=self.row.token, generation=self.row.generation, rows=self.row.rows)
         return (own_generation, *self.covered)[:_MAX_COVERED]
 
     def confirmation(self, row: LedgerRow, *, in_transaction: bool) -> DayEntry:
-        """Return the record for an unchanged day. :func:`.publishing.confirmed_row` creates the row.
+        """Return this record with another row, to confirm an unchanged day. See :func:`.publishing.confirmed_row`.
 
-        :param in_transaction: a transaction decides. Records sent without one may exist twice, so such a day keeps
-            ``built_on``.
+        :param in_transaction: a transaction decides. A day sent without a transaction keeps ``built_on``, because its
+            records may exist twice.
         """
         decided_row = None if in_transaction and self.built_on is None else self.row
         return self.model_copy(
@@ -144,9 +141,8 @@ class DayEntry(Wire):
     def counts_instead_of(self, earlier_entry: DayEntry) -> bool:
         """Return True if this later record counts instead of an earlier one.
 
-        A record written in a transaction was decided in it. Of two records decided on the same generation without a
-        transaction the first counts. The loser writes it again, so that it is the last of its key, which compaction
-        keeps.
+        A record written in a transaction always does. Of two records decided on the same generation without a
+        transaction, the first counts. The loser writes it again as its key's last record, which compaction keeps.
         """
         if self.built_on is None or self.is_same_attempt(earlier_entry):
             return True
@@ -158,7 +154,7 @@ class DayEntry(Wire):
 
     @property
     def attempt_name(self) -> str:
-        """Name of the attempt. For a confirmation, which keeps the attempt, intent, generation and check number.
+        """Name of the attempt. A confirmation keeps the attempt, so it is named by intent, generation and check number.
 
         An intent that lost one confirmation may win another after its retry has polled again.
         """
@@ -166,7 +162,7 @@ class DayEntry(Wire):
         return f"{row.token}/{row.generation}/{row.checks}" if row.checks else row.attempt or ""
 
     def is_same_attempt(self, other: DayEntry) -> bool:
-        """Return True if both records have the same intent, files and check. One is then a copy of the other."""
+        """Return True if both records have the same intent, files and check: one is a copy of the other."""
         own_row, other_row = self.row, other.row
         return (own_row.token, own_row.attempt, own_row.checks) == (
             other_row.token,
@@ -175,19 +171,19 @@ class DayEntry(Wire):
         )
 
     def rewritten_over(self, loser: DayEntry) -> DayEntry:
-        """Return a copy of this record to be written after a losing one."""
+        """Return a copy of this record to be written after the record that lost to it."""
         built_on = self.built_on if self.built_on is not None else self.row.generation - 1
         beaten = (*self.beaten, loser.attempt_name)[-_MAX_COVERED:]
         return self.model_copy(update={"built_on": built_on, "beaten": beaten})
 
 
 class Claim(Wire):
-    """Value of a ``claim`` record.
+    """Value of a ``claim`` record: a run that began to publish a day.
 
     :param generation: reserved generation. None if the transaction chooses it.
-    :param used: highest generation of which an earlier claim may have sent records.
+    :param used: highest generation for which an earlier claim may have sent records.
     :param parts: number of staged files with their own transaction, in this claim or an earlier one.
-    :param begun: id of the ``begin`` that wrote it. Two attempts may share token and attempt.
+    :param begun: id of the ``begin`` that wrote the claim. Two attempts may share token and attempt.
     """
 
     token: str
@@ -201,15 +197,15 @@ class Claim(Wire):
 
     @property
     def highest_generation(self) -> int:
-        """Highest generation of which this claim or an earlier one may have sent records."""
+        """Highest generation for which this claim or an earlier one may have sent records."""
         return max(self.used, self.generation or 0)
 
 
 class DefinitionRecord(Wire):
     """Value of an ``in_force`` record: the definition of the stream's newest publish, and the run that published it.
 
-    Written with the day's record if definition or task change. Days' records do not show the newest publish, because a
-    confirmation writes a day's record again after later publishes.
+    Written with the day's record if definition or task change. A day's record cannot tell which publish is the newest,
+    because a later confirmation writes it again.
 
     :param definition: digest of the :class:`.StreamDefinition`.
     :param run: run of the task's first publish of this definition, as in :class:`.Intent`.
@@ -220,7 +216,7 @@ class DefinitionRecord(Wire):
 
     @property
     def as_definition(self) -> DefinitionInForce:
-        """The definition as sinks return it."""
+        """The definition in the type that ledgers return."""
         return DefinitionInForce(self.definition, digest_of(task_of(self.run)))
 
 
@@ -239,8 +235,9 @@ def parse_record(record_type: type[W], value: bytes, topic: str) -> W:
 
 
 def select_counting_value(values: Iterable[bytes], topic: str) -> bytes:
-    """Return the record of a day that counts, from all of them in order. Usually the newest.
+    """Return the one of a day's records that counts, usually the newest.
 
+    :param values: all records of the day, in order.
     :raises ConfigError: another version or program wrote one of them.
     """
     first_value, *later = values

@@ -1,11 +1,10 @@
-"""In-process cache of a ledger topic, so that no record is read twice.
+"""In-process cache of a ledger topic, so that a process reads each of its many records once.
 
-A ledger may have hundreds of thousands of records. A process reads them once and continues from there. The view keeps
-keys and values of one stream, and parses a value on use. An executor gets a :class:`LedgerHandover` from its driver and
-continues from there.
+The view keeps keys and values of one stream, and parses a value on use. An executor continues from its driver's
+:class:`LedgerHandover`.
 
-A topic's erase list is one record, plus those that earlier versions wrote for streams, each with its own version. The
-next erase merges them into the topic's record. Until then all are read.
+A topic's erase list is one record, plus records that earlier versions wrote for single streams. All are read until the
+next erase merges them.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ TURN_KEY_PREFIX = b'["","",'
 _KEY = re.compile(
     rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim|erased)"(?:,\d+)?\]'
 )
-"""Matches nearly all keys. Others are parsed."""
+"""Matches nearly all keys, which then need not be parsed."""
 _STREAM_KEY_PREFIX = b'["/'
 """Prefix of keys that belong to a stream instead of a day (:data:`.records.StreamKind`)."""
 _KEY_SUFFIXES: dict[KeyKind, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
@@ -53,10 +52,10 @@ _MAX_VIEWS = 8
 
 @dataclass(frozen=True)
 class LedgerHandover:
-    """State that a driver hands to its executors: positions to continue from, and the earlier records they need.
+    """Ledger state that a driver hands to its executors: positions to continue from, and the earlier records they need.
 
     :param positions: next offset of each partition.
-    :param tickets: unfinished tickets by number: offset and value.
+    :param tickets: offset and value of each open ticket, by ticket number.
     """
 
     positions: dict[int, int]
@@ -65,10 +64,7 @@ class LedgerHandover:
 
 
 class TopicView:
-    """Committed records of one stream in a ledger topic, up to known offsets.
-
-    :param topic: the ledger topic, for messages.
-    """
+    """One stream's committed records in a ledger topic, up to known offsets."""
 
     def __init__(self, topic: str, key: StreamKey, handover: LedgerHandover | None = None) -> None:
         self.topic = topic
@@ -87,14 +83,14 @@ class TopicView:
                 self._values[kind_of(raw)][raw] = [value]
 
     def clear(self) -> None:
-        """Drop everything, because the topic is missing or was replaced."""
+        """Drop all records, because the topic is missing or was created again."""
         self.positions: dict[int, int] = {}
         self.tickets: dict[int, tuple[int, bytes]] = {}
         self._superseded: dict[bytes, bytes] = {}
         self._values: dict[KeyKind, dict[bytes, list[bytes]]] = {kind: {} for kind in KEY_KINDS}
 
     def add(self, message: Message) -> None:
-        """Add a record.
+        """Add a record, or ignore it if it belongs to another stream.
 
         :raises ConfigError: no Kafka sink wrote it.
         """
@@ -128,7 +124,7 @@ class TopicView:
             self.tickets[number] = (message.offset() or 0, value)
 
     def counting_value(self, raw: bytes) -> bytes | None:
-        """Return the record of a key that counts, or None.
+        """Return the record that counts under a key, or None.
 
         :raises ConfigError: a record cannot be read.
         """
@@ -150,7 +146,7 @@ class TopicView:
         return values[0] if values else None
 
     def superseded_value(self, raw: bytes) -> bytes | None:
-        """Return a key's last record if another one counts, else None.
+        """Return a key's last record if an earlier record counts instead of it, else None.
 
         :raises ConfigError: a record cannot be read.
         """
@@ -159,7 +155,7 @@ class TopicView:
             return self._superseded.get(raw)
 
     def keys(self, kind: KeyKind, prefix: bytes = b"") -> list[bytes]:
-        """Return the stream's keys of a kind with a prefix."""
+        """Return the stream's keys with this kind and prefix."""
         return [raw for raw in list(self._values[kind]) if raw.startswith(prefix)]
 
     def handover(self, keys: Collection[bytes]) -> LedgerHandover:
@@ -174,7 +170,7 @@ def _key_prefix(*names: str) -> bytes:
 
 
 def kind_of(raw: bytes) -> KeyKind:
-    """Return the kind of a key's record."""
+    """Return the kind of the record with this key."""
     if raw.startswith(_STREAM_KEY_PREFIX):
         return next((kind for kind in STREAM_KINDS if raw.startswith(b'["/%s/' % kind.encode())), "claim")
     return next((kind for kind, end in _KEY_SUFFIXES.items() if raw.endswith(end)), "part")
@@ -212,12 +208,12 @@ def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView
 
 
 def erase_list_keys(view: TopicView, topic: str) -> list[bytes]:
-    """Return the keys of a topic's erase list records, as read so far."""
+    """Return the keys of a topic's erase list records as read so far."""
     return sorted(raw for raw in view.keys("erased") if LedgerKey.parse(raw).topic == topic)
 
 
 def known_erase_list(view: TopicView, topic: str) -> EraseList:
-    """Return a topic's erase list, as read so far. Its version grows with every longer record.
+    """Return a topic's erase list as read so far, merged from all its records. Its version grows with each of them.
 
     :raises ConfigError: a record cannot be read.
     """
