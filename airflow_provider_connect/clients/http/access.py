@@ -1,4 +1,4 @@
-"""API address and credentials from an Airflow connection of type ``http``. Faces import this for their check.
+"""Reads an API's address and credentials from an Airflow connection of type ``http``. Light enough for DAG files.
 
 ============ =====================================================================================
 host         ``name``, or a URL with an optional path, the base of all requests
@@ -61,18 +61,18 @@ _LOGIN = {"username": "{login}", "password": "{password}"}
 
 
 class Credentials(Protocol):
-    """Source of the credentials for the API's own host."""
+    """Supplies the credentials for the API's own host."""
 
     def auth(self) -> Auth:
-        """Return the credentials, fetched first if necessary."""
+        """Return the credentials. Fetches them first if necessary."""
 
     def renew(self, refused_auth: Auth) -> Auth | None:
-        """Return other credentials after a refusal, or None if there are none."""
+        """Return other credentials after the API refused ``refused_auth``. None if there are none."""
 
 
 @dataclass(frozen=True)
 class StaticCredentials:
-    """Credentials from the connection."""
+    """Credentials that stand in the connection, so they are not fetched and never change."""
 
     static_auth: Auth
 
@@ -81,18 +81,18 @@ class StaticCredentials:
         return self.static_auth
 
     def renew(self, refused_auth: Auth) -> Auth | None:
-        """Return None."""
+        """Return None: there are no other credentials."""
 
 
 @dataclass(frozen=True)
 class HttpAccess:
     """Address and credentials of an API.
 
-    :param name: of the connection, for messages.
+    :param name: id of the connection, for messages.
     :param url: base of all paths, without a final slash.
-    :param allowed_origins: other hosts for links and redirects.
-    :param headers: sent with the credentials to the API's own host.
-    :param secret_header_values: header values that no message may quote.
+    :param allowed_origins: other hosts that links and redirects may lead to.
+    :param headers: sent to the API's own host with every request.
+    :param secret_header_values: values of ``headers`` that no message may quote.
     """
 
     name: str
@@ -112,8 +112,8 @@ class HttpAccess:
     def read_connection(cls, connection: Connection, extra_fields: Collection[str] = ()) -> HttpAccess:
         """Read a connection of type ``http``.
 
-        :param extra_fields: further fields of the extra, read by the source.
-        :raises ConfigError: with every problem.
+        :param extra_fields: names of further fields in the extra, which the source reads.
+        :raises ConfigError: the connection has problems. The message names all of them.
         """
         refuse_any(connection_problems(connection, extra_fields))
         url, other_origins = (
@@ -137,7 +137,7 @@ class HttpAccess:
 
     @classmethod
     def for_url(cls, connection: Connection, url: str, auth: Auth, **fields: Any) -> Self:
-        """Return the access to a host for a connection of any type. The connection may name a proxy and authorities.
+        """Return the access to a vendor's URL. The connection, of any type, may name a proxy and authorities.
 
         :param fields: fields of a subclass.
         """
@@ -154,7 +154,7 @@ def _route(connection: Connection, hosts: Collection[str]) -> HttpRoute:
 def connection_problems(connection: Connection, extra_fields: Collection[str] = ()) -> list[str]:
     """Return every problem of a connection. No network.
 
-    :param extra_fields: further fields of the extra, read by the source.
+    :param extra_fields: names of further fields in the extra, which the source reads.
     """
     return connection_fields.connection_problems(connection, extra_fields)
 
