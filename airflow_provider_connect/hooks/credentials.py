@@ -52,10 +52,6 @@ def resolve_connection(conn_id: str) -> Connection:
 
 
 def _airflow_connection(conn_id: str) -> Any:
-    """Return Airflow's own connection object.
-
-    :raises AirflowNotFoundException: the connection does not exist.
-    """
     try:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
@@ -70,7 +66,7 @@ def _airflow_connection(conn_id: str) -> Any:
 def resolve_source(source: Source) -> Connection:
     """Return a source's connection after the source has checked it.
 
-    :raises ConfigError: the connection has problems. The message names all of them.
+    :raises ConfigError: lists every problem.
     """
     connection = resolve_connection(source.conn_id)
     if problems := [*_source_type_problems(source, connection), *source.check(connection)]:
@@ -82,7 +78,7 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shape_conn_ids: 
     """Return the connections of a source, a sink and shapes, by id. Source and sink check theirs.
 
     :param spark_conn_id: must exist too. Otherwise the Spark hook would silently use master yarn.
-    :raises ConfigError: there are problems. The message names all of them, and nothing has started.
+    :raises ConfigError: lists every problem.
     """
     connections: Connections = {}
     problems: list[str] = []

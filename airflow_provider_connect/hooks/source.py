@@ -27,7 +27,7 @@ class SourceHook(BaseHook):
     def get_conn(self) -> Any:
         """Return address and credentials.
 
-        :raises ConfigError: the connection is missing, or has problems. The message names all of them.
+        :raises ConfigError: lists every problem of the connection.
         """
         return self._source().access(credentials.resolve_connection(self.conn_id))
 

@@ -1,8 +1,7 @@
-"""A set of 128-bit keys that answers exactly. It takes 16 bytes a key, and moves to disk beyond a limit.
+"""An exact set of 128-bit keys. It takes 16 bytes a key, and moves to disk beyond a limit.
 
-Keys come in batches. Each batch becomes a sorted run, and runs of similar size are merged to keep them few, as in a
-log-structured merge tree. Beyond ``limit_bytes`` the runs move to memory-mapped files, whose pages are released after
-every look-up.
+Each batch of keys becomes a sorted run, and runs of similar size are merged, as in a log-structured merge tree. Beyond
+``limit_bytes`` the runs move to memory-mapped files.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ DEFAULT_LIMIT_BYTES = 64 << 20
 _KEY_BYTES = 16
 _FILTER_BITS = 24
 _GROWTH = 2
-"""A run is merged into the previous run unless the previous one is at least this many times larger."""
+"""A run is merged into the previous one unless that is this many times larger."""
 _SMALL_RUN = 1 << 16
 _FEW_KEYS = 1 << 13
-"""Small batches are collected up to this many keys and then merged together, which costs less."""
+"""Small batches are collected up to this many keys and then merged together."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class _BloomFilter:
 
 
 def _merged(large: list[Keys], small: list[Keys]) -> _Run:
-    """Merge two runs that share no key. Each is given as ``[hi, lo]``, and both lists are emptied to save memory."""
+    """Merge two runs that share no key. Empties both lists, each ``[hi, lo]``, to save memory."""
     import numpy as np
 
     total = len(large[0]) + len(small[0])

@@ -1,7 +1,4 @@
-"""Estimates how long a poll still takes, from its pace and the expected total.
-
-There is no estimate before the pace is known or after the expected total is passed. Each estimate names its basis.
-"""
+"""Estimates how long a poll still takes, from its pace and the expected total. Each estimate names its basis."""
 
 from __future__ import annotations
 

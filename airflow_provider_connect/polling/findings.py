@@ -104,7 +104,7 @@ class InspectsConnection(ABC):
     def access(cls, connection: Connection) -> Any:
         """Return address and credentials of a connection. No network.
 
-        :raises ConfigError: the connection has problems. The message names all of them.
+        :raises ConfigError: lists every problem of the connection.
         """
 
     @classmethod

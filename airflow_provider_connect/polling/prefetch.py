@@ -63,12 +63,10 @@ class _Worker(Generic[T]):
 def prefetch(iterator: Iterator[T], depth: int) -> Generator[T, None, None]:
     """Yield the items of ``iterator``, which runs in a thread and keeps at most ``depth`` items ready.
 
-    With depth 0 there are at most two items: the consumer's current item, and the next one. The thread starts the next
-    item when the consumer requests the current one.
+    With depth 0, the thread starts the next item when the consumer requests the current one.
 
-    An exception of the iterator is raised after the items before it. If the consumer stops early, by an exception or
-    ``close()``, the iterator is closed too. ``close()`` waits for the thread's current item, so an iterator that reads
-    needs a timeout.
+    An exception of the iterator is raised after the items before it. If the consumer stops early, the iterator is
+    closed. ``close()`` waits for the thread's current item, so an iterator that reads needs a timeout.
     """
     worker = _Worker(iterator, depth)
     worker.thread.start()

@@ -15,8 +15,7 @@ from airflow_provider_connect.window import Day
 class Tally:
     """Running counts of one attempt to poll a partition. The thread that logs progress reads them.
 
-    Rows, counts, times and rejects belong to a day, so a source with several days counts them in :meth:`for_day`. For a
-    partition of one day, :meth:`for_day` returns this tally.
+    Rows, counts, times and rejects belong to a day, so a source with several days counts them in :meth:`for_day`.
 
     :ivar rows: rows read, before duplicates are dropped.
     :ivar counts: other counts by name: ``duplicates``, ``rejected``, …. Each source documents its own.
@@ -47,7 +46,7 @@ class Tally:
         self._days = {day: Tally([day], [previous_polls.get(day)]) for day in days} if len(days) > 1 else {}
 
     def for_day(self, day: Day) -> Tally:
-        """Return the tally of one day.
+        """Return the tally of one day. For a partition of one day, this tally.
 
         :raises ConnectError: the partition does not name this day.
         """

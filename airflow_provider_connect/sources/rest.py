@@ -37,13 +37,11 @@ epoch placeholder alone in a JSON body becomes a number.
 
 **Days and bounds.** A day is a calendar day of ``zone``. ``bounds`` declares whether the API includes start and end,
 its granularity and its time format. An inclusive end is requested one granularity earlier, so no record is lost or
-repeated. If the API cannot select exactly the day, as with dates in another zone, ``records.day`` and
-``outside="drop"`` are required.
+repeated. If the API cannot select exactly the day, ``records.day`` and ``outside="drop"`` are required.
 
 **Paging.** ``single``, ``link_header``, ``next_link``, ``cursor`` (query, header or body), ``offset``, ``page_number``,
 ``last_key``, each except ``single`` with an end rule: ``empty_page``, ``no_token``, ``short_page``, ``flag`` or
-``total``. A repeated token or page fails the poll. ``cap`` declares where the API ends a listing silently, and how to
-continue.
+``total``. A repeated token or page fails the poll. ``cap`` continues a listing that the API ends silently.
 
 **Rows**: the declared columns, ``document`` and ``record_key``. For the example above:
 
@@ -69,13 +67,12 @@ page and never collected. With ``partitions`` above 1, each partition reads all 
 A day is complete only with the children of every parent.
 
 **Limits.** ``limits`` sets the request rate. A day with more pages than ``per_hour`` fails. Two pages of at most
-``max_page_bytes`` are in memory, since the next one is requested while rows are made. A poll with more than
-``max_pages`` pages fails.
+``max_page_bytes`` are in memory. A poll with more than ``max_pages`` pages fails.
 
 **Errors.** Retriable: an incomplete or unexpected answer, 408, 425, 429 (with the requested pause), 5xx, a page that
 contradicts its end rule, a loop. A failed page is repeated alone, for at most half of ``retry_budget_seconds``. Then
-the day starts again. Other statuses need a person: credentials, declaration or host are wrong. A record that does not
-fit its columns, or lacks its key, fails the day unless tolerated. ``errors`` declares the meaning of other answers.
+the day starts again. Other statuses need a person. A record that does not fit its columns, or lacks its key, fails the
+day unless tolerated. ``errors`` declares the meaning of other answers.
 """
 
 from __future__ import annotations

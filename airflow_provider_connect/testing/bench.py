@@ -171,9 +171,9 @@ class Bench:
         return token, [[self.put(token, share) for _ in range(copies)][-1] for share in self.shares(staged, publisher)]
 
     def begin(self, staged: Publish, publisher: Publisher | None = None) -> Any:
-        """Begin a publish. Returns the token as executors receive it.
+        """Begin a publish.
 
-        Returns None if executors send nothing to this sink.
+        Returns the token as executors receive it, or None if this sink has no work for executors.
         """
         publisher = publisher or self.publisher
         return as_sent(publisher.begin(staged)) if isinstance(publisher, StagesByExecutors) else None

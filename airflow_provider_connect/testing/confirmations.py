@@ -181,7 +181,6 @@ class ConfirmationCases:
 def _stage_same_answer(
     bench: Bench, number: int, attempt: str = "1", *, clear_number: int = 0, polled_at: dt.datetime = NOON
 ) -> Publish:
-    """Stage the answer with which Monday was published."""
     options: dict[str, Any] = {"clear_number": clear_number, "polled_at": polled_at, "answer": ANSWER, "counts": LATE}
     return bench.stage(MONDAY, ["a", "b"], number, attempt, **options)
 

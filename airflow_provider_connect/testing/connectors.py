@@ -118,7 +118,6 @@ class ConnectorConformance:
 
 @functools.cache  # all streams of a source share one module
 def _import_in_new_process(name: str, file: str | None) -> subprocess.CompletedProcess[str]:
-    """Import a connector's module in a new interpreter, which prints the heavy packages that were loaded."""
     code = (
         f"import importlib.util, sys\nsys.path[:0] = {[path for path in sys.path if path]!r}\n"
         f"spec = importlib.util.spec_from_file_location({name!r}, {file!r})\n"

@@ -259,7 +259,6 @@ def _definition(row: LedgerRow | None) -> str | None:
 
 
 def _with_run(run: str, staged: Publish) -> Publish:
-    """Return a copy of the publish with another run name."""
     return dataclasses.replace(staged, intent=Intent(token=staged.intent.token, run=run))
 
 

@@ -45,7 +45,6 @@ class DifferencesCases:
 
 
 def _keyed(bench: Bench, rows: Mapping[int, str], number: int) -> Publish:
-    """Stage rows given as event by key. Their order does not matter."""
     staged = bench.stage(MONDAY, list(rows.values()), number)
     keys = {event: key for key, event in rows.items()}
     files = []

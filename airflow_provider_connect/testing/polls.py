@@ -83,7 +83,7 @@ def poll(source: Source, connection: Connection, *days: Day) -> Poll:
 
 
 def _count_differing_rows(first: Poll, second: Poll) -> int:
-    """Count the rows that differ between two polls. A failed assert must not print or compare whole days."""
+    """Count rows that differ between two polls, so that a failed assert does not print whole days."""
     return ((first.rows - second.rows) + (second.rows - first.rows)).total()
 
 

@@ -100,7 +100,6 @@ def all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | Con
 
 
 def _put_shares(bench: Bench, staged: Publish, publisher: Publisher, token: Any) -> list[Any]:
-    """Put all shares of a day. Returns a receipt or an error for each."""
     return [outcome(lambda share=share: bench.put(token, share)) for share in bench.shares(staged, publisher)]  # type: ignore[misc]
 
 

@@ -245,7 +245,6 @@ def _poll_first(poller: Poller, day: Day) -> None:
 
 
 def _columns_of(block: str) -> list[str]:
-    """Return the lines of a DDL block that define columns, without comments."""
     lines = [re.sub(r"\s+", " ", line.partition("--")[0].strip().rstrip(",")).strip() for line in block.splitlines()]
     return [line for line in lines if line not in ("", "...", "```")]
 

@@ -1,34 +1,6 @@
 """Reads an API's address and credentials from an Airflow connection of type ``http``. Light enough for DAG files.
 
-============ =====================================================================================
-host         ``name``, or a URL with an optional path, the base of all requests
-schema       ``https`` (also if empty), or ``http``: only to this machine, or without credentials
-port         of that host
-login        user name, or id of an OAuth client
-password     password, token, API key, or secret of an OAuth client
-extra        the fields below. A field of another name is refused
-============ =====================================================================================
-
-``auth`` selects how credentials are sent. The default is HTTP Basic with a login, and nothing without one:
-
-========================== =========================================================================
-none, basic, bearer        nothing · login and password · the password as a bearer token
-api_key                    the password in ``send_in``: header (default), query or cookie, under the name ``send_as``
-oauth2_client_credentials  an access token from ``auth_url``, for login and password · ``scope`` ·
-                           ``client_auth``: basic (default) or body · ``auth_params``: more form fields
-oauth2_refresh_token       the same, for ``refresh_token``, which must not rotate
-session                    a login at ``auth_url`` with the fields ``auth_params``, by default ``{"username": "{login}",
-                           "password": "{password}"}``, sent as ``auth_body``: json (default) or form. The session
-                           stands at ``auth_result`` in the JSON answer, such as ``id`` or ``/data/id``, and is sent
-                           as a bearer token, or by ``send_in`` and ``send_as``. Without ``auth_result`` the answer's
-                           cookies are sent
-========================== =========================================================================
-
-``auth_url`` is a full URL, a path from the host's root (``/token``), or a path below ``host`` (``token``).
-
-For all: ``headers``: more headers of every request · ``allowed_hosts``: other hosts for links and redirects, which get
-no credentials · ``proxy``: URL of the proxy, or ``environment`` for the environment's proxies and authorities. By
-default no proxy is used · ``ca_bundle``: authorities to trust in addition to the public ones.
+``docs/http_connection.md`` documents the fields. A field of another name is refused.
 """
 
 from __future__ import annotations
@@ -72,7 +44,7 @@ class Credentials(Protocol):
 
 @dataclass(frozen=True)
 class StaticCredentials:
-    """Credentials that stand in the connection, so they are not fetched and never change."""
+    """Credentials that stand in the connection and never change."""
 
     static_auth: Auth
 
@@ -113,7 +85,7 @@ class HttpAccess:
         """Read a connection of type ``http``.
 
         :param extra_fields: names of further fields in the extra, which the source reads.
-        :raises ConfigError: the connection has problems. The message names all of them.
+        :raises ConfigError: lists every problem of the connection.
         """
         refuse_any(connection_problems(connection, extra_fields))
         url, other_origins = (
@@ -152,10 +124,7 @@ def _route(connection: Connection, hosts: Collection[str]) -> HttpRoute:
 
 
 def connection_problems(connection: Connection, extra_fields: Collection[str] = ()) -> list[str]:
-    """Return every problem of a connection. No network.
-
-    :param extra_fields: names of further fields in the extra, which the source reads.
-    """
+    """Return every problem of a connection. No network. For ``extra_fields`` see :meth:`HttpAccess.read_connection`."""
     return connection_fields.connection_problems(connection, extra_fields)
 
 

@@ -1,7 +1,6 @@
 """Kinds of HTTP credentials, each with the texts that no message may quote.
 
-Fetched credentials are shared by all threads and polls of an executor process: one token per poll would exhaust the
-limits of token endpoints. authlib keeps a token for only one session and thread.
+All threads and polls of a process share fetched credentials: one token per poll would exceed limits of token endpoints.
 """
 
 from __future__ import annotations
@@ -70,10 +69,7 @@ def cookie_auth(cookies: Mapping[str, str]) -> Auth:
 
 
 def proxy_auth(proxy: SecretStr | None) -> Auth:
-    """Return the credentials in a proxy's URL, or empty ones.
-
-    :param proxy: URL of the proxy. For ``environment``, the result only lists the secrets of its proxies.
-    """
+    """Return the credentials in a proxy's URL, or empty ones. For ``environment``, only the secrets of its proxies."""
     users = [(parts.username or "", parts.password or "") for parts in map(urlsplit, proxy_urls(proxy))]
     auths = [basic_auth(*(SecretStr(unquote(text)) for text in user)) for user in users if any(user)]
     headers = {} if uses_environment(proxy) or not auths else {"Proxy-Authorization": auths[0].headers["Authorization"]}
@@ -111,7 +107,6 @@ class FetchedCredentials:
 
     :param identity: all inputs of the login, secrets included. Equal identities share the issued credentials.
     :param fetch: requests credentials from the service.
-    :param clock: measures validity. Defaults to :data:`CLOCK`.
     """
 
     def __init__(
@@ -124,7 +119,7 @@ class FetchedCredentials:
     def auth(self) -> Auth:
         """Return credentials that will not expire soon. May call the service, or wait for another thread's call.
 
-        :raises RetriableError: the service is unreachable, overloaded or answers with a server error.
+        :raises RetriableError: the service is unreachable or overloaded.
         :raises ConfigError: the service refuses the login. For a minute the error is repeated without a call, so that
             many threads don't lock the account.
         """
@@ -136,10 +131,7 @@ class FetchedCredentials:
             return state.auth
 
     def renew(self, refused_auth: Auth) -> Auth:
-        """Return other credentials after the API refused ``refused_auth``.
-
-        All threads share one call to the service.
-        """
+        """Return other credentials after the API refused ``refused_auth``. All threads share one call."""
         state = self._state()
         with state.lock:
             if state.auth == refused_auth:

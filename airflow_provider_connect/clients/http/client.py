@@ -1,7 +1,6 @@
 """Sends one HTTP request and returns the raw response. Error messages name the remedy and contain no secrets.
 
-Never retries or follows redirects. Uses proxies and authorities of the environment only if the connection says so,
-``.netrc`` never. Refuses a body without a length or chunks, because a cut would go unnoticed.
+Never retries or follows redirects. Refuses a body without a length or chunks, because a cut would go unnoticed.
 """
 
 from __future__ import annotations
@@ -159,8 +158,7 @@ def request(
 ) -> HttpResponse:
     """Send a GET, or a POST if there is a body. Returns once the headers have arrived, with any status.
 
-    :param url: may already contain a query, as a link to a next page does.
-    :param params: added to the query.
+    :param params: added to the URL's query.
     :param method: sent instead of GET or POST.
     :param headers: sent too. Those of ``auth`` take precedence.
     :param takes_redirects: return a redirect like any other response instead of raising ConfigError.
@@ -268,10 +266,9 @@ def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
 
 
 def retry_after_seconds(value: str, current_time: dt.datetime, cap_seconds: float = 3600.0) -> float | None:
-    """Parse a ``Retry-After`` header: a number of seconds, or an HTTP date.
+    """Parse a ``Retry-After`` header: a number of seconds, or an HTTP date, which is compared with ``current_time``.
 
-    :param current_time: the date is converted to seconds from this time.
-    :return: between 0 (a date in the past) and ``cap_seconds``, or None if the header is missing or malformed.
+    :return: 0 (a date in the past) to ``cap_seconds``, or None if the header is missing or malformed.
     """
     value = value.strip()
     if re.fullmatch(r"\d{1,20}(\.\d{1,9})?", value, flags=re.ASCII):

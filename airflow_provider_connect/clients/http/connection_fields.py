@@ -258,8 +258,7 @@ def text_mapping(connection: Connection, name: str) -> dict[str, str]:
 def host_problem(host: str, port: int | None) -> str | None:
     """Return the problem of a host, without quoting the host, or None.
 
-    :param host: a name, or a URL without a path. Plain http is only allowed for this machine, because it exposes the
-        credentials.
+    :param host: a name, or a URL without a path. Plain http is only allowed for this machine.
     :param port: the connection's field port.
     """
     try:

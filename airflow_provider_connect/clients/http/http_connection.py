@@ -1,8 +1,8 @@
 """One connection to a server, directly or through a proxy. A deadline covers connecting, sending and reading.
 
-A socket's timeout restarts with every byte, so a server that sends one byte every few seconds could block its client
-for ever: in the TLS handshake, the status line, between chunks, in trailers. Here a timer shuts the socket at the
-deadline, and a waiting reader gets an error. httpcore connects (:mod:`.network`), h11 parses (:mod:`.message`).
+A socket's timeout restarts with every byte, so a slow server could block its client for ever. Here a timer shuts the
+socket at the deadline, and a waiting reader gets an error. httpcore connects (:mod:`.network`), h11 parses
+(:mod:`.message`).
 """
 
 from __future__ import annotations
@@ -56,8 +56,6 @@ class HttpConnection:
 
     :ivar pool_key: equal for connections to the same host over the same route.
     :ivar was_closed_by_server: True if the server had closed a reused connection before it answered.
-
-    :param route: how to reach the host. If it names a proxy, addresses are not checked here.
     """
 
     def __init__(self, url: str, limits: HttpTimeouts, route: HttpRoute) -> None:
@@ -313,10 +311,6 @@ def _problem_of(error: BaseException | None, phase: str, limits: HttpTimeouts) -
 
 
 def _address(parts: SplitResult) -> tuple[str, int]:
-    """Return host and port of a URL. The host is in ASCII.
-
-    :raises ValueError: the host is invalid.
-    """
     name = (parts.hostname or "").encode("idna" if not (parts.hostname or "").isascii() else "ascii").decode("ascii")
     if not _HOST.fullmatch(name):
         raise ValueError

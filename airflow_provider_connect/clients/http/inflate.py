@@ -2,8 +2,7 @@
 
 Reads every member (part of a gzip file), requires checksum and end, and limits its output.
 
-Python's HTTP clients accept a gzip body that was cut inside intact framing or lacks its checksum. ``httpx`` and a
-single ``decompressobj`` drop all members after the first. Either would lose events silently.
+Python's HTTP clients accept a cut gzip body, or drop all members after the first. Either would lose events silently.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Client of a JSON API: one call returns one whole answer, and errors name the remedy.
 
-A repeatable call is retried alone after a temporary failure, so a failing page costs a page, not the day. A GET follows
-a few redirects, to hosts that the connection names. Credentials go only to the connection's own host, whatever the
-answer says. Callbacks report requests and bytes, for the counts of a day or a quota.
+A repeatable call is retried alone after a temporary failure, so a failing page costs a page, not the day. Credentials
+go only to the connection's own host, whatever links and redirects say.
 """
 
 from __future__ import annotations
@@ -81,12 +80,12 @@ class JsonApi(Closable):
 
     :param target: a connection of type ``http``, or the access made from another type of connection.
     :param errors: rules for answers. The first match applies, then the defaults.
-    :param share: number of processes of the job that divide the limits per second and of concurrent requests.
+    :param share: number of processes that divide the limits per second and of concurrent requests.
     :param max_bytes: size limit of one answer after decompression.
     :param patience_seconds: time for retries of a repeatable call, pauses included. 0 means no retries.
     :param follows_redirects: follow the redirects of a GET. Otherwise refuse them.
     :param clock: for pauses. Defaults to the system's clock, with pauses that end at :meth:`close`.
-    :raises ConfigError: the connection has problems. The message names all of them.
+    :raises ConfigError: lists every problem of the connection.
     """
 
     def __init__(
@@ -129,8 +128,8 @@ class JsonApi(Closable):
         ``on_sent`` and ``on_received`` never run in two threads concurrently.
 
         :param on_sent: called for every request sent. The server may count it from then on.
-        :param on_received: called after each status 2xx with two byte counts: received, and decompressed (0 if the body
-            is incomplete).
+        :param on_received: called after each status 2xx with two byte counts: received, and decompressed (0 if
+            incomplete).
         :param error_of: returns an error for an answer that rules cannot describe, or None to apply the rules.
         :raises RetriableError: there is no whole answer. :class:`LeaveAloneError` if the API accepts no more requests.
         :raises ConfigError: the API refuses the call or the credentials, or leads to a host that the connection does
@@ -160,11 +159,7 @@ class JsonApi(Closable):
     # Addresses
 
     def _address(self, base: str, url: str) -> str:
-        """Return the full URL, if the connection allows its host.
-
-        :param url: full URL, or a path below the connection's base.
-        :raises ConfigError: the connection does not name this host.
-        """
+        """Return the full URL. Raises ConfigError if the connection does not name its host."""
         if not _WHOLE.match(url):
             return f"{self._access.url}/{url.lstrip('/')}" if url else self._access.url
         try:
@@ -225,10 +220,6 @@ class JsonApi(Closable):
         )
 
     def _redirect_target(self, request: _Request, reply: Reply) -> str:
-        """Return the URL that a redirect leads to.
-
-        :raises ConfigError: the URL is invalid, or the request must not be repeated.
-        """
         location, method = reply.header("Location"), request.call.verb
         if reply.status not in _REDIRECTS or not location or method not in ("GET", "HEAD"):
             raise ConfigError(
@@ -297,10 +288,7 @@ class JsonApi(Closable):
     # Limits
 
     def _wait_for_turn(self, patience: Patience) -> None:
-        """Wait until the rate limits allow a request.
-
-        :raises RetriableError: the wait would exceed the time left for retries.
-        """
+        """Wait until the rate limits allow a request. Raises RetriableError if that exceeds the time for retries."""
         self._answers.require_open()
         while (wait := self._pace.wait_seconds(self.clock.now())) > 0:
             if wait > max(patience.left_seconds, 0):

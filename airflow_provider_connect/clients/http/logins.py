@@ -1,7 +1,7 @@
 """Fetches credentials: OAuth 2.0 tokens, and sessions of services with their own login.
 
-authlib's client is not used: it has its own requests session without our deadline and address checks, accepts a rotated
-refresh token silently, and raises errors with the server's text, which may echo a secret.
+authlib is not used: it lacks our deadline and address checks, accepts a rotated refresh token silently, and quotes the
+server's text, which may echo a secret.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class OAuth2Login:
     def fetch(self) -> FetchedAuth:
         """Request an access token.
 
-        :raises RetriableError: the endpoint is unreachable, overloaded or answers with a server error.
+        :raises RetriableError: the endpoint is unreachable or overloaded.
         :raises ConfigError: the endpoint refuses the client, or rotates refresh tokens.
         """
         login, refresh = self.login, self.refresh_token
@@ -131,7 +131,7 @@ class SessionLogin:
     def fetch(self) -> FetchedAuth:
         """Log in and return the session as credentials.
 
-        :raises RetriableError: the service is unreachable, overloaded or answers with a server error.
+        :raises RetriableError: the service is unreachable or overloaded.
         :raises ConfigError: the service refuses the login, or its answer lacks the session.
         """
         login = self.login
@@ -174,10 +174,6 @@ def _secret_values(fields: Mapping[str, str]) -> list[str]:
 
 
 def _login_document(login: Login, auth: Auth, body: Body, secrets: Sequence[str]) -> Any:
-    """Send a login and return the JSON document of its answer.
-
-    :param secrets: texts that no message may quote.
-    """
     plain = {"Accept": "application/json", "Accept-Encoding": "identity"}  # a cut document does not parse
     with request(login.route, login.url, auth, _TIMES, body=body, headers=plain) as answer:
         if not 200 <= answer.status < 300:

@@ -1,8 +1,7 @@
 """Connections of one poll: responses being read, and idle connections for later requests.
 
-A new connection costs two or three round trips. A connection is kept only after a complete response, and reused only if
-nothing has arrived since. A server may still close it just as a request is sent, and may or may not have seen the
-request. So requests that must not be sent twice get a new connection.
+An idle connection may be closed by the server just as a request is sent, and the server may have seen the request. So
+requests that must not be sent twice get a new connection.
 """
 
 from __future__ import annotations

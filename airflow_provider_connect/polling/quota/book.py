@@ -176,8 +176,7 @@ class QuotaBook:
     def requests_by_others(self, clock_seconds: float) -> int:
         """Estimate the requests that other users of the account have used, from the vendor's count.
 
-        Their send times are unknown. They are assumed to be spread over the hour before the vendor's count, so they
-        expire one by one during the following hour.
+        They are assumed to be spread over the hour before that count, so they expire one by one in the following hour.
         """
         usage = self.latest_vendor_usage
         if usage is None or clock_seconds >= usage.at + self.quota.seconds:

@@ -1,6 +1,6 @@
 """Reserves parts of a quota in a store that cannot compare and set.
 
-The store adds, lists and deletes keys. This suffices, because no writer changes another writer's keys:
+No writer changes another writer's keys:
 
 1. **First look.** If there is no room, or earlier tasks claim it, the task waits in the queue.
 2. The task **writes a hold** (reservation): a key of its own.
@@ -8,11 +8,11 @@ The store adds, lists and deletes keys. This suffices, because no writer changes
    hold and looks again.
 
 **The limit is never passed.** Of several tasks whose holds are too many in total, one wrote its hold last. Its second
-look came later and counted all holds, so it gives way. Neither delays nor clocks matter for this. Clocks matter for how
-long a request counts, and may differ by :attr:`.Quota.slack_seconds`.
+look counted all holds, so it gives way, whatever the delays and clocks. Clocks matter only for how long a request
+counts, and may differ by :attr:`.Quota.slack_seconds`.
 
-**No task starves.** A task without room writes a queue entry, and later tasks leave the room to earlier ones. An entry
-expires if its task does not return in time, so a dead task does not block the queue for long.
+**No task starves.** Later tasks leave the room to earlier entries of the queue. An entry expires if its task does not
+return in time, so a dead task does not block the queue for long.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Splits a page into its encoded records and the values that the paging needs.
 
-msgspec decodes a page of the declared form in one call, and any other page level by level. JSON that msgspec refuses,
-such as half a surrogate pair, goes to a slower reader. So only the affected record fails, not the page.
+msgspec decodes a page of the declared form in one call, and other pages level by level. JSON that msgspec refuses goes
+to a slower reader, so that only the affected record fails.
 """
 
 from __future__ import annotations
@@ -135,10 +135,7 @@ class PageParts(NamedTuple):
 
 
 class PageParser:
-    """Splits the pages of one source.
-
-    :param value_paths: paths of the values to return beside the records.
-    """
+    """Splits the pages of one source into records and the values at ``value_paths``."""
 
     def __init__(self, records: Records, value_paths: Iterable[str]) -> None:
         self._records_path = path_steps(records.at)

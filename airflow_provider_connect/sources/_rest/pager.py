@@ -36,7 +36,7 @@ _REL = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
 
 
 class PageFacts(NamedTuple):
-    """Properties of a page that decide whether and how to request the next page.
+    """Properties of a page that decide about the next request.
 
     :param record_count: records of the page, before duplicates and rejects are dropped.
     :param page_values: values at the paths of :func:`paging_value_paths`.
@@ -61,7 +61,7 @@ def paging_value_paths(paging: Paging) -> list[str]:
 
 
 class Pager:
-    """Paging state of one listing: a sequence of pages from a first page to an end."""
+    """Paging state of one listing, which is all pages from a first one to an end."""
 
     def __init__(
         self, paging: Paging, request: FilledRequest, label: str, *, earlier_starts: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ class Pager:
         """Return the token of the next page, or None after the last page.
 
         :raises RetriableError: the page lacks a value that the paging needs, or contradicts the end rule.
-        :raises ConfigError: the page has more records than ``ShortPage.serves`` declares.
+        :raises ConfigError: the page has more records than ``ShortPage.serves``.
         """
         paging = self._paging
         self._page_count += 1
@@ -166,7 +166,7 @@ class Pager:
     def next_listing(self) -> Pager | None:
         """Return a pager that continues where the API's cap ended this listing. None if this listing is complete.
 
-        :raises ConfigError: the listing reached the cap, and the declaration cannot continue it.
+        :raises ConfigError: the declaration cannot continue the listing.
         :raises RetriableError: the last record lacks the start value of the next listing.
         """
         paging = self._paging
@@ -304,7 +304,7 @@ def link_with_relation(header: str, rel: str) -> str | None:
 
 
 def whole_number(value: Any) -> int | None:
-    """Convert a value of JSON or of a header to an int. None if it is negative or not a whole number."""
+    """Convert a value of JSON or a header to an int. None if it is negative or not a whole number."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value.strip()):
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -1,7 +1,7 @@
 """Finds and fills placeholders of a request, such as {day.start:iso} and {parent.id}.
 
-A placeholder is a {, a name, optionally a : with a format, and a }, without spaces. Other braces are literal text, so
-JSON and GraphQL bodies work. A path must have no other braces. Nothing is evaluated.
+Braces around anything but a name and a format are literal text, so JSON and GraphQL bodies work. A path must have no
+such braces. Nothing is evaluated.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class RestPoller(Poller, CountsRows):
         """Return the API's own count of a day's records.
 
         :raises ConfigError: the declared location holds no whole number.
-        :raises RetriableError: the API is unreachable, overloaded or answers with a server error.
+        :raises RetriableError: the API is unreachable or overloaded.
         """
         options, count = self._options, self._options.count
         assert count is not None, "count_problems() checks this"
@@ -128,7 +128,7 @@ class RestPoller(Poller, CountsRows):
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of the partition: of its day, its parents, or a snapshot taken now.
 
-        :raises RetriableError: the API is unreachable, overloaded or fails, or its pages contradict each other.
+        :raises RetriableError: the API is unreachable or overloaded, or its pages contradict each other.
         :raises ConfigError: credentials, permissions or the declaration are wrong.
         :raises DataError: a record is invalid and not tolerated.
         """

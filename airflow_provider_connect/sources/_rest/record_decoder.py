@@ -32,8 +32,8 @@ class UndeclaredFields(NamedTuple):
 class DecodedRecords(NamedTuple):
     """Values of a page's records.
 
-    :param values: for each column, one value per record. A column that needs the JSON text gets the field's bytes,
-        ``b""`` if the field is missing. An unreadable record has None.
+    :param values: for each column, one value per record, None for an unreadable record. A column that needs the JSON
+        text gets the field's bytes, ``b""`` if the field is missing.
     :param unreadable: reason, by position of the record on the page.
     :param lone_surrogates: number of records with half a surrogate pair, which becomes U+FFFD in columns.
     :param undeclared: only filled if undeclared fields are counted or refused.
@@ -70,7 +70,7 @@ class _FastDecoder:
         self.learn(())
 
     def learn(self, names: Iterable[str]) -> None:
-        """Add names of undeclared fields, so that the next page with them is decoded fast."""
+        """Add names of undeclared fields, so that later pages with them are decoded fast."""
         import msgspec
 
         self._other_fields |= dict.fromkeys(names, msgspec.Raw)
@@ -101,7 +101,7 @@ class _FastDecoder:
 
 
 class RecordDecoder:
-    """Decodes the records of one source's pages into column values."""
+    """Decodes the records of one source's pages."""
 
     def __init__(self, records: Records, slices: JsonSlicer) -> None:
         import msgspec
@@ -155,7 +155,7 @@ class RecordDecoder:
         return DecodedRecords(values, unreadable, surrogates, fields_and_undeclared[1])
 
     def _columns(self, page: PageParts, unread: list[int]) -> tuple[FieldValues, UndeclaredFields]:
-        """Return the values by field, with a slower msgspec decoder that also accepts unknown fields.
+        """Return the values by field, slower, but also of records with unknown fields.
 
         :param unread: receives the position of each record that msgspec cannot read.
         """
@@ -243,10 +243,6 @@ class RecordDecoder:
 
 
 def _record_type(fields: Mapping[str, Any], *, is_strict: bool = False) -> Any:
-    """Return a msgspec type with these fields.
-
-    :raises ValueError: msgspec cannot have a field of this name.
-    """
     import msgspec
 
     attributes = {f"f{at}": name for at, name in enumerate(fields)}

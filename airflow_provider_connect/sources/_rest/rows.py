@@ -83,7 +83,10 @@ _MAX_NAMED_FIELDS = 5
 
 
 class PageRows(NamedTuple):
-    """The rows of a page, and a hash of the records' keys (of their JSON if one was rejected). None without records."""
+    """The rows of a page.
+
+    :param fingerprint: hash of the records' keys, or of their JSON if a record was rejected. None without records.
+    """
 
     batch: pa.RecordBatch
     fingerprint: bytes | None
@@ -94,7 +97,6 @@ class RowBuilder:
 
     :param seen_keys: keys of the poll's earlier rows.
     :param day: the expected day, or None for a snapshot.
-    :param sibling_check: None if all duplicates may be dropped.
     """
 
     def __init__(

@@ -24,15 +24,13 @@ Verdict = Literal["rows", "empty", "ignored"]
 class Call:
     """One request.
 
-    :param url: path below the connection's base URL, or a full URL such as a next link, on the connection's own host or
-        an allowed one.
+    :param url: path below the connection's base URL, or a full URL such as a next link.
     :param method: defaults to GET, or POST with a body.
     :param params: added to the query in this order. As pairs, a name may repeat.
     :param headers: sent too. Those of the credentials take precedence.
-    :param body: made by ``json_body`` or ``form_body``.
     :param allowed: statuses besides 2xx that give the verdict ``ignored`` instead of an error.
-    :param is_repeatable: True if the call may be repeated alone after a temporary failure. Otherwise the failure is
-        raised and the poll starts again. Defaults to True for GET and HEAD only.
+    :param is_repeatable: True if the call may be repeated alone after a temporary failure. Otherwise the poll starts
+        again. Defaults to True for GET and HEAD only.
     :param about: description for messages, without secrets and record values.
     """
 

@@ -110,8 +110,8 @@ class RateLimits(Declared):
     """Rate limits that all users of the connection share.
 
     Every task reserves its part of the limits per hour and per minute in advance. A limit per minute is treated as 60
-    times as many per hour, since no job lasts less than a minute. Only the processes of one job share the limits per
-    second and of concurrent requests, so with several jobs the API may refuse a request. It is repeated later.
+    times as many per hour. Only the processes of one job share the limits per second and of concurrent requests, so
+    with several jobs the API may refuse a request. It is repeated later.
     """
 
     per_second: float | None = Field(default=None, gt=0, description="Largest number of requests in a second.")
