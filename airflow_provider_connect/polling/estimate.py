@@ -8,10 +8,7 @@ _LEAST_SECONDS = 5.0
 
 
 class ProgressPoint(NamedTuple):
-    """Amount done at a time.
-
-    :param seconds: time of any monotonic clock.
-    """
+    """Amount done so far, at a time in seconds of a monotonic clock."""
 
     seconds: float
     done: float

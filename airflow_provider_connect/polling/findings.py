@@ -24,7 +24,6 @@ _ORDER: tuple[Level, ...] = ("problem", "later", "note", "unknown", "ok")
 class Finding:
     """Result of checking one thing.
 
-    :param subject: the thing that was checked.
     :param result: outcome, without secrets and record values.
     :param todo: what a person should do, or "".
     """
@@ -77,7 +76,6 @@ class ProposalRequest:
 
     :param path: path of a request, such as ``/v1/events``.
     :param openapi: an OpenAPI 3 document, read instead of sending a request.
-    :param stream: name of the stream.
     :param day: day of the sample.
     :param records: number of records in the sample.
     :param columns: largest number of columns to propose.

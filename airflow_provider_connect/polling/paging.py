@@ -53,7 +53,6 @@ def pages(
     :param content_of: returns an identifier of the page, such as its last record's id. For a service that may send a
         token again for a new page, such as a scroll id. ``next_of`` must then detect the end.
     :param rows_of: returns a fingerprint of the page's rows, None without rows. For a service that may repeat a page.
-    :param max_pages: largest number of pages.
     :raises RetriableError: a token, a page (with ``content_of``) or its rows (with ``rows_of``) occur twice, so reading
         would never end.
     :raises ConfigError: there are more than ``max_pages``.

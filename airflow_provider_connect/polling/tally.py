@@ -31,7 +31,6 @@ class Tally:
     def __init__(self, days: Sequence[Day] = (), polled_before: Sequence[dt.datetime | None] = ()) -> None:
         """Start at zero.
 
-        :param days: days of the partition.
         :param polled_before: poll time of each day's previous publish.
         """
         previous_polls = dict(zip(days, polled_before, strict=False))

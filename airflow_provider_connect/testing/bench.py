@@ -109,7 +109,6 @@ class Bench:
         :param answer: digest of the source's answer, as the driver computes it.
         :param counts: counts of the poll besides rows and rejects.
         :param definition: digest of the definition that the day is loaded with.
-        :param to: end position of an increment.
         """
         refuse_text("rows", rows)
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
@@ -163,7 +162,6 @@ class Bench:
     def send(self, staged: Publish, publisher: Publisher | None = None, copies: int = 1) -> tuple[Any, list[Any]]:
         """Take the steps of a publish before its commit. Returns the token and one receipt per share.
 
-        :param publisher: defaults to the bench's.
         :param copies: how often each share is put, as if Spark had repeated the task. The last receipt is returned.
         """
         publisher = publisher or self.publisher

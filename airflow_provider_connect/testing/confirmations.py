@@ -31,7 +31,7 @@ LATE = {"late_1_days": 2, "late_3_days": 1}
 
 
 class ConfirmationCases:
-    """Cases of a sink that defines ``confirm``. Each needs the fixture ``bench``."""
+    """Cases of a sink that defines ``confirm``."""
 
     @pytest.fixture
     def confirming(self, bench: Bench) -> Bench:

@@ -49,7 +49,7 @@ ALARM = Alarm(number=3, position='{"id": "it\'s 7"}', reason="the source's log n
 
 
 class DefinitionCases:
-    """Cases of definitions and other notes. Each needs the fixture ``bench``. A sink without ``note`` skips them."""
+    """Cases of definitions and other notes. A sink without ``note`` skips them."""
 
     @pytest.fixture
     def noting(self, bench: Bench) -> Bench:

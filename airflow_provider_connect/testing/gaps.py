@@ -24,7 +24,7 @@ PublishOutcome = LedgerRow | ConnectError
 
 
 class GapCases:
-    """Cases that interrupt a step before and after each of its requests. Each needs the fixture ``bench``."""
+    """Cases that interrupt a step before and after each of its requests."""
 
     @pytest.fixture
     def gate(self, bench: Bench) -> Iterator[Gate]:

@@ -21,7 +21,7 @@ from airflow_provider_connect.window import ONE_DAY
 
 
 class SnapshotCases:
-    """Cases of a sink that takes snapshots. Each needs the fixture ``bench``.
+    """Cases of a sink that takes snapshots.
 
     A sink that refuses snapshots, or keeps one for each day, skips the cases that do not apply.
     """
@@ -150,7 +150,7 @@ def _snapshot(bench: Bench, rows: list[str], number: int, day: dt.date, files: i
 
 
 class IncrementCases:
-    """Cases of increments. Each needs the fixture ``bench``. A sink without ``keeps_spans`` skips them."""
+    """Cases of increments. A sink without ``keeps_spans`` skips them."""
 
     @pytest.fixture
     def following(self, bench: Bench) -> Bench:

@@ -19,7 +19,7 @@ WAIT_SECONDS = 60
 
 
 class RaceCases:
-    """Several drivers, threads and executors publish concurrently. Each case needs the fixture ``bench``."""
+    """Several drivers, threads and executors publish concurrently."""
 
     def test_two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused(self, bench: Bench) -> None:
         """If both succeed, one answer is lost although its task is green, or readers see rows of both."""

@@ -10,7 +10,7 @@ from airflow_provider_connect.testing.bench import MONDAY, Bench, as_sent, inten
 
 
 class RecoveryCases:
-    """Retries, lost responses, aborts and dead processes. Each case needs the fixture ``bench``."""
+    """Retries, lost responses, aborts and dead processes."""
 
     # Retries
 

@@ -60,7 +60,6 @@ class StaticCredentials:
 class HttpAccess:
     """Address and credentials of an API.
 
-    :param name: id of the connection, for messages.
     :param url: base of all paths, without a final slash.
     :param allowed_origins: other hosts that links and redirects may lead to.
     :param headers: sent to the API's own host with every request.
@@ -109,10 +108,7 @@ class HttpAccess:
 
     @classmethod
     def for_url(cls, connection: Connection, url: str, auth: Auth, **fields: Any) -> Self:
-        """Return the access to a vendor's URL. The connection, of any type, may name a proxy and authorities.
-
-        :param fields: fields of a subclass.
-        """
+        """Return the access to a vendor's URL. The connection, of any type, may name a proxy and authorities."""
         return cls(connection.conn_id, url, StaticCredentials(auth), _route(connection, {origin_of(url)[1]}), **fields)
 
 

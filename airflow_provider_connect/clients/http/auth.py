@@ -106,7 +106,6 @@ class FetchedCredentials:
     """Credentials that a service issues for a login.
 
     :param identity: all inputs of the login, secrets included. Equal identities share the issued credentials.
-    :param fetch: requests credentials from the service.
     """
 
     def __init__(

@@ -46,7 +46,6 @@ class Login:
     """User, password and URL of a login.
 
     :param url: the token endpoint, or the login of a session.
-    :param connection_label: names the connection in messages.
     """
 
     url: str
@@ -119,7 +118,6 @@ class SessionLogin:
 
     :param params: login fields. The values ``{login}`` and ``{password}`` are replaced by the connection's.
     :param result: keys that lead to the text in the answer, or None for the cookies.
-    :param auth: converts the text to credentials.
     """
 
     login: Login

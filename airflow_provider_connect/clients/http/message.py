@@ -100,7 +100,6 @@ class Exchange:
     def read_body(self, read_bytes: int) -> Iterator[bytes]:
         """Yield the body in pieces as they are read. Small HTTP chunks that arrive together are joined.
 
-        :param read_bytes: size limit of one read.
         :raises BrokenAnswerError: the body ends before its announced end.
         """
         chunk, trouble = bytearray(), ""

@@ -46,8 +46,6 @@ class AddressPolicy:
 
     Only the connection's own hosts may be private, and none may move from a public to a private address. A link-local
     address must be given as a number.
-
-    :param hosts: hosts that the connection names.
     """
 
     def __init__(self, hosts: frozenset[str]) -> None:

@@ -56,7 +56,6 @@ class Quota:
         """Return the quota with changed limits.
 
         :param settings: numbers by field name, or None for no change.
-        :param settings_label: where the settings stand, for messages.
         :raises ConfigError: a setting is unknown or invalid.
         """
         if settings is None:

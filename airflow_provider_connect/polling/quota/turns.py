@@ -205,7 +205,6 @@ def reserve_request(
     A person does not queue, because tasks come first.
 
     :param turns: None for no count.
-    :param asker: name of the caller, for the key.
     :param on_trouble: called with a text if the store is unreachable. The request is then sent without a count.
     :param send_times: the block adds the times of its requests.
     :raises NoRoomError: there is no room for a request.

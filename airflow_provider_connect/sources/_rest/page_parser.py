@@ -21,7 +21,6 @@ _Attributes = tuple[str, ...]
 class FastPageDecoder:
     """Decodes a page of the declared form in one call, into records and other values.
 
-    :param page: msgspec type of a page.
     :param records_attributes: attributes of that type, from the page down to the records.
     :param value_attributes: attributes down to each other value, by path.
     """
@@ -148,7 +147,6 @@ class PageParser:
     def parse(self, body: bytes, label: str) -> PageParts:
         """Split a page into its parts.
 
-        :param label: names the page in messages.
         :raises RetriableError: the page is not a complete JSON document, or has no list of records at the declared
             path.
         :raises ConfigError: a path was written with dots instead of as a JSON Pointer.

@@ -125,7 +125,6 @@ class RowBuilder:
         """Return the rows of a page, without duplicates, rejected records and records of other days.
 
         :param parent_values: values of the parent, by the parent's column names.
-        :param label: names the page in messages.
         :raises DataError: a record is invalid and not tolerated, or has undeclared fields.
         """
         import numpy as np

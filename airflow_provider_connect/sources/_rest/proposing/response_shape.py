@@ -17,7 +17,6 @@ class Parameter:
 
     :param type: JSON Schema type: string, integer, number or boolean.
     :param format: JSON Schema format, such as date or date-time, or "".
-    :param maximum: largest value that the API accepts.
     """
 
     name: str
