@@ -1,4 +1,4 @@
-"""Counts late rows, for sources whose rows have an arrival time at the vendor."""
+"""Counts late rows: rows that reached the vendor after the end of their day. For sources with an arrival time."""
 
 from __future__ import annotations
 

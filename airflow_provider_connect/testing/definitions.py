@@ -140,7 +140,7 @@ class DefinitionCases:
         assert noting.publish(late).definition == VIEWS.digest
 
     def test_a_retry_of_a_published_day_finds_it_under_any_definition(self, noting: Bench) -> None:
-        """The commit's response was lost. The day is published, even if another definition came into force since."""
+        """The commit's response was lost. If the retry does not find its publish, the day is published twice."""
         staged = noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest)
         noting.publish(staged)
         noting.publish(noting.stage(TUESDAY, ["b"], 2, definition=VIEWS.digest))

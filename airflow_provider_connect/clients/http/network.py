@@ -44,8 +44,8 @@ def _inner(address: Address) -> Address:
 class AddressPolicy:
     """Decides which addresses the requests of a connection may reach. Thread-safe.
 
-    Only the connection's own hosts may be private, and none may move from a public to a private address. A link-local
-    address must be given as a number.
+    Only the connection's own hosts may be private. A host that moves from a public to a private address is refused. A
+    link-local address must be given as a number.
     """
 
     def __init__(self, hosts: frozenset[str]) -> None:

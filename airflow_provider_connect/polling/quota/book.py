@@ -165,7 +165,7 @@ class QuotaBook:
         return sorted((latest + counted_seconds, count) for count, _, latest in self._counted_requests())
 
     def used_requests(self, clock_seconds: float) -> int:
-        """Return the number of requests that our own keys count at this time."""
+        """Return the number of requests that count at this time, by the keys of all our tasks."""
         return sum(count for end, count in self._releases() if end > clock_seconds)
 
     @property

@@ -21,8 +21,8 @@ _Attributes = tuple[str, ...]
 class FastPageDecoder:
     """Decodes a page of the declared form in one call, into records and other values.
 
-    :param records_attributes: attributes of that type, from the page down to the records.
-    :param value_attributes: attributes down to each other value, by path.
+    :param records_attributes: attributes of the decoded page that lead down to the records.
+    :param value_attributes: attributes that lead to each other value, by path.
     """
 
     def __init__(self, page: Any, records_attributes: _Attributes, value_attributes: Mapping[str, _Attributes]) -> None:
