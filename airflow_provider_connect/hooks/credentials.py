@@ -1,4 +1,4 @@
-"""Converts Airflow connections to ours, once in a task, with every secret masked before anything is logged."""
+"""Converts Airflow connections to ours. Masks every secret in the logs first."""
 
 from __future__ import annotations
 
@@ -52,10 +52,6 @@ def resolve_connection(conn_id: str) -> Connection:
 
 
 def _airflow_connection(conn_id: str) -> Any:
-    """Return Airflow's own connection.
-
-    :raises AirflowNotFoundException: the connection does not exist.
-    """
     try:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
@@ -68,9 +64,9 @@ def _airflow_connection(conn_id: str) -> Any:
 
 
 def resolve_source(source: Source) -> Connection:
-    """Return a source's connection, checked by the source.
+    """Return a source's connection after the source has checked it.
 
-    :raises ConfigError: with every problem.
+    :raises ConfigError: lists every problem.
     """
     connection = resolve_connection(source.conn_id)
     if problems := [*_source_type_problems(source, connection), *source.check(connection)]:
@@ -79,11 +75,10 @@ def resolve_source(source: Source) -> Connection:
 
 
 def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shape_conn_ids: Sequence[str] = ()) -> Connections:
-    """Return the connections of a source, a sink and shapes by id, checked by source and sink.
+    """Return the connections of a source, a sink and shapes, by id. Source and sink check theirs.
 
     :param spark_conn_id: must exist too. Otherwise the Spark hook would silently use master yarn.
-    :param shape_conn_ids: ids of the connections of shapes.
-    :raises ConfigError: with every problem, before anything starts.
+    :raises ConfigError: lists every problem.
     """
     connections: Connections = {}
     problems: list[str] = []
@@ -111,7 +106,7 @@ def _source_type_problems(source: Source, connection: Connection | None) -> list
 
 
 def _type_problems(user: str, connection: Connection | None, types: tuple[str, ...]) -> list[str]:
-    """Return a problem if a connection's type is not accepted. A connection without a type always passes."""
+    """Return a problem if a connection's type is not accepted. A connection without a type is always accepted."""
     if connection is None or connection.conn_type in ("", *types):
         return []
     accepted_types = " or ".join(map(repr, types))

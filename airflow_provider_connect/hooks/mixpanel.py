@@ -1,4 +1,4 @@
-"""Hook of the Mixpanel connection, with the form's Test button."""
+"""Hook of the connection type ``mixpanel``, with the form's Test button."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_provider_connect.hooks.source import SourceHook
 
 
 class MixpanelHook(SourceHook):
-    """Reads a connection of type ``mixpanel``. Its fields: ``sources/mixpanel.py``."""
+    """Reads a connection of type ``mixpanel``. ``sources/mixpanel.py`` documents its fields."""
 
     conn_name_attr = "mixpanel_conn_id"
     default_conn_name = "mixpanel_default"
@@ -21,7 +21,7 @@ class MixpanelHook(SourceHook):
         super().__init__(mixpanel_conn_id)
 
     def check(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise an error that names the replacement.
+        """Raise an error that names the command to use instead.
 
         :raises ConfigError: always.
         """
@@ -31,7 +31,7 @@ class MixpanelHook(SourceHook):
         )
 
     def propose_promote(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise an error that names the replacement.
+        """Raise an error that names the command to use instead.
 
         :raises ConfigError: always.
         """

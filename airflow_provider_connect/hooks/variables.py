@@ -1,4 +1,4 @@
-"""Airflow Variables, in a task (through the API server) and in a plain script (from the database)."""
+"""Reads and writes Airflow Variables: through the API server in a task, in the database in a plain script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DESCRIPTION = "Part of the count of a vendor's requests. The key holds all data
 
 
 def read(key: str) -> str | None:
-    """Return a Variable's text, or None if it does not exist."""
+    """Return a Variable's text. None if it does not exist."""
     if not runs_in_task():
         return _variables().get(key, default_var=None)  # type: ignore[no-any-return]
     try:
@@ -42,7 +42,7 @@ def _variables() -> Any:
 
 
 def keys(prefix: str) -> list[str]:
-    """Return the sorted keys with this prefix, without those of secrets backends, which Airflow cannot list."""
+    """Return the sorted keys with this prefix, except keys of secrets backends, which Airflow cannot list."""
     if runs_in_task():
         return sorted(Variable.keys(prefix=prefix))
     from airflow.utils.session import create_session  # noqa: PLC0415
@@ -55,14 +55,14 @@ def keys(prefix: str) -> list[str]:
 
 
 class VariableStore:
-    """Key store of :mod:`.polling.quota.turns` in Airflow Variables, for tasks and the triggerer."""
+    """Keeps the keys of :mod:`.polling.quota.turns` as Airflow Variables. For tasks and the triggerer."""
 
     def add(self, key: str) -> None:
-        """Add a Variable. Its key holds all data."""
+        """Create a Variable. Its key holds all data."""
         write(key, _DESCRIPTION, _DESCRIPTION)
 
     def keys(self, prefix: str) -> list[str]:
-        """Return the keys that start with ``prefix``."""
+        """Return the keys that begin with ``prefix``."""
         return keys(prefix)
 
     def delete(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""Hook of the X connection. The form's Test button requests the month's usage."""
+"""Hook of the connection type ``x``. The form's Test button requests the month's usage."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from airflow_provider_connect.hooks.source import SourceHook
 
 
 class XHook(SourceHook):
-    """Reads a connection of type ``x``. Its fields: ``sources/x_search.py``."""
+    """Reads a connection of type ``x``. ``sources/x_search.py`` documents its fields."""
 
     conn_name_attr = "x_conn_id"
     default_conn_name = "x_default"

@@ -1,1 +1,1 @@
-"""Building blocks of pollers."""
+"""Helpers for writing pollers: paging, deduplication, counts and quotas."""

@@ -1,4 +1,4 @@
-"""Columns of a source's rows: names, types, comments. DAG files import this."""
+"""Declares the columns of a source's rows: name, type, comment. Light enough for DAG files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _SPARK_NAMES = {"json": "STRING", "wall": "TIMESTAMP_NTZ"}
 class RowColumn(NamedTuple):
     """One column.
 
-    :param kind: Spark's type name in small letters, without parameters. Also ``json`` (document text), ``wall`` (clock
-        time without zone) and ``strings`` (list of texts).
+    :param kind: Spark's type name in lower case, without parameters. Also ``json`` (document text), ``wall`` (time
+        without zone) and ``strings`` (list of texts).
     :param comment: description, passed on to the sink.
-    :param required: never null.
-    :param few_values: the values repeat.
+    :param few_values: True if the column has few distinct values.
     """
 
     kind: str
@@ -29,7 +28,7 @@ class RowColumn(NamedTuple):
 
 
 def arrow_field(name: str, column: RowColumn) -> pa.Field:
-    """Return a column as an Arrow field, with metadata as :meth:`.Poller.schema` defines it."""
+    """Return a column as an Arrow field. :meth:`.Poller.schema` defines its metadata."""
     import pyarrow as pa
 
     kind = column.kind

@@ -1,4 +1,4 @@
-"""API client that counts its requests against a quota shared by tasks."""
+"""API client that counts its requests against a quota, which all tasks share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_connect.polling.tally import Tally
 class CountedApi(Closable):
     """API client of one poll. Thread-safe.
 
-    :param quota: quota that the requests count against, or None.
+    :param quota: None if no quota is declared.
     """
 
     def __init__(self, api: JsonApi, quota: Quota | None) -> None:
@@ -34,10 +34,10 @@ class CountedApi(Closable):
         on_sent: Callable[[], None] = lambda: None,
         error_of: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> Reply:
-        """Send a call and read the whole answer. Raises the errors of :meth:`.JsonApi.ask`.
+        """Send a call and return the whole answer. Raises the errors of :meth:`.JsonApi.ask`.
 
         :param tally: counts bytes, and requests if there is a quota.
-        :raises QuotaError: the API reports that the quota is used up.
+        :raises QuotaError: there is a quota, and the API asks for a pause.
         """
 
         def count() -> None:
@@ -56,12 +56,12 @@ class CountedApi(Closable):
             raise QuotaError(str(error), said=vendor_usage, retry_after_seconds=wait) from None
 
     def close(self) -> None:
-        """Abort reads and pauses of other threads with an error."""
+        """Make reads and pauses of other threads fail now."""
         self._api.close()
 
 
 def declared_quota(limits: RateLimits | None, conn_id: str) -> Quota | None:
-    """Return the quota for declared limits. Returns None without a limit for a minute or an hour.
+    """Return the hourly quota for declared limits. None if they limit neither a minute nor an hour.
 
     :param conn_id: all users of this connection share the quota.
     """

@@ -1,4 +1,4 @@
-"""Checks that a day can be polled: it is in the source's zone and over, or, for a snapshot, begun."""
+"""Checks that a day can be polled: it is in the source's zone and over. For a snapshot, it must only have begun."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _LATE = dt.timedelta(days=1)
 
 
 def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -> None:
-    """Require a day of ``zone`` that has ended.
+    """Check that a day is in ``zone`` and over.
 
-    :param current_time: by default the system's clock.
+    :param current_time: defaults to the system's clock.
     :raises ConfigError: the day is in another zone, or ends in more than an hour.
     :raises RetriableError: the day ends within the hour. Clocks may differ.
     """
@@ -29,7 +29,7 @@ def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -
 
 
 def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:
-    """Require a day of ``zone`` that has begun. A snapshot may be taken before its day is over.
+    """Check that a day is in ``zone`` and has begun. A snapshot may be taken before its day is over.
 
     :raises ConfigError: the day is in another zone, or begins later.
     """
@@ -40,9 +40,9 @@ def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:
 
 
 def require_recent(day: Day, current_time: dt.datetime, subject: str) -> None:
-    """Require a day that ended at most a day ago, so that the present state may stand for it.
+    """Check that a day ended at most 24 hours ago, so that the present rows may be stored as its rows.
 
-    :param subject: start of a clause such as "the API has".
+    :param subject: begins a clause of the message, such as "the API has".
     :raises ConfigError: the day ended earlier.
     """
     if current_time - day.end > _LATE:

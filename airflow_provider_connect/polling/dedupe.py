@@ -1,8 +1,7 @@
-"""An exact set of 128-bit keys: 16 bytes a key, on disk past a limit.
+"""An exact set of 128-bit keys. It takes 16 bytes a key, and moves to disk beyond a limit.
 
-Keys come in batches. Each batch becomes a sorted run, and runs of similar size are merged to keep them few
-(a log-structured merge tree without the tree). Past ``limit_bytes`` the runs move to mapped files, which leave memory
-after every look-up.
+Each batch of keys becomes a sorted run, and runs of similar size are merged, as in a log-structured merge tree. Beyond
+``limit_bytes`` the runs move to memory-mapped files.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _GROWTH = 2
 """A run is merged into the previous one unless that is this many times larger."""
 _SMALL_RUN = 1 << 16
 _FEW_KEYS = 1 << 13
-"""Smaller batches are gathered up to this many keys before a merge, which costs less than merging one by one."""
+"""Small batches are collected up to this many keys and then merged together."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Keys sorted by their high half. Keys with equal high halves are in any order."""
+    """Keys sorted by their upper 64 bits (``hi``). Keys with equal ``hi`` are in any order."""
 
     hi: Keys
     lo: Keys
@@ -43,7 +42,7 @@ class _Run:
         return len(self.hi)
 
     def holds(self, hi: Keys, lo: Keys) -> Mask:
-        """Return for each key whether this run contains it. Fastest when ``hi`` is sorted."""
+        """Return a mask: True for each key that this run contains. Fastest if ``hi`` is sorted."""
         import numpy as np
 
         at = np.searchsorted(self.hi, hi)
@@ -60,7 +59,7 @@ class _Run:
 
 
 class _BloomFilter:
-    """A Bloom filter with one hash, in two megabytes. Most keys are new and need no search in the runs."""
+    """A Bloom filter with one hash, in 2 MiB. It recognises most new keys without a search in the runs."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -86,7 +85,7 @@ class _BloomFilter:
 
 
 def _merged(large: list[Keys], small: list[Keys]) -> _Run:
-    """Merge two runs without a common key, each as ``[hi, lo]``, and empty both lists."""
+    """Merge two runs that share no key. Empties both lists, each ``[hi, lo]``, to save memory."""
     import numpy as np
 
     total = len(large[0]) + len(small[0])
@@ -114,10 +113,10 @@ def _sorted(runs: list[_Run]) -> _Run:
 
 
 class KeySet:
-    """The keys added so far. Not thread-safe.
+    """A set of 128-bit keys. Not thread-safe.
 
-    :param limit_bytes: beyond this the keys move to files in ``folder``. Memory stays below about 1.5 times this.
-    :param folder: for these files, by default the system's temporary folder.
+    :param limit_bytes: size of the keys at which they move to files. Memory stays below about 1.5 times this.
+    :param folder: for the files. Defaults to the system's temporary folder.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, folder: Path | None = None) -> None:
@@ -138,7 +137,7 @@ class KeySet:
         self.close()
 
     def add(self, hi: Keys, lo: Keys) -> Mask:
-        """Add keys and return for each whether it is new.
+        """Add keys. Returns a mask: True for each key that is new, at its first occurrence.
 
         :param hi: upper 64 bits of each key. ``lo`` holds the lower 64.
         """
@@ -165,9 +164,9 @@ class KeySet:
         return first
 
     def add_keys(self, key_bytes: bytes, selected: Mask | None = None) -> Mask:
-        """Add concatenated 16-byte keys and return for each whether it is new.
+        """Add concatenated 16-byte keys. Returns a mask: True for each key that is new.
 
-        :param selected: mask of the keys to add, by default all.
+        :param selected: mask of the keys to add. Defaults to all. The result covers only these.
         """
         import numpy as np
 
@@ -199,7 +198,7 @@ class KeySet:
             self._runs.clear()
 
     def _may_merge(self, total: int) -> bool:
-        """Return True if the last two runs are of similar size and don't hold most keys.
+        """Return True if the last two runs are of similar size and hold at most half of all keys.
 
         A merge holds its keys in memory twice.
         """

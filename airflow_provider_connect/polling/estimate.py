@@ -1,7 +1,4 @@
-"""Estimates the time left for a poll from its pace and the known or expected total.
-
-There is no estimate before the pace is known or after the expected total is passed. Each estimate names its basis.
-"""
+"""Estimates how long a poll still takes, from its pace and the expected total. Each estimate names its basis."""
 
 from __future__ import annotations
 
@@ -11,19 +8,16 @@ _LEAST_SECONDS = 5.0
 
 
 class ProgressPoint(NamedTuple):
-    """Progress at a moment.
-
-    :param seconds: of any monotonic clock.
-    """
+    """Amount done so far, at a time in seconds of a monotonic clock."""
 
     seconds: float
     done: float
 
 
 class ExpectedTotal(NamedTuple):
-    """Amount expected in total.
+    """Amount that a poll is expected to reach.
 
-    :param reason: text after "about 4 min left, as".
+    :param reason: completes the sentence "about 4 min left, as …".
     """
 
     total: float
@@ -31,7 +25,7 @@ class ExpectedTotal(NamedTuple):
 
 
 def seconds_left(first: ProgressPoint, latest: ProgressPoint, total: float) -> float | None:
-    """Return the time left at the pace since ``first``, or None if the pace is unknown or the total is reached."""
+    """Return the time left at the average pace since ``first``. None if the pace is unknown or the total is reached."""
     seconds, done = latest.seconds - first.seconds, latest.done - first.done
     if seconds < _LEAST_SECONDS or done <= 0 or latest.done >= total:
         return None
@@ -39,7 +33,7 @@ def seconds_left(first: ProgressPoint, latest: ProgressPoint, total: float) -> f
 
 
 def rough_time(seconds: float) -> str:
-    """Return a duration as text, rounded."""
+    """Return a duration as rounded text, such as "about 4 min"."""
     if seconds < 95:
         return f"about {max(10, round(seconds, -1)):.0f} s"
     minutes = round(seconds / 60)
@@ -47,14 +41,14 @@ def rough_time(seconds: float) -> str:
 
 
 class PollPace:
-    """Pace of one poll, measured from its first rows. The time before the first rows is no measure of the rest."""
+    """Pace of one poll, measured from its first rows. The wait for the first rows would distort it."""
 
     def __init__(self) -> None:
         self._first: ProgressPoint | None = None
         self._last = 0.0
 
     def time_left_text(self, latest: ProgressPoint, expected: ExpectedTotal | None) -> str:
-        """Return the time left and its basis, or "" without an estimate."""
+        """Return the time left and its basis as text, or "" without an estimate."""
         if latest.done < self._last:  # a retry begins again
             self._first = None
         self._last = latest.done

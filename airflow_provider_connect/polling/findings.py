@@ -1,4 +1,4 @@
-"""Findings of a check before the first run, and the input of a proposal."""
+"""Findings of ``airflow connect check``, and the input of ``airflow connect propose``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ _ORDER: tuple[Level, ...] = ("problem", "later", "note", "unknown", "ok")
 
 @dataclass(frozen=True)
 class Finding:
-    """One row of a report.
+    """Result of checking one thing.
 
-    :param subject: the thing checked.
     :param result: outcome, without secrets and record values.
-    :param todo: action for a person, or "".
+    :param todo: what a person should do, or "".
     """
 
     subject: str
@@ -35,13 +34,13 @@ class Finding:
     todo: str = ""
 
     def __str__(self) -> str:
-        """Return the row as a line."""
+        """Return the finding as one line."""
         todo = f" To do: {self.todo}." if self.todo else ""
         return f"{self.level.upper()} {self.subject}: {self.result}.{todo}"
 
 
 def level_of(error: ConnectError) -> Level:
-    """Return the level of a step that failed with this error."""
+    """Return the level for a check that failed with this error."""
     return "later" if isinstance(error, RetriableError) else "problem"
 
 
@@ -52,9 +51,9 @@ def passed(findings: Iterable[Finding]) -> bool:
 
 @dataclass(frozen=True)
 class PreflightReport:
-    """Findings of one check.
+    """All findings of one check.
 
-    :param subject: of the verdict, such as ``Stream shop_db.orders``.
+    :param subject: begins the verdict, such as ``Stream shop_db.orders``.
     """
 
     subject: str
@@ -66,21 +65,20 @@ class PreflightReport:
         return passed(self.findings)
 
     def __str__(self) -> str:
-        """Return the verdict and the rows, problems first. Each line is a sentence, so that lines can be joined."""
+        """Return the verdict and the findings, problems first. Each line is a sentence, so lines can be joined."""
         rows = sorted(self.findings, key=lambda finding: _ORDER.index(finding.level))
         return "\n".join([f"{self.subject} {'works' if self.passed else 'does not work yet'}.", *map(str, rows)])
 
 
 @dataclass(frozen=True)
 class ProposalRequest:
-    """Input of a proposal. A source reads some of the fields. None stands for its default.
+    """Input of a proposal. A source reads only some fields. None means the source's default.
 
-    :param path: of the request, such as ``/v1/events``.
-    :param openapi: an OpenAPI 3 document, used instead of a request.
-    :param stream: name of the stream.
+    :param path: path of a request, such as ``/v1/events``.
+    :param openapi: an OpenAPI 3 document, read instead of sending a request.
     :param day: day of the sample.
-    :param records: size of the sample.
-    :param columns: largest number of proposed columns.
+    :param records: number of records in the sample.
+    :param columns: largest number of columns to propose.
     """
 
     path: str | None = None
@@ -97,21 +95,21 @@ class ProposalRequest:
 
 
 class InspectsConnection(ABC):
-    """Source class with its own Airflow connection type. The test button of the type's hook calls it."""
+    """Implemented by a source class with its own Airflow connection type, for the Test button of Airflow's form."""
 
     @classmethod
     @abstractmethod
     def access(cls, connection: Connection) -> Any:
-        """Return the address and credentials. No network.
+        """Return address and credentials of a connection. No network.
 
-        :raises ConfigError: with every problem of the connection.
+        :raises ConfigError: lists every problem of the connection.
         """
 
     @classmethod
     @abstractmethod
     def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
-        """Return whether the connection works, and the findings as text. Loads nothing.
+        """Test a connection without loading. Returns whether it works, and the findings as text.
 
-        :param store: count of the requests of all tasks, or None for no count.
+        :param store: counts the requests of all tasks. None for no count.
         :raises ConnectError: the system is unreachable or refuses.
         """

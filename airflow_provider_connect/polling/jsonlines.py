@@ -13,11 +13,11 @@ from airflow_provider_connect.errors import DataError
 
 
 class LineTooLongError(DataError):
-    """A line exceeds the limit."""
+    """A line is longer than the limit."""
 
 
 BLOCK_BYTES = 4 << 20
-"""Large enough to outweigh a block's overhead, small enough to hold several in memory."""
+"""Default block size: small enough to hold several blocks in memory."""
 
 _SLICE_BYTES = 64 << 10
 _MAX_PARTS = 16 << 10  # a list of tiny chunks would take more memory than their bytes
@@ -36,10 +36,9 @@ class Block:
 
 
 def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Gather ``chunks`` into blocks of whole lines, each at least ``block_bytes`` long except the last.
+    """Join ``chunks`` to blocks of whole lines, each at least ``block_bytes`` long except the last.
 
-    :raises LineTooLongError: at the first line longer than ``max_line_bytes``, newline excluded. All earlier lines have
-        been yielded.
+    :raises LineTooLongError: a line exceeds ``max_line_bytes``, newline excluded. The lines before it were yielded.
     """
     position = 0
     parts: list[bytes | memoryview] = []  # of the next block; joined once
@@ -70,7 +69,7 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
 
 
 def _start_of_long_line(chunk: bytes, begun: int, max_line_bytes: int) -> int | None:
-    """Return the start of the first line in ``chunk`` that is too long. Negative if it starts before the chunk.
+    """Return the start of the first line that is too long, or None. Negative if it began in earlier chunks.
 
     :param begun: bytes of the chunk's first line in earlier chunks.
     """
@@ -85,7 +84,7 @@ def _start_of_long_line(chunk: bytes, begun: int, max_line_bytes: int) -> int | 
 
 
 def slices(block: Block) -> Iterator[Block]:
-    """Cut a block into small blocks of whole lines, for lines so short that notes on each would outweigh the block."""
+    """Cut a block into blocks of about 64 KiB: very short lines take much more memory once parsed."""
     start = 0
     while start < len(block.data):
         end = block.data.rfind(b"\n", start, start + _SLICE_BYTES) + 1 or block.data.find(b"\n", start) + 1

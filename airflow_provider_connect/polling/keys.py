@@ -13,7 +13,7 @@ _NULL = b"\xfe"
 
 
 def record_keys(variant: str, columns: Sequence[pa.Array]) -> bytes:
-    """Return the 16-byte keys of the rows, concatenated.
+    """Return one 16-byte key per row, concatenated.
 
     XXH3-128 over the stream's variant, if any, and the columns in UTF-8, joined by 0xFF. Null is 0xFE. UTF-8 contains
     neither byte.
@@ -30,7 +30,7 @@ def record_keys(variant: str, columns: Sequence[pa.Array]) -> bytes:
 
 
 def hex_record_keys(variant: str, columns: Sequence[pa.Array]) -> pa.StringArray:
-    """Return :func:`record_keys` as a column: 32 hex digits each."""
+    """Return the keys of :func:`record_keys` as a column of 32 hex digits each."""
     return keys_as_hex(record_keys(variant, columns))
 
 

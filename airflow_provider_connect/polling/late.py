@@ -1,4 +1,4 @@
-"""Counts rows by how late they reached the vendor, for sources with an arrival time."""
+"""Counts late rows: rows that reached the vendor after the end of their day. For sources with an arrival time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(micro
 
 
 def count_late(tally: Tally, day: Day, arrival_times: pa.Array) -> None:
-    """Count a day's late rows. See :mod:`airflow_provider_connect.stage.counts` for the names.
+    """Add a batch's late rows to the day's counts. :mod:`airflow_provider_connect.stage.counts` explains the names.
 
-    :param arrival_times: when each row of the batch reached the vendor, UTC, in microseconds. A null is not late.
+    :param arrival_times: when each row reached the vendor, UTC, in microseconds. A null is not late.
     """
     import numpy as np
     import pyarrow as pa
@@ -46,7 +46,7 @@ def count_late(tally: Tally, day: Day, arrival_times: pa.Array) -> None:
 
 @lru_cache(maxsize=64)
 def _ends(day: Day) -> Any:
-    """Return the ends of the days after ``day`` in its zone, in microseconds since 1970."""
+    """Return the end of each of the days after ``day``, in microseconds since 1970."""
     import numpy as np
 
     ends = [Day(date=day.date + ONE_DAY * days_later, zone=day.zone).end for days_later in range(1, MAX_LATE_DAYS + 1)]

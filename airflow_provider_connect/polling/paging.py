@@ -1,4 +1,4 @@
-"""Reads pages by page token, next link or offset."""
+"""Reads pages one after another, by page token, next link or offset."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _NAMED_TWICE = "named the same next page twice, the second time on"
 
 
 class SeenRows:
-    """Fingerprints of the pages so far. A repeated one means that the service does not go on."""
+    """Fingerprints of the pages read so far. Detects a service that sends the same page again."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
         self._pages = 0
 
     def require_new(self, fingerprint: bytes | None) -> None:
-        """Require a page that differs from all earlier ones.
+        """Check that a page differs from all earlier ones.
 
         :param fingerprint: identifies the page's rows. None for a page without rows.
         :raises RetriableError: the page repeats an earlier one.
@@ -46,15 +46,13 @@ def pages(
     rows_of: Callable[[PageT], bytes | None] | None = None,
     max_pages: int | None = None,
 ) -> Iterator[PageT]:
-    """Yield every page, empty ones too, until one names no next page.
+    """Yield pages, empty ones too, until a page has no next token.
 
-    :param fetch: returns the page of a token. None means the first page.
-    :param next_of: returns the token of the following page. None or "" after the last.
-    :param content_of: for a service that may repeat a token, such as a scroll id: returns an identifier of the page,
-        such as the id of its last record. ``next_of`` then recognises the end by the page.
-    :param rows_of: for a service that may repeat a page: returns a fingerprint of its rows. None for a page without
-        rows.
-    :param max_pages: largest number of pages.
+    :param fetch: returns the page with this token. None requests the first page.
+    :param next_of: returns the next page's token. None or "" after the last page.
+    :param content_of: returns an identifier of the page, such as its last record's id. For a service that may send a
+        token again for a new page, such as a scroll id. ``next_of`` must then detect the end.
+    :param rows_of: returns a fingerprint of the page's rows, None without rows. For a service that may repeat a page.
     :raises RetriableError: a token, a page (with ``content_of``) or its rows (with ``rows_of``) occur twice, so reading
         would never end.
     :raises ConfigError: there are more than ``max_pages``.

@@ -1,4 +1,4 @@
-"""Runs an iterator in a background thread, a bounded number of items ahead."""
+"""Runs an iterator in a background thread, a limited number of items ahead of its consumer."""
 
 from __future__ import annotations
 
@@ -61,14 +61,12 @@ class _Worker(Generic[T]):
 
 
 def prefetch(iterator: Iterator[T], depth: int) -> Generator[T, None, None]:
-    """Yield the items of ``iterator``, which runs in a thread at most ``depth`` finished items ahead.
+    """Yield the items of ``iterator``, which runs in a thread and keeps at most ``depth`` items ready.
 
-    With a depth of 0 there are at most two items: the consumer's current one, and the next one, which starts when the
-    consumer requests the current one.
+    With depth 0, the thread starts the next item when the consumer requests the current one.
 
-    An exception of the iterator is raised after the items before it. If the consumer stops early (an exception,
-    ``close()``), the iterator is closed too. ``close()`` waits for the thread's current item, so an iterator that reads
-    needs a timeout.
+    An exception of the iterator is raised after the items before it. If the consumer stops early, the iterator is
+    closed. ``close()`` waits for the thread's current item, so an iterator that reads needs a timeout.
     """
     worker = _Worker(iterator, depth)
     worker.thread.start()

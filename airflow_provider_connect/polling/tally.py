@@ -1,4 +1,4 @@
-"""Counts everything read and dropped while a partition is polled."""
+"""Counts the rows, requests and bytes of a partition while it is polled."""
 
 from __future__ import annotations
 
@@ -13,27 +13,25 @@ from airflow_provider_connect.window import Day
 
 
 class Tally:
-    """Running counts of one attempt at one partition. The progress thread reads them meanwhile.
+    """Running counts of one attempt to poll a partition. The thread that logs progress reads them.
 
-    Rows, counts, times and rejects belong to a day: a source counts them in :meth:`for_day`. A partition of one day has
-    only this tally.
+    Rows, counts, times and rejects belong to a day, so a source with several days counts them in :meth:`for_day`.
 
     :ivar rows: rows read, before duplicates are dropped.
     :ivar counts: other counts by name: ``duplicates``, ``rejected``, …. Each source documents its own.
     :ivar requests: requests sent, answered or not: see ``retry_budget_requests``. A failed connection does not count.
-    :ivar sent: when each of them was sent, in seconds since 1970.
+    :ivar sent: time of each sent request, in seconds since 1970.
     :ivar wire_bytes: bytes received.
     :ivar raw_bytes: bytes after decoding.
     :ivar announced_bytes: final ``wire_bytes`` if a single answer announces it, else 0. Only for the time left.
     :ivar announced_rows: final ``rows`` if the answer announces it, else 0. Only for the time left.
-    :ivar polled_before: when the previous publish was polled, UTC. None if the day has none, or its time is unknown.
+    :ivar polled_before: poll time of the day's previous publish, UTC. None if there is none or its time is unknown.
     """
 
     def __init__(self, days: Sequence[Day] = (), polled_before: Sequence[dt.datetime | None] = ()) -> None:
         """Start at zero.
 
-        :param days: days of the partition.
-        :param polled_before: previous poll of each day.
+        :param polled_before: poll time of each day's previous publish.
         """
         previous_polls = dict(zip(days, polled_before, strict=False))
         self.rows = self.requests = self.wire_bytes = self.raw_bytes = 0
@@ -47,7 +45,7 @@ class Tally:
         self._days = {day: Tally([day], [previous_polls.get(day)]) for day in days} if len(days) > 1 else {}
 
     def for_day(self, day: Day) -> Tally:
-        """Return the tally of one day.
+        """Return the tally of one day. For a partition of one day, this tally.
 
         :raises ConnectError: the partition does not name this day.
         """
@@ -59,21 +57,21 @@ class Tally:
 
     @property
     def rows_of_all_days(self) -> int:
-        """Rows read so far, of all days."""
+        """Number of rows read so far, of all days."""
         return self.rows + sum(tally.rows for tally in self._days.values())
 
     def widen_span(self, earliest: dt.datetime, latest: dt.datetime) -> None:
-        """Extend the span of event times to that of a batch (UTC)."""
+        """Include a batch's earliest and latest event time (UTC) in ``earliest`` and ``latest``."""
         self.earliest = min(self.earliest or earliest, earliest)
         self.latest = max(self.latest or latest, latest)
 
     def request(self) -> None:
-        """Count a request that was sent. Omit follow-up pages that the vendor does not count."""
+        """Count a sent request. Omit follow-up pages that the vendor does not count."""
         self.requests += 1
         self.sent.append(time.time())
 
     def received(self, wire_bytes: int, raw_bytes: int) -> None:
-        """Count the bytes of an answer, encoded and decoded."""
+        """Count the bytes of an answer, as received and as decoded."""
         self.wire_bytes += wire_bytes
         self.raw_bytes += raw_bytes
 

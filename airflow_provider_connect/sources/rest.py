@@ -1,4 +1,4 @@
-"""Any REST API that answers JSON, by a declaration of requests, paging and records.
+"""Loads any REST API that answers JSON, from a declaration of requests, paging and records.
 
 .. code-block:: python
 
@@ -29,23 +29,21 @@ extra        ``auth``: kind of credentials: none, basic, bearer, api_key, oauth2
              oauth2_refresh_token, session · ``headers`` · ``allowed_hosts`` · ``proxy`` · ``ca_bundle``
 ============ =====================================================================================
 
-Only the connection holds credentials. A declaration has none.
+Credentials belong to the connection, never to the declaration.
 
-**Request.** Path, params, headers, body and form may have the placeholders ``{day.start}`` and ``{day.end}``, with an
-optional format (``{day.end:epoch_ms}``), and ``{parent.id}``. Nothing is evaluated. Values in a path are quoted. A
-placeholder alone in a JSON body becomes a number if its format is an epoch.
+**Request.** Path, params, headers, body and form may contain the placeholders ``{day.start}`` and ``{day.end}``, with
+an optional format (``{day.end:epoch_ms}``), and ``{parent.id}``. Nothing is evaluated. Values in a path are quoted. An
+epoch placeholder alone in a JSON body becomes a number.
 
-**Days and bounds.** A day is one of ``zone``. ``bounds`` declares whether the API includes start and end, its
-granularity and its time format. An inclusive end is requested one granularity earlier, so nothing is lost or repeated.
-If the API cannot select exactly the day, as with dates in another zone, ``records.day`` and ``outside="drop"`` are
-required.
+**Days and bounds.** A day is a calendar day of ``zone``. ``bounds`` declares whether the API includes start and end,
+its granularity and its time format. An inclusive end is requested one granularity earlier, so no record is lost or
+repeated. If the API cannot select exactly the day, ``records.day`` and ``outside="drop"`` are required.
 
 **Paging.** ``single``, ``link_header``, ``next_link``, ``cursor`` (query, header or body), ``offset``, ``page_number``,
-``last_key``, each with an end rule: ``empty_page``, ``no_token``, ``short_page``, ``flag`` or ``total``. Nothing is
-guessed. A repeated token or page fails the poll. ``cap`` declares where the API ends a listing silently, and how to
-continue.
+``last_key``, each except ``single`` with an end rule: ``empty_page``, ``no_token``, ``short_page``, ``flag`` or
+``total``. A repeated token or page fails the poll. ``cap`` continues a listing that the API ends silently.
 
-**Rows**: the declared columns and ours. For the example above:
+**Rows**: the declared columns, ``document`` and ``record_key``. For the example above:
 
 .. code-block:: sql
 
@@ -62,20 +60,19 @@ A field's name may contain dots and ``@``. A nested field is a JSON Pointer: ``/
 record of a key.
 
 **Counts** in the report: pages, duplicates, rejected, other_day, outside_day, undeclared_dropped, lone_surrogates,
-parents, ignored_parents, and drops of parents, such as parent_duplicates.
+parents, ignored_parents, and counts of the parent source, such as parent_duplicates.
 
 **Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row. Parents are read page by
 page and never collected. With ``partitions`` above 1, each partition reads all parent pages and takes its share by key.
 A day is complete only with the children of every parent.
 
-**Limits.** ``limits`` bounds the requests. A day with more pages than ``per_hour`` fails. Two pages of at most
-``max_page_bytes`` are in memory, since the next one is requested while rows are made. ``max_pages`` ends an endless
-listing.
+**Limits.** ``limits`` sets the request rate. A day with more pages than ``per_hour`` fails. Two pages of at most
+``max_page_bytes`` are in memory. A poll with more than ``max_pages`` pages fails.
 
-**Errors.** Retriable: an incomplete or unexpected answer, 408, 425, 429 (with the requested pause) and 5xx, a page
-against its end rule, a loop. A failed page is repeated alone, for at most half of ``retry_budget_seconds``. Then the
-day starts again. Other statuses need a person: credentials, declaration or host are wrong. A record that does not fit
-its columns, or lacks its key, fails the day unless tolerated. ``errors`` declares the meaning of other answers.
+**Errors.** Retriable: an incomplete or unexpected answer, 408, 425, 429 (with the requested pause), 5xx, a page that
+contradicts its end rule, a loop. A failed page is repeated alone, for at most half of ``retry_budget_seconds``. Then
+the day starts again. Other statuses need a person. A record that does not fit its columns, or lacks its key, fails the
+day unless tolerated. ``errors`` declares the meaning of other answers.
 """
 
 from __future__ import annotations
@@ -146,7 +143,7 @@ __all__ = [
 class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes):
     """One stream of a REST API.
 
-    :raises ConfigError: with every problem of the declaration.
+    :raises ConfigError: the declaration is wrong. The message names every problem.
     """
 
     name: ClassVar[str] = "rest"
@@ -176,7 +173,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
     @model_validator(mode="before")
     @classmethod
     def _shares_its_connection(cls, values: Any) -> Any:
-        """Copy the connection's id to a parent in a file."""
+        """Copy ``conn_id`` to a parent that a file declares without one."""
         parent = values.get("parent") if isinstance(values, dict) else None
         if isinstance(parent, dict) and "conn_id" in values:
             return values | {"parent": {"conn_id": values["conn_id"]} | parent}
@@ -193,7 +190,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         """Create the source from a YAML or JSON declaration.
 
         :param path: relative to the calling file, such as the DAG file.
-        :param options: override options of the file.
+        :param options: replace options of the file.
         :raises ConfigError: the file is unreadable, or its declaration is wrong.
         """
         from airflow_provider_connect.sources._rest.files import read_declaration  # noqa: PLC0415  # DAG files may do without
@@ -207,7 +204,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     @property
     def stream_key(self) -> str:
-        """Connection and stream. The same declaration at another connection is another stream.
+        """Connection id and stream, joined by a dot. The same declaration at another connection is another stream.
 
         A dot in the connection's id is doubled. Otherwise connection a.b with stream c would equal a with stream b.c.
         """
@@ -215,17 +212,17 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     @property
     def timezone(self) -> str:
-        """Zone of the loaded days."""
+        """IANA zone of the loaded days."""
         return self.zone
 
     def check(self, connection: Connection) -> list[str]:
-        """Return the problems of the connection, and of the request's bounds."""
+        """Return the problems of the connection, and of a request that has only one bound."""
         from airflow_provider_connect.clients.http.access import connection_problems  # noqa: PLC0415  # too much for a DAG file
 
         return [*connection_problems(connection), *open_range_problems(self)]
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
-        """Return the finding on the first page of a day."""
+        """Request a day's first page and return one finding: the number of its rows."""
         from airflow_provider_connect.sources._rest.preflight import inspect  # noqa: PLC0415  # its workshop
 
         return inspect(self, connection, day, store)
@@ -238,21 +235,21 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         return propose_declaration(request, connection)
 
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the declared limit that all users of the connection share, or None."""
+        """Return the declared hourly limit, which all users of the connection share, or None."""
         return declared_quota(self.limits, self.conn_id)
 
     def count_problems(self) -> list[str]:
-        """Return the reason why the API has no count to compare, if so."""
+        """Return a message if the declaration has no ``count``, else an empty list."""
         return [] if self.count is not None else [f"stream {self.stream!r} declares no count"]
 
     def column_names(self) -> list[str]:
-        """Return the names of the declared columns."""
+        """Return the names of all columns of the rows."""
         from airflow_provider_connect.sources._rest.records import row_schema  # noqa: PLC0415  # its workshop
 
         return list(row_schema(self.records, self.resolved_parent_columns).names)
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the API's host and the declared path."""
+        """Return the dataset for lineage: the API's host and the declared path."""
         from airflow_provider_connect.clients.http.connection_fields import connection_base_url  # noqa: PLC0415  # too much for a DAG file
 
         base = Dataset.from_uri(connection_base_url(connection))

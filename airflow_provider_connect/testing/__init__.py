@@ -12,8 +12,8 @@ Use it in a test file of your own::
             sink = MySink(path=str(tmp_path / "target"))
             return Target(sink=sink, rows=lambda: read_as_your_users_do(sink.path))
 
-pytest collects the cases with these classes. Needs the extra ``testing``. The name of a case states the requirement.
-Its docstring states the harm to users' data if a connector breaks it.
+pytest collects the cases with these classes. Install the extra ``testing``. The name of a case is the requirement. Its
+docstring says which harm a connector does to users' data if it breaks the requirement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bench of the sink suite: stages and publishes days as driver and executors do, without Spark."""
+"""Bench of the sink suite: stages and publishes days like driver and executors, without Spark."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ NOON = dt.datetime(2026, 10, 7, 12, tzinfo=dt.UTC)
 T = TypeVar("T")
 
 Row = tuple[dt.date, str]
-"""Day and event of a row that a reader sees."""
+"""Day and ``event`` of a row that a reader sees."""
 
 
 @dataclass
 class Target:
-    """Sink with a target that only one test uses.
+    """A sink with its target, which only one test uses.
 
-    :param rows: reads the target as its users do, not through the sink. Returns day and ``event`` of every visible row,
-        in any order.
-    :param connections: by the ids in the sink's options.
-    :param age: makes all objects in the target look days old. Needed if the sink's sweep goes by age. Without it, the
-        suite's sweeps find nothing.
+    :param rows: reads the target as users do, not through the sink. Returns day and ``event`` of every visible row, in
+        any order.
+    :param connections: connections by the ids in the sink's options.
+    :param age: makes all objects in the target look days old. Needed if the sink's sweep goes by age: without it, the
+        sweep finds nothing.
     """
 
     sink: Sink
@@ -68,18 +68,18 @@ class Target:
 
 
 def intent(number: int, clear_number: int = 0) -> Intent:
-    """Return the intent of a run. The number does not order the runs in time."""
+    """Return the intent (identity of a run's publish) of run ``number``. A higher number is not a later run."""
     return Intent(token=f"{number:016x}{clear_number:016x}", run=f"dag/run-{number}/task", clear_number=clear_number)
 
 
 def number_of(intent_or_row: Intent | LedgerRow) -> int:
-    """Return the number passed to :func:`intent`."""
+    """Return the run number that was passed to :func:`intent`."""
     return int(intent_or_row.token[:16], 16)
 
 
 @dataclass
 class Bench:
-    """Target under test, with the driver's publisher and its stage."""
+    """Target under test, the driver's publisher, and the folder of its stage."""
 
     target: Target
     publisher: Publisher
@@ -102,14 +102,13 @@ class Bench:
         definition: str | None = None,
         to: str = "",
     ) -> Publish:
-        """Read the ledger, then stage a day, as driver and executors do. Returns its publish.
+        """Read the ledger and stage a day, like driver and executors. Returns the publish of the day.
 
-        :param number: of the intent, see :func:`intent`.
+        :param number: of the run, see :func:`intent`.
         :param files: number of partitions in which the day was polled.
         :param answer: digest of the source's answer, as the driver computes it.
         :param counts: counts of the poll besides rows and rejects.
         :param definition: digest of the definition that the day is loaded with.
-        :param to: end position of an increment.
         """
         refuse_text("rows", rows)
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
@@ -155,16 +154,15 @@ class Bench:
 
     @contextmanager
     def another_process(self, key: StreamKey = KEY) -> Iterator[Publisher]:
-        """Open a publisher that shares nothing with any other, like a new driver. The options travel as JSON."""
+        """Open a publisher that shares no state with others, like a new driver. The sink's options travel as JSON."""
         sink = type(self.target.sink).from_options(self.target.sink.serialize())
         with sink.open(key, pickle.loads(pickle.dumps(self.target.connections))) as publisher:
             yield publisher
 
     def send(self, staged: Publish, publisher: Publisher | None = None, copies: int = 1) -> tuple[Any, list[Any]]:
-        """Take the steps before the commit.
+        """Take the steps of a publish before its commit. Returns the token and one receipt per share.
 
-        :param publisher: of the driver.
-        :param copies: how often Spark runs each task. The last copy's receipt counts.
+        :param copies: how often each share is put, as if Spark had repeated the task. The last receipt is returned.
         """
         publisher = publisher or self.publisher
         token = self.begin(staged, publisher)
@@ -173,47 +171,47 @@ class Bench:
     def begin(self, staged: Publish, publisher: Publisher | None = None) -> Any:
         """Begin a publish.
 
-        Returns the token as executors receive it, or None if executors send nothing to this sink.
+        Returns the token as executors receive it, or None if this sink has no work for executors.
         """
         publisher = publisher or self.publisher
         return as_sent(publisher.begin(staged)) if isinstance(publisher, StagesByExecutors) else None
 
     def abort(self, staged: Publish, token: Any, publisher: Publisher | None = None) -> None:
-        """Abort a publish, if the sink has anything to abort."""
+        """Abort a publish, if the sink has an abort."""
         publisher = publisher or self.publisher
         if isinstance(publisher, StagesByExecutors):
             publisher.abort(staged, token)
 
     def confirm(self, staged: Publish, publisher: Publisher | None = None) -> LedgerRow:
-        """Confirm a publish as the driver does."""
+        """Confirm a publish like the driver."""
         publisher = publisher or self.publisher
         assert isinstance(publisher, Confirms)
         return publisher.confirm(staged)
 
     def note(self, note: LedgerNote, publisher: Publisher | None = None) -> None:
-        """Store a note as driver and command line do."""
+        """Store a note in the ledger, like driver and command line."""
         publisher = publisher or self.publisher
         assert isinstance(publisher, KeepsNotes)
         publisher.note(note)
 
     def sweep(self) -> int:
-        """Sweep as the last step of another job does. Returns 0 if the sink has nothing to sweep."""
+        """Sweep like the last step of another job. Returns 0 if the sink has nothing to sweep."""
         with self.another_process() as other_publisher:
             return other_publisher.sweep() if isinstance(other_publisher, Sweeps) else 0
 
     def shares(self, staged: Publish, publisher: Publisher | None = None) -> list[tuple[StagedFile, ...]]:
-        """Divide a day into shares. Returns none if executors send nothing to this sink."""
+        """Divide a day's staged files into shares, one per task. Empty if executors send nothing to this sink."""
         publisher = publisher or self.publisher
         return publisher.shares(staged.manifest.polled.files) if isinstance(publisher, StagesByExecutors) else []
 
     def put(self, token: Any, share: tuple[StagedFile, ...]) -> Any:
-        """Put a share with a publisher of its own, as an executor does."""
+        """Put a share through a new publisher, like an executor. Returns its receipt."""
         with self.another_process() as executor:
             assert isinstance(executor, StagesByExecutors)
             return as_sent(executor.put(token, str(self.root), share))
 
     def publish(self, staged: Publish, publisher: Publisher | None = None) -> LedgerRow:
-        """Take every step of driver and executors. Aborts after an error and raises it."""
+        """Take every step of driver and executors. Aborts after an error and raises the error."""
         publisher = publisher or self.publisher
         token = self.begin(staged, publisher)
         try:
@@ -229,7 +227,7 @@ class Bench:
         return self.publisher.ledger
 
     def state(self) -> tuple[Any, ...]:
-        """Return the ledger rows and readable rows, as another process sees them. Only a publish changes them."""
+        """Return the ledger rows and the visible rows, as another process sees them. Only a publish may change them."""
         with self.another_process() as other_publisher:
             ledger = other_publisher.ledger
             return (*(ledger.row(date) for date in ledger.days()), self.readable())
@@ -239,12 +237,12 @@ class Bench:
         return sorted(self.target.rows())
 
     def staged(self) -> dict[str, bytes]:
-        """Return every file of the stage."""
+        """Return the bytes of every file of the stage, by path."""
         return {str(path): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
 
 
 def as_sent(value: Any) -> Any:
-    """Return a value as the receiver gets it: pickled and unpickled."""
+    """Pickle and unpickle a value, as on its way to another process."""
     return pickle.loads(pickle.dumps(value))
 
 
@@ -258,7 +256,7 @@ def outcome(call: Callable[[], T]) -> T | ConnectError:
 
 @contextmanager
 def restless_threads() -> Iterator[None]:
-    """Make Python switch threads as often as it can, so that races between a read and a write show."""
+    """Make Python switch threads very often while the block runs, so that races show."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:

@@ -1,4 +1,4 @@
-"""Conformance cases of sources and sinks alike: name, options, documentation, cost of the import."""
+"""Conformance cases that sources and sinks share: name, options, documentation, cost of the import."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HEAVY = ("airflow", "pyspark", "pyarrow", "numpy", "deltalake", "pandas")
 
 
 def secrets_of(connections: Iterable[Connection]) -> set[str]:
-    """Return logins and passwords, plain and JSON-escaped, including the suite's own."""
+    """Return the logins and passwords of connections, and the suite's own: plain and as JSON text."""
     secrets = {LOGIN, PASSWORD}
     for connection in connections:
         secrets |= {secret.get_secret_value() for secret in (connection.login, connection.password) if secret}
@@ -38,7 +38,7 @@ def secrets_of(connections: Iterable[Connection]) -> set[str]:
 
 
 def as_fixtures(cls: type, names: Iterable[str], values: tuple[type, ...]) -> None:
-    """Turn a subclass's attributes into fixtures. An attribute is a value, or a plain function of other fixtures."""
+    """Turn attributes of a subclass into pytest fixtures. An attribute is a value, or a function of other fixtures."""
     for name in names:
         attribute = cls.__dict__.get(name)
         if isinstance(attribute, values):
@@ -60,7 +60,7 @@ class ConnectorConformance:
         raise NotImplementedError("define a fixture 'connector', 'source' or 'target' in the subclass")
 
     def test_the_name_is_the_files_name(self, connector: Options) -> None:
-        """Jobs find a connector by its name alone. Under another file name, no executor finds it."""
+        """Executors import a connector by its name alone. They don't find a file with another name."""
         contract, cls = _contract_of(connector), type(connector)
         name = getattr(cls, "name", None)
         assert isinstance(name, str), f"{cls.__name__} needs name = '…'"
@@ -75,18 +75,18 @@ class ConnectorConformance:
         assert [cls_of_module for cls_of_module in classes if cls_of_module.__module__ == module.__name__] == [cls]
 
     def test_options_travel_as_json(self, connector: Options) -> None:
-        """An executor rebuilds the connector from JSON. A lost option would mean another stream or target."""
+        """An executor rebuilds the connector from JSON. A lost option would select another stream or target."""
         assert type(connector).from_options(json.loads(json.dumps(connector.serialize()))) == connector
 
     def test_an_unknown_option_is_refused_with_the_nearest_name(self, connector: Options) -> None:
-        """If a misspelt option is ignored, the connector does something else than its user expects."""
+        """If a misspelt option is ignored, the connector runs with a default that its user did not want."""
         for name in type(connector).model_fields:
             with pytest.raises(ConfigError) as caught:
                 type(connector)(**{f"{name}_x": 1})
             assert f"{name}_x: unknown option; did you mean {name!r}?" in str(caught.value)
 
     def test_options_never_change(self, connector: Options) -> None:
-        """Driver, executors and Airflow hold a copy each. A changed copy would poll or publish something else."""
+        """Driver, executors and Airflow each hold a copy. A changed copy would poll or publish something else."""
         for name in type(connector).model_fields:
             with pytest.raises(ValidationError, match="frozen"):
                 setattr(connector, name, getattr(connector, name))
@@ -98,7 +98,7 @@ class ConnectorConformance:
             assert field.description.strip().endswith((".", "?")), f"{name}: {field.description}"
 
     def test_the_documentation_has_every_required_paragraph(self, connector: Options) -> None:
-        """The module's docstring is the connector's page. Users discover gaps in it during incidents."""
+        """The module's docstring is the connector's page. Users would discover its gaps during incidents."""
         contract, cls = _contract_of(connector), type(connector)
         page = importlib.import_module(cls.__module__).__doc__ or ""
         assert page.strip(), "the module needs a docstring: it is the connector's page"
@@ -109,7 +109,7 @@ class ConnectorConformance:
         assert (cls.__doc__ or "").strip() not in ("", (cls.__base__.__doc__ or "").strip())
 
     def test_the_import_needs_nothing_heavy(self, connector: Options) -> None:
-        """A DAG file imports the connector every few seconds. The import must not load Airflow, Spark or Arrow."""
+        """Airflow imports DAG files every few seconds. The import must not load Airflow, Spark or Arrow."""
         module = importlib.import_module(type(connector).__module__)
         process = _import_in_new_process(module.__name__, module.__file__)
         assert process.returncode == 0, process.stderr
@@ -118,7 +118,6 @@ class ConnectorConformance:
 
 @functools.cache  # all streams of a source share one module
 def _import_in_new_process(name: str, file: str | None) -> subprocess.CompletedProcess[str]:
-    """Import a connector's module in a fresh interpreter, and print the heavy packages that it loaded."""
     code = (
         f"import importlib.util, sys\nsys.path[:0] = {[path for path in sys.path if path]!r}\n"
         f"spec = importlib.util.spec_from_file_location({name!r}, {file!r})\n"

@@ -1,4 +1,4 @@
-"""Conformance cases of sinks with notes in their ledger: definitions of days, the definition in force, other notes."""
+"""Conformance cases of sinks that keep notes in their ledger: definitions of days, the definition in force, alarms."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ ALARM = Alarm(number=3, position='{"id": "it\'s 7"}', reason="the source's log n
 
 
 class DefinitionCases:
-    """Definitions and notes. Each case needs the fixture ``bench``. A sink without ``note`` skips them."""
+    """Cases of definitions and other notes. A sink without ``note`` skips them."""
 
     @pytest.fixture
     def noting(self, bench: Bench) -> Bench:
-        """Return the bench of a sink that keeps notes."""
+        """Return the bench. Skips the case if the sink keeps no notes."""
         if not isinstance(bench.publisher, KeepsNotes):
             pytest.skip("has no note(): its ledger keeps no definitions")
         return bench
 
     def test_of_what_does_not_exist_no_definition_is_in_force_and_nothing_is_noted(self, target: Target) -> None:
-        """Every new stream reads these before its first publish. An error fails the stream."""
+        """Every new stream reads definition and notes before its first publish. An error would fail the stream."""
         with target.sink.open(KEY, target.connections) as publisher:
             assert publisher.ledger.definition_in_force() is None
             assert list(publisher.ledger.notes()) == []
 
     def test_a_published_day_keeps_the_definition_that_it_was_loaded_with(self, noting: Bench) -> None:
-        """Without it, users cannot tell which days were loaded under another definition and need a reload."""
+        """Otherwise users cannot tell which days were loaded under another definition and need a reload."""
         noting.publish(noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest))
         noting.publish(noting.stage(TUESDAY, ["b"], 1))
         noting.publish(noting.stage(WEDNESDAY, ["c"], 1, definition=VIEWS.digest))
@@ -102,7 +102,7 @@ class DefinitionCases:
             assert other_publisher.ledger.definition_in_force() is None
 
     def test_a_confirmation_leaves_the_day_s_definition_and_the_one_in_force(self, noting: Bench) -> None:
-        """A confirmation publishes no rows. The day keeps its rows, and another publish remains the newest."""
+        """A confirmation publishes no rows. The day keeps their definition, and another publish remains the newest."""
         if not isinstance(noting.publisher, Confirms):
             pytest.skip("has no confirm(): an unchanged day is published again")
         noting.publish(noting.stage(MONDAY, ["a"], 1, answer=ANSWER, definition=SIGNUPS.digest))
@@ -118,7 +118,7 @@ class DefinitionCases:
         assert noting.ledger.definition_in_force() == in_force
 
     def test_a_publish_that_did_not_see_the_definition_in_force_is_refused(self, noting: Bench) -> None:
-        """Two tasks that read different rows of one stream would replace each other's days."""
+        """Two tasks that load different rows into one stream would replace each other's days."""
         unaware = noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest)
         same_definition = noting.stage(WEDNESDAY, ["c"], 3, definition=VIEWS.digest)
         noting.publish(_with_run(OTHER_TASK, noting.stage(TUESDAY, ["b"], 2, definition=VIEWS.digest)))
@@ -133,14 +133,14 @@ class DefinitionCases:
         assert noting.readable() == [(MONDAY, "a"), (TUESDAY, "b"), (WEDNESDAY, "c")]
 
     def test_a_publish_of_a_definition_that_came_into_force_meanwhile_is_accepted(self, noting: Bench) -> None:
-        """The publish has the definition of the newest days, so nothing needs another check."""
+        """The publish has the same definition as the newest publish, so there is no conflict."""
         noting.publish(noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest))
         late = noting.stage(WEDNESDAY, ["c"], 3, definition=VIEWS.digest)
         noting.publish(noting.stage(TUESDAY, ["b"], 2, definition=VIEWS.digest))
         assert noting.publish(late).definition == VIEWS.digest
 
     def test_a_retry_of_a_published_day_finds_it_under_any_definition(self, noting: Bench) -> None:
-        """The commit's response was lost. The day is published, even if another definition came into force since."""
+        """The commit's response was lost. If the retry does not find its publish, the day is published twice."""
         staged = noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest)
         noting.publish(staged)
         noting.publish(noting.stage(TUESDAY, ["b"], 2, definition=VIEWS.digest))
@@ -151,9 +151,9 @@ class DefinitionCases:
         assert noting.state() == state_before
 
     def test_two_definitions_at_once_leave_one_and_the_other_is_refused(self, noting: Bench) -> None:
-        """The two publishes are of different days, so no generation conflicts.
+        """The two publishes are of different days, so their generations don't conflict.
 
-        The sink itself must detect the conflict.
+        The sink itself must detect that their definitions do.
         """
         staged = [
             noting.stage(day, [f"{number}-{i}" for i in range(3)], number, definition=definition.digest)
@@ -167,7 +167,7 @@ class DefinitionCases:
         assert noting.readable() == [(row.day, f"{number}-{i}") for i in range(3)]
 
     def test_an_erase_leaves_the_day_s_definition_and_the_one_in_force(self, noting: Bench) -> None:
-        """An erase sends the source no request. The remaining rows of the day were loaded under the same definition."""
+        """An erase polls nothing. The day's remaining rows were loaded under its old definition."""
         if not isinstance(noting.publisher, Erases):
             pytest.skip("has no erase()")
         noting.publish(noting.stage(MONDAY, ["a", "b"], 1, definition=SIGNUPS.digest))
@@ -188,9 +188,9 @@ class DefinitionCases:
             ]
 
     def test_a_note_is_there_for_every_process_before_the_first_publish(self, noting: Bench) -> None:
-        """A day names its definition by digest.
+        """A day names its definition by digest, so the definition's note must exist before the publish.
 
-        If the note followed the publish, a kill in between would lose the definition.
+        If the driver stored the note after the publish, a kill in between would lose the definition.
         """
         notes = [
             definition_note(SIGNUPS, RUN),
@@ -216,7 +216,7 @@ class DefinitionCases:
         )
 
     def test_a_note_that_is_there_already_stays_as_it_is(self, noting: Bench) -> None:
-        """Each job notes its definition. If every note were stored, the ledger would grow forever."""
+        """Each job notes its definition. If every copy were stored, the ledger would grow for ever."""
         first_note = definition_note(SIGNUPS, RUN)
         noting.note(first_note)
         noting.publish(noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest))
@@ -229,7 +229,7 @@ class DefinitionCases:
         assert list(noting.ledger.notes()) == [first_note]
 
     def test_a_note_by_several_at_once_is_one_note(self, noting: Bench) -> None:
-        """Many mapped tasks start at the same moment, and each notes the same definition."""
+        """Many mapped tasks start at the same moment, and each stores the same note."""
         shared_note = definition_note(SIGNUPS, RUN)
         with noting.another_process() as first_publisher, noting.another_process() as other_publisher:
             in_threads(
@@ -246,7 +246,7 @@ class DefinitionCases:
         )
 
     def test_notes_of_one_id_and_two_kinds_are_two(self, noting: Bench) -> None:
-        """An id is unique only among the notes of one kind."""
+        """An id is unique only among notes of one kind."""
         notes = [LedgerNote(kind=kind, id="0" * 15, noted_at=NOON, run=RUN) for kind in ("alarm", "acceptance")]
         for note in notes:
             noting.note(note)
@@ -259,7 +259,6 @@ def _definition(row: LedgerRow | None) -> str | None:
 
 
 def _with_run(run: str, staged: Publish) -> Publish:
-    """Return the publish with another run's name."""
     return dataclasses.replace(staged, intent=Intent(token=staged.intent.token, run=run))
 
 

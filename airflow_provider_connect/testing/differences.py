@@ -22,7 +22,7 @@ class DifferencesCases:
     """Reloads of a day whose rows have keys. The case needs the fixture ``bench``."""
 
     def test_what_a_reload_changes_is_counted_and_nothing_is_changed_by_that(self, bench: Bench) -> None:
-        """Wrong counts are worse than none, because users choose the lookback by them."""
+        """Users choose the lookback by these counts. Wrong counts are worse than no counts."""
         counts_before_publish = isinstance(bench.publisher, TellsDifferences)
         counts_in_commit = isinstance(bench.publisher, CommitCountsDifferences)
         if not (counts_before_publish or counts_in_commit):
@@ -45,7 +45,6 @@ class DifferencesCases:
 
 
 def _keyed(bench: Bench, rows: Mapping[int, str], number: int) -> Publish:
-    """Stage rows by their keys. The order of the rows has no meaning."""
     staged = bench.stage(MONDAY, list(rows.values()), number)
     keys = {event: key for key, event in rows.items()}
     files = []

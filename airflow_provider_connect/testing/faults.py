@@ -1,4 +1,4 @@
-"""Servers used by single cases: a failing server or proxy, and a proxy that stops between requests."""
+"""Servers for single cases: a failing server or proxy, and a proxy that pauses between requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCK_BYTES = 64 * 1024
 
 
 class Listener:
-    """Listens on a port of this machine until its ``with`` block ends. Each client gets its own thread."""
+    """Listens on a port of this machine until its ``with`` block ends. Each client is served by its own thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,17 +27,17 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """Port that it listens on."""
+        """The port to connect to."""
         return int(self._server.getsockname()[1])
 
     def talk(self, client: socket.socket) -> None:
-        """Talk to a client. The caller closes the connection afterwards."""
+        """Serve one client. The caller closes the connection afterwards."""
         raise NotImplementedError
 
     def call(self, port: int) -> socket.socket:
-        """Return a connection to another server of this machine.
+        """Connect to another server of this machine.
 
-        The end of the ``with`` block closes it, at the latest.
+        The end of the ``with`` block closes the connection, if it is still open.
         """
         return self._track(socket.create_connection(("127.0.0.1", port)))
 
@@ -74,13 +74,13 @@ class Listener:
 
 
 class FaultyServer(Listener):
-    """Server that fails in a configured way.
+    """Server that answers with an error, or a proxy that cuts answers.
 
-    :param behind: port of a healthy server to pass requests on to. Without it, this server answers them itself.
-    :param status: status of its own answers, such as ``"401 Unauthorized"``. They echo the request, so a client that
-        shows answers shows its secrets.
-    :param cut_after: bytes of answers, over all connections, after which it closes every connection. None for no limit.
-    :ivar passed: bytes of answers passed on so far.
+    :param behind: port of a healthy server to forward requests to. Without it, this server answers them.
+    :param status: status of its own answers, such as ``"401 Unauthorized"``. The body echoes the request, so a client
+        that quotes answers shows its secrets.
+    :param cut_after: number of forwarded bytes, over all connections, after which it closes every connection.
+    :ivar passed: bytes of answers forwarded so far.
     """
 
     def __init__(self, *, behind: int | None = None, status: str = "", cut_after: int | None = None) -> None:
@@ -91,7 +91,7 @@ class FaultyServer(Listener):
         self._cut_after = cut_after
 
     def talk(self, client: socket.socket) -> None:
-        """Answer a request, or pass it on."""
+        """Answer a request, or forward it."""
         if self._behind is None:
             client.sendall(_build_response(self._status, _read_head(client)))
         elif not self._is_cut():
@@ -148,9 +148,9 @@ def _build_response(status: str, request_head: bytes) -> bytes:
 
 
 class Gate(Listener):
-    """Proxy that stops each time the direction between clients and a server changes.
+    """Proxy that stops each time the direction of the data changes.
 
-    If both take turns, as in HTTP, it stops before a request reaches the server and before its answer returns.
+    In HTTP, that is before a request reaches the server, and before its answer reaches the client.
 
     :param behind: port of the server on this machine.
     :ivar stops: number of stops since :meth:`watch`.
@@ -165,13 +165,13 @@ class Gate(Listener):
     def watch(self, at_stop: Callable[[int], bool]) -> None:
         """Set the callback for every stop and restart the count at 0. Replaces the earlier callback.
 
-        :param at_stop: gets the stop's number. False ends the connection there.
+        :param at_stop: gets the stop's number. If it returns False, the connection ends there.
         """
         with self._lock:
             self.stops, self._at_stop = 0, at_stop
 
     def talk(self, client: socket.socket) -> None:
-        """Pass on a conversation until either side, or a stop, ends it."""
+        """Forward data in both directions until either side, or a stop, ends the connection."""
         server, sender = self.call(self._behind), None
         while ready := select.select([client, server], [], [], GIVE_UP_SECONDS)[0]:
             for side in ready:

@@ -1,4 +1,4 @@
-"""Conformance cases of sinks with another process, or the end of their own, between two of their requests."""
+"""Conformance cases of sinks: another process acts, or the connection ends, between two requests of a step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PublishOutcome = LedgerRow | ConnectError
 
 
 class GapCases:
-    """Cases that interrupt a step before and after each of its requests. Each needs the fixture ``bench``."""
+    """Cases that interrupt a step before and after each of its requests."""
 
     @pytest.fixture
     def gate(self, bench: Bench) -> Iterator[Gate]:
@@ -41,7 +41,7 @@ class GapCases:
 
     @pytest.fixture
     def gated(self, bench: Bench, gate: Gate) -> Iterator[Bench]:
-        """Return the same bench with every request passing through the gate."""
+        """Return a copy of the bench whose requests all pass through the gate."""
         connections = {
             conn_id: connection.model_copy(update={"port": gate.port})
             if _LOCALHOST.match(connection.host or "")
@@ -57,7 +57,7 @@ class GapCases:
     def test_one_whole_answer_is_seen_whoever_publishes_between_two_requests(
         self, bench: Bench, gated: Bench, gate: Gate, rival_offset: int
     ) -> None:
-        """A commit decided on an outdated read loses an answer although its task is green, or shows rows of both."""
+        """A commit that decides by an outdated read may lose an answer in a green task, or show rows of two answers."""
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)
             rival_publish = _stage(bench, first + rival_offset, "2")
@@ -72,7 +72,7 @@ class GapCases:
     def test_a_day_is_seen_once_whatever_ends_between_two_requests(
         self, bench: Bench, gated: Bench, gate: Gate, *, for_good: bool
     ) -> None:
-        """Any of the requests may have taken effect.
+        """A request whose response is lost may have taken effect.
 
         Readers must see neither half a day, nor the day twice after the retry.
         """
@@ -88,7 +88,7 @@ class GapCases:
     def test_a_sweep_between_two_requests_takes_nothing_that_is_seen_later(
         self, bench: Bench, gated: Bench, gate: Gate
     ) -> None:
-        """A driver that was suspended for days resumes and commits. All rows that it publishes must exist."""
+        """A driver that was suspended for days resumes and commits. The sweep must spare the rows that it publishes."""
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)
             result, *_ = _run_with_interruption(
@@ -100,7 +100,7 @@ class GapCases:
     def test_a_commit_between_two_requests_of_a_sweep_shows_all_or_is_refused(
         self, bench: Bench, gated: Bench, gate: Gate
     ) -> None:
-        """The sweep has listed leftovers and now deletes them. Rows committed meanwhile must not be deleted."""
+        """The sweep deletes leftovers that it has listed. It must not delete rows committed since the listing."""
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)
             commit = partial(bench.publisher.commit, gated_publish, *bench.send(gated_publish))
@@ -110,7 +110,7 @@ class GapCases:
 
 
 def _stops(gate: Gate) -> Iterator[tuple[int, int]]:
-    """Yield each stop's number with the first intent number reserved for it, until the step has no such stop."""
+    """Yield (stop, first free run number) until the step has no stop of this number."""
     for stop in range(_MAX_STOPS):
         yield stop, 10 * stop
         if gate.stops <= stop:
@@ -126,7 +126,7 @@ def _lets_pass(stop: int, number: int, *, for_good: bool) -> bool:
 def _run_with_interruption(
     gate: Gate, stop: int, action: Callable[[], object], interruption: Callable[[], object]
 ) -> list[object]:
-    """Run an action, and another action at one of its stops. Returns the outcomes of both."""
+    """Run an action, and a second action at one of its stops. Returns the outcomes of both."""
     interruptions: list[Future[object]] = []
     with ThreadPoolExecutor(1) as pool:
 
@@ -141,7 +141,7 @@ def _run_with_interruption(
 
 
 def _publish(bench: Bench, staged: Publish) -> PublishOutcome:
-    """Publish as a driver does: after an error, look the intent up in the ledger."""
+    """Publish like a driver: after an error, look in the ledger whether the day was published."""
     try:
         return bench.publish(staged)
     except ConnectError as error:
@@ -168,7 +168,7 @@ def _events(number: int, attempt: str) -> list[str]:
 
 
 def _require_one_whole_answer(bench: Bench, outcomes: Sequence[object]) -> None:
-    """Assert that readers see exactly the rows of the ledger's newest row, and that no other publish succeeded."""
+    """Assert that readers see exactly the rows of the day's ledger row, and that every other outcome is retriable."""
     row = bench.ledger.row(MONDAY)
     assert row is not None, "the ledger has no row of the day"
     assert bench.readable() == [(MONDAY, event) for event in _events(number_of(row), row.attempt.split("-")[1])]

@@ -1,7 +1,7 @@
 """Conformance cases of sinks with snapshots and increments.
 
-A sink shows only the newest snapshot, which replaces all earlier rows. Its ledger keeps the end of each increment,
-and the next increment begins at that end.
+A sink shows only the newest snapshot, which replaces all earlier rows. Its ledger keeps the end position of each
+increment, where the next increment begins.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from airflow_provider_connect.window import ONE_DAY
 
 
 class SnapshotCases:
-    """Snapshots, for a sink that takes them. Each case needs the fixture ``bench``.
+    """Cases of a sink that takes snapshots.
 
     A sink that refuses snapshots, or keeps one for each day, skips the cases that do not apply.
     """
 
     @pytest.fixture
     def taking(self, bench: Bench) -> Bench:
-        """Return the bench of a sink that takes snapshots."""
+        """Return the bench. Skips the case if the sink refuses snapshots."""
         if problems := bench.publisher.preflight(SCHEMA, DAYS, "snapshot"):
             pytest.skip(f"the sink refuses snapshots: {problems[0]}")
         return bench
 
     @pytest.fixture
     def showing(self, taking: Bench) -> Iterator[Bench]:
-        """Return the bench of a sink that shows only the newest snapshot, which is Monday's."""
+        """Return a bench that shows Monday's snapshot. Skips the case if the sink keeps one snapshot for each day."""
         taking.publish(_snapshot(taking, ["vanishes", "stays"], 1, MONDAY))
         if taking.ledger.newest(TUESDAY, "snapshot") is None:
             pytest.skip("the sink keeps one snapshot for each day")
@@ -45,7 +45,7 @@ class SnapshotCases:
         assert (row.rows, taking.readable()) == (1, [(row.day, "last")])
 
     def test_replaces_whole_is_true_only_if_a_snapshot_replaces_the_target(self, taking: Bench) -> None:
-        """Otherwise offset and page would wait forever for days that the sink refuses to publish."""
+        """Otherwise offset and page would wait for ever for days that the sink refuses to publish."""
         taking.publish(_snapshot(taking, ["m"], 1, MONDAY))
         newest_is_of_another_day = taking.ledger.newest(TUESDAY, "snapshot") is not None
         assert taking.target.sink.replaces_whole("snapshot") == newest_is_of_another_day
@@ -71,7 +71,7 @@ class SnapshotCases:
         assert bench.readable() == [(TUESDAY, "again")]
 
     def test_a_snapshot_takes_the_place_of_the_whole(self, showing: Bench) -> None:
-        """Otherwise rows deleted in the source would stay forever, and rows still in the source would appear twice."""
+        """Otherwise rows deleted in the source would stay for ever, and rows still in the source would appear twice."""
         row = showing.publish(_snapshot(showing, ["new", "stays"], 1, TUESDAY, files=2))
         assert (row.day, row.generation, row.rows) == (TUESDAY, 1, 2)
         assert showing.readable() == [(TUESDAY, "new"), (TUESDAY, "stays")]
@@ -80,13 +80,13 @@ class SnapshotCases:
         assert list(showing.ledger.days()) == [MONDAY, TUESDAY], "a day stays complete after its snapshot was replaced"
 
     def test_the_newest_snapshot_can_be_loaded_again(self, showing: Bench) -> None:
-        """A reload is the day's next generation. Rows that it lacks are removed."""
+        """A reload is the day's next generation. It removes rows that are missing from the new answer."""
         row = showing.publish(_snapshot(showing, ["stays"], 2, MONDAY))
         assert (row.day, row.generation) == (MONDAY, 2)
         assert showing.readable() == [(MONDAY, "stays")]
 
     def test_a_snapshot_polled_before_another_was_published_is_refused(self, showing: Bench) -> None:
-        """Its day is later, but its answer may be older. Rows missing from it would go unnoticed."""
+        """The snapshot's day is later, but it may have been polled earlier. It would remove newer rows."""
         stale = _snapshot(showing, ["stale"], 2, TUESDAY)
         showing.publish(_snapshot(showing, ["fresh"], 3, MONDAY))
         state_before = showing.state()
@@ -95,7 +95,7 @@ class SnapshotCases:
         assert showing.state() == state_before
 
     def test_a_retry_of_a_published_snapshot_changes_nothing(self, showing: Bench) -> None:
-        """The commit's response was lost. The retry must not replace a later snapshot published meanwhile."""
+        """The commit's response was lost. The retry must not replace a snapshot published since."""
         staged = _snapshot(showing, ["stays"], 2, TUESDAY)
         row = showing.publish(staged)
         for after_later_publish in (False, True):
@@ -110,7 +110,7 @@ class SnapshotCases:
     def test_a_snapshot_whose_driver_died_is_published_from_its_stage(self, showing: Bench) -> None:
         """A driver killed before its commit has changed nothing.
 
-        The next try publishes the snapshot once, without a poll.
+        The next try publishes the staged snapshot once, without a poll.
         """
         staged = _snapshot(showing, ["new", "stays"], 2, TUESDAY, files=2)
         rows_before = showing.readable()
@@ -124,7 +124,7 @@ class SnapshotCases:
     def test_two_snapshots_at_once_leave_one_whole_and_the_other_is_refused(
         self, showing: Bench, days: tuple[dt.date, dt.date]
     ) -> None:
-        """If both succeed, readers see rows of both, or an older answer in place of a newer one."""
+        """If both succeed, readers see rows of both, or an older answer instead of a newer one."""
         staged = [
             _snapshot(showing, [f"{number}-{i}" for i in range(20)], number, day)
             for number, day in zip((6, 7), days, strict=True)
@@ -138,7 +138,7 @@ class SnapshotCases:
         assert (newest.day, newest.generation) == (row.day, 1)
 
     def test_a_snapshot_without_rows_leaves_none_if_that_is_accepted(self, showing: Bench) -> None:
-        """The source is empty and a user has accepted that. Remaining rows would be rows that no longer exist."""
+        """The source is empty, and a user has accepted that. Rows that stay no longer exist in the source."""
         empty = dataclasses.replace(_snapshot(showing, [], 2, TUESDAY), on_empty="accept")
         row = showing.publish(empty)
         assert (row.generation, row.rows, showing.readable()) == (1, 0, [])
@@ -150,11 +150,11 @@ def _snapshot(bench: Bench, rows: list[str], number: int, day: dt.date, files: i
 
 
 class IncrementCases:
-    """Increments. Each case needs the fixture ``bench``. A sink without ``keeps_spans`` skips them."""
+    """Cases of increments. A sink without ``keeps_spans`` skips them."""
 
     @pytest.fixture
     def following(self, bench: Bench) -> Bench:
-        """Return the bench of a sink that keeps spans, after Tuesday's increment. Runs need not come in order."""
+        """Return a bench with Tuesday's increment as the stream's first. Skips the case if the sink keeps no spans."""
         if not bench.target.sink.keeps_spans:
             pytest.skip("the sink does not keep spans")
         assert bench.ledger.newest(TUESDAY, "increment") is None
@@ -163,7 +163,7 @@ class IncrementCases:
         return bench
 
     def test_an_increment_follows_the_stream_s_newest_of_whatever_day(self, following: Bench) -> None:
-        """If it followed its own or the latest day, the rows in between would be read twice or never."""
+        """If it followed its own day's or the latest day's increment, some rows would be read twice or never."""
         for number, day in enumerate((MONDAY, WEDNESDAY), 2):
             row = following.publish(_increment(following, day, [str(number)], number, to=str(number)))
             assert (row.generation, row.span and row.span.number) == (1, number)
@@ -181,7 +181,7 @@ class IncrementCases:
         assert following.readable() == [(MONDAY, "2"), (TUESDAY, "a"), (WEDNESDAY, "3")]
 
     def test_a_day_that_is_loaded_again_keeps_its_own_span(self, following: Bench) -> None:
-        """A cleared task reads the same span again. The chain of spans continues from its end, unchanged."""
+        """A cleared task reads the same span again. The next increment still begins at the newest span's end."""
         following.publish(_increment(following, WEDNESDAY, ["b"], 2, to="9"))
         row = following.publish(_increment(following, TUESDAY, ["changed"], 3, to='{"id": 7}'))
         assert (row.generation, row.span) == (2, Span(number=1, to='{"id": 7}'))
@@ -190,7 +190,7 @@ class IncrementCases:
         assert following.readable() == [(TUESDAY, "changed"), (WEDNESDAY, "b")]
 
     def test_an_increment_that_follows_another_than_the_newest_is_refused(self, following: Bench) -> None:
-        """Its rows begin where another increment begins, so they would appear twice."""
+        """Two increments would begin at the same position, so their rows would appear twice."""
         stale = _increment(following, WEDNESDAY, ["twice"], 2, to="8")
         following.publish(_increment(following, MONDAY, ["b"], 3, to="9"))
         state_before = following.state()
@@ -199,7 +199,7 @@ class IncrementCases:
         assert following.state() == state_before
 
     def test_two_increments_at_once_leave_one_and_the_other_is_refused(self, following: Bench) -> None:
-        """Both read from the same position, for different days. The sink itself must detect the conflict."""
+        """Both begin at the same position, but are of different days. The sink itself must detect the conflict."""
         staged = [
             _increment(following, day, [f"{number}-{i}" for i in range(3)], number, to=str(number))
             for number, day in ((2, MONDAY), (3, WEDNESDAY))
@@ -213,7 +213,7 @@ class IncrementCases:
         assert following.ledger.newest(WEDNESDAY + ONE_DAY, "increment").span == row.span
 
     def test_an_increment_without_rows_moves_the_chain_on(self, following: Bench) -> None:
-        """An increment without rows completes its day, and the next one begins at the same position."""
+        """An increment without rows completes its day. The next increment begins at the same position."""
         row = following.publish(_increment(following, WEDNESDAY, [], 2, to='{"id": 7}'))
         assert (row.rows, row.span) == (0, Span(number=2, after='{"id": 7}', to='{"id": 7}'))
         assert list(following.ledger.days()) == [TUESDAY, WEDNESDAY]

@@ -1,4 +1,4 @@
-"""Conformance cases of sources that need a server with data: polls are complete and repeatable, or raise an error.
+"""Conformance cases of sources that need a server with data: a poll is complete and repeatable, or raises an error.
 
 For sources that poll several days with one request: each day must equal the same day polled alone.
 """
@@ -33,7 +33,7 @@ from airflow_provider_connect.window import ONE_DAY, Day
 
 @dataclass
 class Served:
-    """Server that has a day of data.
+    """A server with a day of data.
 
     :param connection: to the server, with valid credentials.
     :param day: a day that is over and has rows, in the source's zone.
@@ -47,7 +47,7 @@ class Served:
 
 @dataclass
 class Poll:
-    """Result of polling one day, or several days of one plan, completely."""
+    """Complete result of polling one day, or several days of one plan."""
 
     schema: pa.Schema
     batches: list[tuple[InputPartition, Day, pa.RecordBatch]]
@@ -55,7 +55,7 @@ class Poll:
 
     @property
     def rows(self) -> Counter[str]:
-        """Count of each row, by the row as text."""
+        """Number of occurrences of each row, by the row's JSON text."""
         return Counter(
             json.dumps([str(day), row], default=repr, sort_keys=True)
             for _, day, batch in self.batches
@@ -64,9 +64,9 @@ class Poll:
 
 
 def poll(source: Source, connection: Connection, *days: Day) -> Poll:
-    """Poll a day, or several days of one plan, as driver and executors do.
+    """Poll a day, or several days of one plan, like driver and executors.
 
-    The driver and each executor have their own poller. Everything that one sends to another is pickled.
+    Driver and executors have separate pollers, and everything sent between them is pickled.
     """
     with source.open(connection, PollContext()) as driver:
         schema, parts = driver.schema(), driver.plan(days)
@@ -83,7 +83,7 @@ def poll(source: Source, connection: Connection, *days: Day) -> Poll:
 
 
 def _count_differing_rows(first: Poll, second: Poll) -> int:
-    """Count the rows that differ between two polls. A failed assert must not print or compare whole days."""
+    """Count rows that differ between two polls, so that a failed assert does not print whole days."""
     return ((first.rows - second.rows) + (second.rows - first.rows)).total()
 
 
@@ -92,7 +92,7 @@ class PollCases:
 
     @pytest.fixture
     def there(self, source: Source, served: Served | None) -> Served:
-        """Return the server. Skips the case if there is none."""
+        """Return the server with data. Skips the case if the suite has none."""
         if served is None:
             pytest.skip("no fixture 'served': the cases that poll need a server")
         assert served.day.zone == source.timezone, "the served day must be in the source's timezone"
@@ -114,24 +114,24 @@ class PollCases:
         return port
 
     def test_two_polls_of_a_day_bring_the_same_rows(self, source: Source, there: Served, whole: Poll) -> None:
-        """A retry polls again. A sink that merges by key takes differing rows or keys for additional rows."""
+        """A retry polls again. A sink that merges by key would add rows whose key has changed."""
         assert sum(whole.rows.values()) == there.rows
         assert _count_differing_rows(poll(source, there.connection, there.day), whole) == 0
 
     def test_every_batch_fits_the_schema(self, whole: Poll) -> None:
-        """The stage is written with the driver's schema. A batch with another schema fails the day halfway."""
+        """The stage is written with the driver's schema. A batch with another schema would fail the day halfway."""
         for _, _, batch in whole.batches:
             assert batch.schema.equals(whole.schema)
             for field, column in zip(batch.schema, batch.columns, strict=True):
                 assert field.nullable or not column.null_count, f"{field.name} is NOT NULL and has nulls"
 
     def test_the_schema_survives_pickling_and_serialization(self, whole: Poll) -> None:
-        """Each task carries the schema to its executor. If the transfer drops comments, no sink gets them."""
+        """Each task carries the schema to its executor. If the transfer drops comments, sinks get none."""
         for received in (pickle.loads(pickle.dumps(whole.schema)), pa.ipc.read_schema(whole.schema.serialize())):
             assert received.equals(whole.schema, check_metadata=True)
 
     def test_keys_are_32_hex_digits(self, whole: Poll) -> None:
-        """The digest of a day and sinks that merge use the keys. A row with a null key can never be matched again."""
+        """The day's digest and merging sinks use the keys. A row without a key can never be matched again."""
         if RECORD_KEY not in whole.schema.names:
             pytest.skip(f"rows have no {RECORD_KEY}")
         field = whole.schema.field(RECORD_KEY)
@@ -142,12 +142,12 @@ class PollCases:
         )
 
     def test_each_batch_is_of_a_day_that_its_partition_names(self, whole: Poll) -> None:
-        """Rows of any other day would land in a day that no task is about to publish."""
+        """Rows of another day would land in a day that no task publishes."""
         for part, day, _ in whole.batches:
             assert day in part.days
 
     def test_the_tally_has_counted_every_row(self, whole: Poll) -> None:
-        """Reports compute the number of dropped rows from the tally. No row may vanish uncounted."""
+        """The report computes dropped rows from the tally. No row may vanish uncounted."""
         rows_read = sum(tally.rows_of_all_days for tally in whole.tallies)
         rows_yielded = sum(batch.num_rows for _, _, batch in whole.batches)
         days = {
@@ -161,7 +161,7 @@ class PollCases:
         assert rejected == sum(len(tally.rejects) for tally in days.values()), "count rejects with tally.reject()"
 
     def test_late_rows_are_counted_where_the_source_says_so(self, source: Source, whole: Poll) -> None:
-        """lookback_days="measured" ignores days without these counts."""
+        """``lookback_days="measured"`` ignores days without counts of late rows."""
         if source.capability(CountsLate) is None:
             pytest.skip("the source does not count late rows")
         for part, tally in self._tally_by_partition(whole):
@@ -179,7 +179,7 @@ class PollCases:
         assert plans == plans[:1] * 4
 
     def test_a_poll_may_be_left_half_way(self, source: Source, there: Served) -> None:
-        """A task that is killed or fails stops reading. Resources still open must neither hang nor fail the close."""
+        """A task that is killed or fails stops reading. Closing the poller must then neither hang nor fail."""
         with source.open(there.connection, PollContext()) as poller:
             (part, *_) = poller.plan([there.day])
             yielded: Any = poller.poll(part, Tally(part.days))
@@ -191,7 +191,7 @@ class PollCases:
     def test_an_answer_that_is_cut_is_never_a_short_day(
         self, source: Source, there: Served, whole: Poll, http_port: int, share: float
     ) -> None:
-        """If a server dies in the middle of a response body, the missing rows are lost for good, in a green task."""
+        """If a cut response counts as complete, its missing rows are lost for good in a green task."""
         with FaultyServer(behind=http_port) as proxy:
             assert _count_differing_rows(poll(source, through(proxy, there), there.day), whole) == 0
             size = proxy.passed
@@ -206,7 +206,7 @@ class PollCases:
     @pytest.mark.usefixtures("http_port")  # other protocols have no status
     @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Service Unavailable", "429 Slow Down"])
     def test_a_server_in_trouble_is_tried_again_later(self, source: Source, there: Served, status: str) -> None:
-        """Any other error fails the task for good, although the server may recover within an hour."""
+        """An error that is not retriable fails the task for good, although the server may recover within an hour."""
         with FaultyServer(status=status) as server:
             polled, error = attempt(lambda: poll(source, through(server, there), there.day))
         assert polled is None, "the poll took an error response for a day"
@@ -227,12 +227,12 @@ class PollCases:
 
 
 def through(server: FaultyServer, served: Served) -> Connection:
-    """Return the connection, redirected to a proxy in front of the real server."""
+    """Return the connection with a proxy as its server."""
     return served.connection.model_copy(update={"host": "http://127.0.0.1", "port": server.port})
 
 
 def attempt(call: Callable[[], Poll]) -> tuple[Poll | None, ConnectError | None]:
-    """Return the result of a poll, or its error."""
+    """Poll. Returns (result, None), or (None, error)."""
     try:
         return call(), None
     except ConnectError as error:
@@ -240,7 +240,7 @@ def attempt(call: Callable[[], Poll]) -> tuple[Poll | None, ConnectError | None]
 
 
 def secrets_in(error: BaseException | None, served: Served) -> list[str]:
-    """Return the secrets that an error shows, including its causes, as a traceback prints them."""
+    """Return the secrets that a traceback of this error would show."""
     texts = []
     while error is not None:
         texts += [str(error), repr(error)]
@@ -252,7 +252,7 @@ _MAX_DAYS = 3
 
 
 class TogetherCases:
-    """Cases for sources whose poller is a :class:`.SeveralDaysARequest`. Each needs ``source`` and ``there``."""
+    """Cases of sources whose poller is a :class:`.SeveralDaysARequest`. Each needs ``source`` and ``there``."""
 
     @pytest.fixture
     def days(self, source: Source, there: Served) -> list[Day]:
@@ -264,7 +264,7 @@ class TogetherCases:
         return [Day(date=there.day.date - ago * ONE_DAY, zone=there.day.zone) for ago in reversed(range(count))]
 
     def test_days_of_one_plan_are_those_of_a_plan_each(self, source: Source, there: Served, days: list[Day]) -> None:
-        """A day reloaded alone must have the same rows. A row that moves to another day appears twice or never."""
+        """A later reload of one day must return the same rows. A row that changes its day appears twice or never."""
         polled_together = poll(source, there.connection, *days)
         rows_polled_alone: Counter[str] = Counter()
         for day in days:
@@ -273,7 +273,7 @@ class TogetherCases:
         assert ((polled_together.rows - rows_polled_alone) + (rows_polled_alone - polled_together.rows)).total() == 0
 
     def test_each_of_several_days_is_planned(self, source: Source, there: Served, days: list[Day]) -> None:
-        """A day missing from the plan would count as empty."""
+        """A day missing from the plan would be published as empty."""
         with source.open(there.connection, PollContext()) as poller:
             parts = poller.plan(days)
             assert parts == poller.plan(days)
@@ -283,7 +283,7 @@ class TogetherCases:
     def test_a_cut_answer_of_several_days_is_never_a_short_day(
         self, source: Source, there: Served, days: list[Day], http_port: int, share: float
     ) -> None:
-        """The missing rows may belong to any of the days, so all days must be polled again."""
+        """The missing rows may belong to any of the days, so all of them must be polled again."""
         with FaultyServer(behind=http_port) as proxy:
             complete_rows = poll(source, through(proxy, there), *days).rows
             size = proxy.passed

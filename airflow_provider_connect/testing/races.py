@@ -19,7 +19,7 @@ WAIT_SECONDS = 60
 
 
 class RaceCases:
-    """Several drivers, threads and executors. Each case needs the fixture ``bench``."""
+    """Several drivers, threads and executors publish concurrently."""
 
     def test_two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused(self, bench: Bench) -> None:
         """If both succeed, one answer is lost although its task is green, or readers see rows of both."""
@@ -37,7 +37,7 @@ class RaceCases:
         assert bench.readable() == [(MONDAY, "again")]
 
     def test_one_intent_twice_at_once_is_published_once(self, bench: Bench) -> None:
-        """A zombie and its successor publish the same day for the same intent. Its rows must not appear twice."""
+        """A task presumed dead and its successor publish the same day. Its rows must not appear twice."""
         staged = [bench.stage(MONDAY, [f"{attempt}-{i}" for i in range(20)], 1, attempt) for attempt in ("1", "2")]
         results = all_at_once(bench, staged)
         rows = [result for result in results if isinstance(result, LedgerRow)]
@@ -61,7 +61,7 @@ class RaceCases:
         assert bench.readable() == [(date, f"{date.day}-{i}") for date in dates for i in range(3)]
 
     def test_a_share_that_spark_sends_twice_at_once_counts_once(self, bench: Bench) -> None:
-        """Speculation in Spark runs a second copy of a slow task, and uses the receipt of either copy."""
+        """Spark's speculation runs a second copy of a slow task, and uses the receipt of either copy."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token = bench.begin(staged)
         receipts = []
@@ -76,7 +76,7 @@ class RaceCases:
 
 
 def all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | ConnectError]:
-    """Publish each from its own process. All of them begin before the first one commits."""
+    """Publish each day from a process of its own. All begin before the first one commits."""
     barrier = threading.Barrier(len(staged))
 
     def publish(publish_staged: Publish) -> LedgerRow | ConnectError:
@@ -100,11 +100,10 @@ def all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | Con
 
 
 def _put_shares(bench: Bench, staged: Publish, publisher: Publisher, token: Any) -> list[Any]:
-    """Send a day. Returns a receipt or an error for each share."""
     return [outcome(lambda share=share: bench.put(token, share)) for share in bench.shares(staged, publisher)]  # type: ignore[misc]
 
 
 def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run the calls concurrently, one thread each. Returns their results."""
+    """Run calls concurrently, one thread each. Returns their results in order."""
     with restless_threads(), ThreadPoolExecutor(len(calls)) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]

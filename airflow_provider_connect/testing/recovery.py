@@ -1,4 +1,4 @@
-"""Conformance cases of sinks after failures halfway and lost responses."""
+"""Conformance cases of sinks: failures halfway, and lost responses."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from airflow_provider_connect.testing.bench import MONDAY, Bench, as_sent, inten
 
 
 class RecoveryCases:
-    """Retries, lost responses, aborts, dead processes. Each case needs the fixture ``bench``."""
+    """Retries, lost responses, aborts and dead processes."""
 
     # Retries
 
     def test_the_same_intent_again_changes_nothing(self, bench: Bench) -> None:
-        """Airflow may retry a task that has published. Its rows must neither appear twice nor change."""
+        """Airflow may retry a task that has published. The rows must neither appear twice nor change."""
         row = bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         state_before = bench.state()
         assert bench.publish(bench.stage(MONDAY, ["other"], 1, attempt="2")) == row
         assert bench.state() == state_before
 
     def test_a_share_that_spark_sends_twice_counts_once(self, bench: Bench) -> None:
-        """Spark repeats the tasks of a lost executor, although they may have sent all their rows."""
+        """Spark repeats the tasks of a lost executor, even if they have sent all their rows."""
         staged = bench.stage(MONDAY, ["a", "b", "c"], 1, files=2)
         token, receipts = bench.send(staged, copies=2)
         row = bench.publisher.commit(staged, token, receipts)
@@ -30,7 +30,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b"), (MONDAY, "c")]
 
     def test_a_commit_may_be_repeated(self, bench: Bench) -> None:
-        """A repeated commit returns the same ledger row, and no row appears twice."""
+        """A driver repeats a commit whose response it did not get. No row may appear twice."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         row = bench.publisher.commit(staged, token, receipts)
@@ -39,7 +39,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_commit_whose_answer_was_lost_is_found_by_the_next_process(self, bench: Bench) -> None:
-        """The driver dies after the commit took effect. The next driver must neither duplicate the day nor fail it."""
+        """A driver dies after its commit took effect. The next driver must neither duplicate the day nor fail it."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.publisher.commit(staged, token, receipts)  # its response is lost
@@ -54,9 +54,9 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_commit_whose_answer_was_lost_may_be_aborted(self, bench: Bench) -> None:
-        """After an error of unknown outcome the driver aborts.
+        """The driver aborts after an error, although its commit may have taken effect.
 
-        A commit that took effect stays, and a retry finds it.
+        Then the published rows must stay, and a retry must find them.
         """
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
@@ -83,7 +83,7 @@ class RecoveryCases:
     # Failures halfway
 
     def test_an_abort_touches_nothing_and_the_day_can_still_be_published(self, bench: Bench) -> None:
-        """The old day stays until a new one is complete. The stage stays, because a retry publishes from it."""
+        """The old rows stay until the new day is complete. The stage stays, because a retry publishes from it."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         staged = bench.stage(MONDAY, ["b"], 2)
         state_before, files_before = bench.state(), bench.staged()
@@ -95,7 +95,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")]
 
     def test_rows_of_an_aborted_attempt_are_never_seen(self, bench: Bench) -> None:
-        """A task fails after it sent half of its rows. Readers must not see half a day."""
+        """A task fails after it has sent half of its rows. Readers must not see half a day."""
         bench.publish(bench.stage(MONDAY, ["old"], 1))
         state_before = bench.state()
         half_sent = bench.stage(MONDAY, ["x1", "x2", "x3", "x4"], 2, files=2)
@@ -110,7 +110,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")], "the next attempt published rows of the aborted one"
 
     def test_a_put_that_fails_half_way_shows_nothing(self, bench: Bench) -> None:
-        """One staged file is unreadable after others were sent. The old day stays, and the next attempt is complete."""
+        """One of the staged files is unreadable. The old rows must stay, and the next attempt must be complete."""
         bench.publish(bench.stage(MONDAY, ["old"], 1))
         state_before = bench.state()
         torn = bench.stage(MONDAY, ["x1", "x2", "x3", "x4"], 2, files=2)
@@ -123,7 +123,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")]
 
     def test_a_new_attempt_does_not_wait_for_one_that_died(self, bench: Bench) -> None:
-        """A killed driver aborts nothing. Its leftovers must neither block the day nor be published with it."""
+        """A killed driver aborts nothing. Its leftovers must neither block the day nor be published."""
         dead_attempt = bench.stage(MONDAY, ["x1", "x2"], 1, files=2)
         with bench.another_process() as other_publisher:
             token = bench.begin(dead_attempt, other_publisher)
@@ -150,7 +150,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 
     def test_an_abort_after_the_commit_takes_nothing_back(self, bench: Bench) -> None:
-        """A driver presumed dead aborts late. Rows that another driver has published of its attempt stay."""
+        """A driver presumed dead aborts late. Rows that another driver has published from its stage must stay."""
         staged = bench.stage(MONDAY, ["a"], 1)
         token = bench.begin(staged)
         bench.publish(staged)
@@ -159,7 +159,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_sweep_spares_what_is_published_and_what_is_alive(self, bench: Bench) -> None:
-        """A sweep that guesses would delete published rows, or rows about to be published."""
+        """A sweep that deletes too much removes published rows, or rows about to be published."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         live_attempt = bench.stage(MONDAY, ["b"], 2)
         state_before, files_before = bench.state(), bench.staged()
@@ -169,7 +169,7 @@ class RecoveryCases:
         assert bench.publish(live_attempt).rows == 1
 
     def test_a_sweep_spares_what_is_under_way(self, bench: Bench) -> None:
-        """Two days run concurrently. The end of one must not delete the staging data of the other."""
+        """Two days run concurrently. The sweep after one day must not delete rows sent for the other."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.sweep()
@@ -177,7 +177,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 
     def test_a_sweep_deletes_what_it_lists(self, bench: Bench) -> None:
-        """A person reviews the list before the sweep. Anything not listed would be deleted without review."""
+        """A person reviews the list before the sweep. Objects missing from it would be deleted without review."""
         if not isinstance(bench.publisher, Sweeps):
             pytest.skip("has no sweep(): the sink leaves nothing to sweep")
         bench.send(bench.stage(MONDAY, ["a", "b"], 1))
@@ -195,7 +195,7 @@ class RecoveryCases:
             assert other_publisher.leftovers() == []
 
     def test_only_rows_of_the_attempt_that_commits_are_seen(self, bench: Bench) -> None:
-        """Two attempts of one intent sent the same rows. The committing attempt shows only its own rows, once."""
+        """Two attempts of one intent have sent the same rows. Readers must see them once."""
         first_attempt = bench.stage(MONDAY, ["a", "b"], 1)
         bench.send(first_attempt)
         second_attempt = bench.stage(MONDAY, ["a", "b"], 1, attempt="2")

@@ -1,4 +1,4 @@
-"""Conformance suite of sinks: the behaviour behind the table of promises."""
+"""Conformance suite of sinks. It checks the table of promises."""
 
 from __future__ import annotations
 
@@ -58,10 +58,9 @@ class SinkConformance(
 ):
     """Conformance suite of a sink that shows each day once and complete, and replaces it on a reload.
 
-    A subclass defines ``target`` as a fixture or a plain method. It returns a :class:`.Target` used by one test only,
-    empty, of a sink that has not published yet.
+    A subclass defines ``target``, a fixture or plain method that returns a new, empty :class:`.Target` for each test.
 
-    :cvar schemaless: True if the target takes any column of any type. Two cases about types are then skipped.
+    :cvar schemaless: True if the target takes any column of any type. Skips two cases about types.
     """
 
     schemaless: ClassVar[bool] = False
@@ -88,7 +87,7 @@ class SinkConformance(
     # Names and connections
 
     def test_its_names_hold_no_secret(self, connector: Sink) -> None:
-        """Offsets, logs and Airflow's pages show target and asset to many readers."""
+        """Many readers see the names of target and asset, in offsets, logs and Airflow's pages."""
         for text in (connector.target, connector.asset_uri):
             assert text.strip() == text != ""
             assert "@" not in urlsplit(text).netloc
@@ -101,7 +100,7 @@ class SinkConformance(
         assert all(connector.connection_types.values())
 
     def test_problems_with_a_connection_hold_no_secret(self, target: Target) -> None:
-        """Messages go to logs and into Airflow's pages. A password in a message is leaked."""
+        """Messages go to logs and Airflow's pages. A password in a message is leaked."""
         broken = {
             conn_id: Connection(
                 conn_id=conn_id,
@@ -122,7 +121,7 @@ class SinkConformance(
     # A new target
 
     def test_the_ledger_of_what_does_not_exist_is_empty(self, target: Target) -> None:
-        """The Airflow task reads the ledger before the first publish. An error would fail every new stream."""
+        """Airflow reads the ledger before the first publish. An error would fail every new stream."""
         with target.sink.open(KEY, target.connections) as publisher:
             ledger = publisher.ledger
             assert len(ledger.days()) == 0
@@ -132,7 +131,7 @@ class SinkConformance(
             assert ledger.between(MONDAY, TUESDAY) == []
 
     def test_preflight_may_run_again_and_publishes_nothing(self, bench: Bench) -> None:
-        """Every job begins with it. It must accept objects that it created earlier and leave published rows alone."""
+        """Every job begins with a preflight. It must accept objects that exist already, and change no published row."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         state_before = bench.state()
         with bench.another_process() as other_publisher:
@@ -140,7 +139,7 @@ class SinkConformance(
         assert bench.state() == state_before
 
     def test_a_publisher_may_be_closed_twice_and_opened_again(self, target: Target) -> None:
-        """Callers close a publisher also after an error. A second close must not hide that error."""
+        """Callers also close a publisher after an error. A second close must not hide that error."""
         publisher = target.sink.open(KEY, target.connections)
         publisher.close()
         publisher.close()
@@ -151,7 +150,7 @@ class SinkConformance(
     # A day and its ledger row
 
     def test_a_frozen_day_is_published_once(self, bench: Bench) -> None:
-        """Readers see each staged row once. Offsets and reports follow the ledger row."""
+        """Readers must see each staged row once. Offsets and reports use the ledger row."""
         row = bench.publish(bench.stage(MONDAY, ["a", "b", "c"], 1, files=2))
         assert (row.day, row.generation, row.token, row.rows) == (MONDAY, 1, intent(1).token, 3)
         assert (row.run, row.clear_number, row.polled_at) == (intent(1).run, 0, NOON)
@@ -160,7 +159,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b"), (MONDAY, "c")]
 
     def test_another_process_finds_the_ledger_row_right_after_the_commit(self, bench: Bench) -> None:
-        """A ledger that lags makes a retry poll and publish the day again."""
+        """If the ledger lags, a retry polls and publishes the day again."""
         with bench.another_process() as other_publisher:
             assert len(other_publisher.ledger.days()) == 0  # must not be cached
             row = bench.publish(bench.stage(MONDAY, ["a"], 1))
@@ -174,7 +173,7 @@ class SinkConformance(
                 assert (newest.day, newest.generation) == (MONDAY, 1)
 
     def test_days_are_apart_in_any_order(self, bench: Bench) -> None:
-        """A backfill publishes old days after new ones. It must change neither rows nor ledger of another day."""
+        """A backfill publishes old days after new ones. It must not change rows or ledger of another day."""
         dates = [MONDAY + ONE_DAY * i for i in (3, 0, 1)]
         for date in dates:
             assert bench.publish(bench.stage(date, [f"e{date.day}"], 1)).generation == 1
@@ -182,7 +181,7 @@ class SinkConformance(
         assert bench.readable() == [(date, f"e{date.day}") for date in sorted(dates)]
 
     def test_the_ledger_returns_the_newest_row_of_each_day_between_two_days(self, bench: Bench) -> None:
-        """A day is compared with the counts of the days before it.
+        """A day's counts are compared with those of earlier days.
 
         Counts of a wrong day would refuse a correct answer.
         """
@@ -204,7 +203,7 @@ class SinkConformance(
         )
 
     def test_another_stream_has_another_ledger(self, bench: Bench) -> None:
-        """Two streams that shared ledger rows would each skip the days that the other has published."""
+        """If two streams shared ledger rows, each would skip the days that the other has published."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         with bench.another_process(OTHER_KEY) as other_publisher:
             assert other_publisher.ledger.row(MONDAY) is None
@@ -212,7 +211,7 @@ class SinkConformance(
             assert len(other_publisher.ledger.days()) == 0
 
     def test_a_new_intent_replaces_the_day_and_no_other(self, bench: Bench) -> None:
-        """A cleared task reloads its day. Old rows that stay with the new ones count twice."""
+        """A cleared task reloads its day. Old rows that stay would be counted with the new rows."""
         bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         untouched = bench.publish(bench.stage(TUESDAY, ["t"], 1))
         row = bench.publish(bench.stage(MONDAY, ["c"], 2))
@@ -223,7 +222,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "c"), (TUESDAY, "t")]
 
     def test_an_empty_day_is_a_done_day(self, bench: Bench) -> None:
-        """An empty day without a ledger row is polled again forever, and the offset never passes it."""
+        """An empty day without a ledger row would be polled for ever, and the offset would never pass it."""
         row = bench.publish(bench.stage(MONDAY, [], 1))
         assert (row.generation, row.rows) == (1, 0)
         assert list(bench.ledger.days()) == [MONDAY]
@@ -237,14 +236,14 @@ class SinkConformance(
         assert bench.readable() == []
 
     def test_what_the_source_set_aside_is_counted_and_no_row(self, bench: Bench) -> None:
-        """Rejected records that no count includes are lost without a trace."""
+        """A rejected record that no count includes is lost without a trace."""
         row = bench.publish(bench.stage(MONDAY, ["a"], 1, rejected=3))
         assert (row.rows, row.counts["rows_read"], row.counts["rejected"]) == (1, 4, 3)
         assert bench.ledger.row(MONDAY).counts["rejected"] == 3
         assert bench.readable() == [(MONDAY, "a")]
 
     def test_what_was_set_aside_is_seen_until_the_next_answer(self, bench: Bench) -> None:
-        """A user who fixes rejected records must see all that are open, and none that is fixed."""
+        """A user who fixes rejected records must see every record that is still rejected, and no other."""
         bench.publish(bench.stage(MONDAY, ["a"], 1, rejected=3))
         bench.publish(bench.stage(TUESDAY, ["a"], 2))
         if not isinstance(bench.publisher, KeepsRejects):
@@ -272,7 +271,7 @@ class SinkConformance(
         assert bench.ledger.published(MONDAY, intent(6).token) is None
 
     def test_the_newer_answer_wins_whoever_started_first(self, bench: Bench) -> None:
-        """Runs start in any order. The run that polled the source last must win."""
+        """Runs start in any order. The run that polled last must win."""
         bench.publish(bench.stage(MONDAY, ["old"], 7))
         row = bench.publish(bench.stage(MONDAY, ["new"], 6))
         assert (row.generation, row.token) == (2, intent(6).token)
@@ -289,7 +288,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "new")]
 
     def test_who_lost_to_a_later_clear_of_its_own_run_is_told_not_to_poll_again(self, bench: Bench) -> None:
-        """A user has cleared that run. Another poll for its earlier try would only cost requests."""
+        """A user has cleared the run, and its later try has published. Another poll would waste requests."""
         zombie = bench.stage(MONDAY, ["old"], 6)
         row = bench.publish(bench.stage(MONDAY, ["new"], 6, "2", clear_number=1))
         assert (row.generation, row.clear_number) == (1, 1)
@@ -306,7 +305,7 @@ class SinkConformance(
     # Checks before the poll
 
     def test_a_type_it_cannot_hold_is_found_before_the_first_request(self, bench: Bench) -> None:
-        """If only the commit detects the type, every try polls the whole day in vain."""
+        """If only the commit detected the type, every try would poll the whole day in vain."""
         if self.schemaless:
             pytest.skip("schemaless: the target takes any column of any type")
         unsupported = pa.schema([pa.field("event", pa.duration("us"))])
@@ -316,7 +315,7 @@ class SinkConformance(
         assert not _secrets_in(problems, bench)
 
     def test_a_changed_type_is_told_with_the_columns_name_and_nothing_changes(self, bench: Bench) -> None:
-        """A changed column breaks its readers. A person decides about it, and needs the column's name."""
+        """A changed column breaks its readers. A person must decide about it, and needs the column's name."""
         if self.schemaless:
             pytest.skip("schemaless: the target takes any column of any type")
         bench.publish(bench.stage(MONDAY, ["a"], 1))

@@ -36,7 +36,7 @@ from airflow_provider_connect.window import ONE_DAY, Day, SourceKind, zone
 SECONDS_TO_FAIL = 5.0
 
 _DDL = re.compile(r"(?:\.\. code-block:: sql\n\n(?=    )|^```sql\n)((?:.*\S.*\n)+)", re.MULTILINE)
-"""SQL block in a docstring, or on a page in Markdown."""
+"""SQL block in a docstring or in Markdown."""
 
 __all__ = ["Served", "SourceConformance"]
 
@@ -47,14 +47,13 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     A subclass sets ``source``, or defines a fixture of that name. It may override these fixtures:
 
     * ``served``, a :class:`.Served`: a server with a day of data. Without it, the cases that poll are skipped.
-    * ``page``: text with the DDL of the rows. Defaults to the docstring of the source's module. It may hold the DDL of
-      other streams too.
-    * ``place``: fields of the connection that address the server, without the port. Defaults to the host
-      ``http://127.0.0.1``.
-    * ``described``: a connection with which the source can list its columns and plan a day. Defaults to one that no
-      server answers, because most sources send no request for this. Override it if the columns come from the server.
-    * ``extra``: the fields of the connection's extra that the source reads, each with a valid value, or None for an
-      optional field.
+    * ``page``: text with the DDL of the rows. Defaults to the docstring of the source's module. It may contain other
+      streams' DDL too.
+    * ``place``: connection fields that address the server, except the port. Defaults to the host ``http://127.0.0.1``.
+    * ``described``: a connection with which the source can list its columns and plan a day. By default no server
+      answers it, because most sources send no request for this. Override it if the columns come from the server.
+    * ``extra``: fields of the connection's extra that the source reads, each with a valid value, or None if it is
+      optional.
     """
 
     def __init_subclass__(cls) -> None:
@@ -72,7 +71,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
     @pytest.fixture
     def extra(self) -> Mapping[str, str | None]:
-        """Return fields of the connection's extra. Defaults to none."""
+        """Return fields of the connection's extra. Defaults to an empty mapping."""
         return {}
 
     @pytest.fixture
@@ -82,7 +81,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
     @pytest.fixture
     def refusing_socket(self) -> Iterator[socket.socket]:
-        """Hold a port that refuses every connection."""
+        """Return a socket whose port refuses every connection."""
         with socket.socket() as bound_socket:
             bound_socket.bind(("127.0.0.1", 0))
             yield bound_socket
@@ -96,12 +95,12 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def connection(
         self, source: Source, refusing_socket: socket.socket, extra: Mapping[str, str | None], place: Mapping[str, str]
     ) -> Connection:
-        """Return a valid connection to a port of this machine that no server answers."""
+        """Return a valid connection to a port of this machine on which no server listens."""
         return _connection_to(source, refusing_socket, extra, place)
 
     @pytest.fixture
     def described(self, connection: Connection) -> Connection:
-        """Return a connection for listing columns and planning. Defaults to the one that no server answers."""
+        """Return a connection for listing columns and planning. By default no server answers it."""
         return connection
 
     # Names and columns
@@ -115,7 +114,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         zone(source.timezone)
 
     def test_row_options_name_real_options(self, source: Source, connection: Connection) -> None:
-        """The ledger stores and compares these options. A misspelt name would never show a difference."""
+        """The ledger stores the row options and compares them. A misspelt name would never show a difference."""
         unknown = [path for path in source.row_options if path.partition(".")[0] not in type(source).model_fields]
         assert unknown == []
         definition = build_definition(source, source.serialize(), connection)
@@ -123,13 +122,13 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         assert not _holds_a_secret(definition.model_dump_json())
 
     def test_its_name_in_lineage_holds_no_secret(self, source: Source, described: Connection) -> None:
-        """The OpenLineage event goes to another system, where many people can read it."""
+        """OpenLineage events go to another system, where many people can read them."""
         name = source.dataset(described)
         assert all(name)
         assert not _holds_a_secret(" ".join(name))
 
     def test_columns_have_names_and_types_that_spark_knows(self, source: Source, described: Connection) -> None:
-        """A column that Spark or the stage cannot hold fails the first day of every user."""
+        """A column that Spark or the stage cannot hold would fail every user's first day."""
         with source.open(described, PollContext()) as poller:
             schema = poller.schema()
         lower_names = [name.lower() for name in schema.names]
@@ -140,7 +139,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         assert all((field.metadata or {}).get(b"comment") for field in schema), "every column needs a comment"
 
     def test_the_documented_columns_are_the_real_ones(self, source: Source, described: Connection, page: str) -> None:
-        """Users write their queries from the page."""
+        """Users write their queries from the documented columns."""
         blocks = [_columns_of(block) for block in _DDL.findall(page)]
         assert blocks, "the page needs DDL: '.. code-block:: sql', an empty line, then one column a line"
         with source.open(described, PollContext()) as poller:
@@ -160,7 +159,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def test_all_problems_come_at_once_and_hold_no_secret(
         self, source: Source, connection: Connection, extra: Mapping[str, str | None]
     ) -> None:
-        """A user fixes all problems of a connection in one edit, from messages that anybody may read."""
+        """A user wants to fix all problems of a connection in one edit. The messages are visible to many."""
         broken_fields: list[dict[str, object]] = [
             {"password": None},
             {"login": f"{LOGIN}:x"},
@@ -182,7 +181,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     # The plan
 
     def test_a_plan_is_the_same_every_time_and_plain_data(self, source: Source, described: Connection) -> None:
-        """A retry plans the day again. With other partitions, some rows would be polled twice, or never."""
+        """A retry plans the day again. If its partitions differed, some rows would be polled twice or never."""
         day = _thirty_days_ago(source)
         with source.open(described, PollContext()) as poller:
             parts = poller.plan([day])
@@ -216,7 +215,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
                 listener.accept()
 
     def test_planning_a_day_of_another_zone_is_refused(self, source: Source, connection: Connection) -> None:
-        """A day of another zone covers other hours. Its rows would count in two days or in none."""
+        """A day of another zone covers other hours. Some rows would be in two days or in none."""
         other_zone = "Asia/Tokyo" if source.timezone != "Asia/Tokyo" else "UTC"
         day = Day(date=_today(source) - 30 * ONE_DAY, zone=other_zone)
         with source.open(connection, PollContext()) as poller, pytest.raises(ConfigError, match=other_zone):
@@ -227,7 +226,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def test_an_unreachable_server_is_a_retriable_error_within_seconds_without_secrets(
         self, source: Source, connection: Connection
     ) -> None:
-        """An outage must fail the try within seconds and stay retriable. The error must not print the credentials."""
+        """An outage must fail the try within seconds and stay retriable. The error must not show the credentials."""
         started = time.monotonic()
         with source.open(connection, PollContext()) as poller, pytest.raises(RetriableError) as caught:
             _poll_first(poller, _thirty_days_ago(source))
@@ -240,13 +239,12 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
 
 def _poll_first(poller: Poller, day: Day) -> None:
-    """Poll the first partition of a day. Some sources send requests already to plan it."""
+    """Plan a day and poll its first partition. Some sources already send requests to plan."""
     (part, *_) = poller.plan([day])
     list(poller.poll(part, Tally(part.days)))
 
 
 def _columns_of(block: str) -> list[str]:
-    """Return the column lines of a DDL block, without comments."""
     lines = [re.sub(r"\s+", " ", line.partition("--")[0].strip().rstrip(",")).strip() for line in block.splitlines()]
     return [line for line in lines if line not in ("", "...", "```")]
 

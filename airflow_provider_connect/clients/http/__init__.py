@@ -1,1 +1,1 @@
-"""HTTP client with deadlines and strict reading of answers."""
+"""HTTP client with deadlines. It refuses an answer that could have been cut unnoticed."""

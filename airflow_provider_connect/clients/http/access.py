@@ -1,34 +1,6 @@
-"""API address and credentials from an Airflow connection of type ``http``. Faces import this for their check.
+"""Reads an API's address and credentials from an Airflow connection of type ``http``. Light enough for DAG files.
 
-============ =====================================================================================
-host         ``name``, or a URL with an optional path, the base of all requests
-schema       ``https`` (also if empty), or ``http``: only to this machine, or without credentials
-port         of that host
-login        user name, or id of an OAuth client
-password     password, token, API key, or secret of an OAuth client
-extra        the fields below. A field of another name is refused
-============ =====================================================================================
-
-``auth`` selects how credentials are sent. The default is HTTP Basic with a login, and nothing without one:
-
-========================== =========================================================================
-none, basic, bearer        nothing · login and password · the password as a bearer token
-api_key                    the password in ``send_in``: header (default), query or cookie, under the name ``send_as``
-oauth2_client_credentials  an access token from ``auth_url``, for login and password · ``scope`` ·
-                           ``client_auth``: basic (default) or body · ``auth_params``: more form fields
-oauth2_refresh_token       the same, for ``refresh_token``, which must not rotate
-session                    a login at ``auth_url`` with the fields ``auth_params``, by default ``{"username": "{login}",
-                           "password": "{password}"}``, sent as ``auth_body``: json (default) or form. The session
-                           stands at ``auth_result`` in the JSON answer, such as ``id`` or ``/data/id``, and is sent
-                           as a bearer token, or by ``send_in`` and ``send_as``. Without ``auth_result`` the answer's
-                           cookies are sent
-========================== =========================================================================
-
-``auth_url`` is a full URL, a path from the host's root (``/token``), or a path below ``host`` (``token``).
-
-For all: ``headers``: more headers of every request · ``allowed_hosts``: other hosts for links and redirects, which get
-no credentials · ``proxy``: URL of the proxy, or ``environment`` for the environment's proxies and authorities. By
-default no proxy is used · ``ca_bundle``: authorities to trust in addition to the public ones.
+``docs/http_connection.md`` documents the fields. A field of another name is refused.
 """
 
 from __future__ import annotations
@@ -61,18 +33,18 @@ _LOGIN = {"username": "{login}", "password": "{password}"}
 
 
 class Credentials(Protocol):
-    """Source of the credentials for the API's own host."""
+    """Supplies the credentials for the API's own host."""
 
     def auth(self) -> Auth:
-        """Return the credentials, fetched first if necessary."""
+        """Return the credentials. Fetches them first if necessary."""
 
     def renew(self, refused_auth: Auth) -> Auth | None:
-        """Return other credentials after a refusal, or None if there are none."""
+        """Return other credentials after the API refused ``refused_auth``. None if there are none."""
 
 
 @dataclass(frozen=True)
 class StaticCredentials:
-    """Credentials from the connection."""
+    """Credentials that stand in the connection and never change."""
 
     static_auth: Auth
 
@@ -81,18 +53,17 @@ class StaticCredentials:
         return self.static_auth
 
     def renew(self, refused_auth: Auth) -> Auth | None:
-        """Return None."""
+        """Return None: there are no other credentials."""
 
 
 @dataclass(frozen=True)
 class HttpAccess:
     """Address and credentials of an API.
 
-    :param name: of the connection, for messages.
     :param url: base of all paths, without a final slash.
-    :param allowed_origins: other hosts for links and redirects.
-    :param headers: sent with the credentials to the API's own host.
-    :param secret_header_values: header values that no message may quote.
+    :param allowed_origins: other hosts that links and redirects may lead to.
+    :param headers: sent to the API's own host with every request.
+    :param secret_header_values: values of ``headers`` that no message may quote.
     """
 
     name: str
@@ -112,8 +83,8 @@ class HttpAccess:
     def read_connection(cls, connection: Connection, extra_fields: Collection[str] = ()) -> HttpAccess:
         """Read a connection of type ``http``.
 
-        :param extra_fields: further fields of the extra, read by the source.
-        :raises ConfigError: with every problem.
+        :param extra_fields: names of further fields in the extra, which the source reads.
+        :raises ConfigError: lists every problem of the connection.
         """
         refuse_any(connection_problems(connection, extra_fields))
         url, other_origins = (
@@ -137,10 +108,7 @@ class HttpAccess:
 
     @classmethod
     def for_url(cls, connection: Connection, url: str, auth: Auth, **fields: Any) -> Self:
-        """Return the access to a host for a connection of any type. The connection may name a proxy and authorities.
-
-        :param fields: fields of a subclass.
-        """
+        """Return the access to a vendor's URL. The connection, of any type, may name a proxy and authorities."""
         return cls(connection.conn_id, url, StaticCredentials(auth), _route(connection, {origin_of(url)[1]}), **fields)
 
 
@@ -152,10 +120,7 @@ def _route(connection: Connection, hosts: Collection[str]) -> HttpRoute:
 
 
 def connection_problems(connection: Connection, extra_fields: Collection[str] = ()) -> list[str]:
-    """Return every problem of a connection. No network.
-
-    :param extra_fields: further fields of the extra, read by the source.
-    """
+    """Return every problem of a connection. No network. For ``extra_fields`` see :meth:`HttpAccess.read_connection`."""
     return connection_fields.connection_problems(connection, extra_fields)
 
 

@@ -1,8 +1,6 @@
 """Kinds of HTTP credentials, each with the texts that no message may quote.
 
-Fetched credentials are kept for the whole process and fetched once for all threads. Each executor process fetches its
-own and shares them between its polls: a token for every poll would exhaust the limits of token endpoints. authlib keeps
-a token for only one session and thread.
+All threads and polls of a process share fetched credentials: one token per poll would exceed limits of token endpoints.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ from airflow_provider_connect.patience import CLOCK, Clock
 
 @dataclass(frozen=True)
 class Auth:
-    """Credentials of a request, made by one of the functions below.
+    """Credentials of a request. The functions below create them.
 
     :param headers: sent with every request.
-    :param params: added to the query of every request. Params of the same name are replaced.
+    :param params: added to every query. They replace params of the same name.
     :param secrets: texts that an answer may echo and no message may quote.
     """
 
@@ -51,30 +49,27 @@ def basic_auth(user: SecretStr, password: SecretStr) -> Auth:
 
 
 def bearer_auth(token: SecretStr) -> Auth:
-    """Return a bearer token, such as OAuth's."""
+    """Return credentials that send a bearer token, such as OAuth's."""
     return Auth({"Authorization": f"Bearer {token.get_secret_value()}"}, (token.get_secret_value(),))
 
 
 def header_auth(name: str, value: SecretStr) -> Auth:
-    """Return a key in its own header, such as ``X-Api-Key``."""
+    """Return credentials that send a key in a header, such as ``X-Api-Key``."""
     return Auth({name: value.get_secret_value()}, (value.get_secret_value(),))
 
 
 def query_auth(name: str, value: SecretStr) -> Auth:
-    """Return a key in the query, such as ``api_key=…``."""
+    """Return credentials that send a key in the query, such as ``api_key=…``."""
     return Auth({}, (value.get_secret_value(),), ((name, value.get_secret_value()),))
 
 
 def cookie_auth(cookies: Mapping[str, str]) -> Auth:
-    """Return cookies, all of them secret."""
+    """Return credentials that send cookies. All their values are secret."""
     return Auth({"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}, tuple(cookies.values()))
 
 
 def proxy_auth(proxy: SecretStr | None) -> Auth:
-    """Return user and password of a proxy's URL, if any.
-
-    :param proxy: URL of the proxy. For the environment's proxies, only their secrets are returned.
-    """
+    """Return the credentials in a proxy's URL, or empty ones. For ``environment``, only the secrets of its proxies."""
     users = [(parts.username or "", parts.password or "") for parts in map(urlsplit, proxy_urls(proxy))]
     auths = [basic_auth(*(SecretStr(unquote(text)) for text in user)) for user in users if any(user)]
     headers = {} if uses_environment(proxy) or not auths else {"Proxy-Authorization": auths[0].headers["Authorization"]}
@@ -86,10 +81,7 @@ _REFUSED_SECONDS = 60.0
 
 
 class FetchedAuth(NamedTuple):
-    """Credentials fetched from a service.
-
-    :param valid_seconds: validity, or None if unknown.
-    """
+    """Credentials that a service issued, and how long they are valid (None if unknown)."""
 
     auth: Auth
     valid_seconds: float | None
@@ -97,7 +89,7 @@ class FetchedAuth(NamedTuple):
 
 @dataclass
 class _LoginState:
-    """State of one login in this process. Readers and writers hold the lock."""
+    """Credentials or latest refusal of one login in this process. Hold ``lock`` to use it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     auth: Auth | None = None
@@ -111,12 +103,9 @@ _login_states_lock = threading.Lock()
 
 
 class FetchedCredentials:
-    """Credentials of one login at one service.
+    """Credentials that a service issues for a login.
 
-    :param identity: all inputs of the login, secrets included. Logins of the same identity share the fetched
-        credentials.
-    :param fetch: requests the credentials from the service.
-    :param clock: measures validity, by default :data:`CLOCK`.
+    :param identity: all inputs of the login, secrets included. Equal identities share the issued credentials.
     """
 
     def __init__(
@@ -127,11 +116,11 @@ class FetchedCredentials:
         self._clock = clock or CLOCK
 
     def auth(self) -> Auth:
-        """Return credentials that stay valid for a while. May call the service, or wait for another thread that does.
+        """Return credentials that will not expire soon. May call the service, or wait for another thread's call.
 
-        :raises RetriableError: the service is unreachable, in trouble or busy.
-        :raises ConfigError: the service refuses the login. No further attempt is made for a minute, so that many
-            threads don't lock the account.
+        :raises RetriableError: the service is unreachable or overloaded.
+        :raises ConfigError: the service refuses the login. For a minute the error is repeated without a call, so that
+            many threads don't lock the account.
         """
         state = self._state()
         with state.lock:
@@ -141,7 +130,7 @@ class FetchedCredentials:
             return state.auth
 
     def renew(self, refused_auth: Auth) -> Auth:
-        """Return other credentials after a refusal. Fetches once for any number of threads."""
+        """Return other credentials after the API refused ``refused_auth``. All threads share one call."""
         state = self._state()
         with state.lock:
             if state.auth == refused_auth:

@@ -1,4 +1,4 @@
-"""TLS trust: the public authorities and those of a connection. Verification cannot be turned off."""
+"""TLS trust: the public authorities, and the connection's. Verification cannot be turned off."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PEM = "-----BEGIN"
 _CERTIFICATE = re.compile(
     r"-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[A-Za-z0-9+/=\s]*-----END (?:TRUSTED |X509 )?CERTIFICATE-----"
 )
-"""Only certificates are read, not the comments between them, nor a private key."""
+"""Matches certificates only, not a private key or text around them."""
 
 
 def ca_bundle_problem(ca_bundle: str) -> str | None:
-    """Return the problem of certificates to trust, or None.
+    """Return the problem of a ``ca_bundle``, or None.
 
     :param ca_bundle: absolute path on this machine, or PEM text.
     """
@@ -34,9 +34,9 @@ def tls_context(ca_bundle: str | None, environment_bundles: tuple[tuple[str, str
     """Return a TLS client context that verifies certificates and host names.
 
     :param ca_bundle: authorities to trust in addition to the public ones.
-    :param environment_bundles: environment variables with the paths of more authorities: files, or folders in OpenSSL's
+    :param environment_bundles: (variable, path) pairs of more authorities. A path is a file, or a folder in OpenSSL's
         form.
-    :raises ConfigError: one of them contains no certificate.
+    :raises ConfigError: a file contains no certificate.
     """
     from requests.utils import DEFAULT_CA_BUNDLE_PATH  # noqa: PLC0415  # slow to import in a DAG file
 

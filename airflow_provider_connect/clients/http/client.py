@@ -1,8 +1,6 @@
-"""HTTP client for one request. The answer is read raw, and errors name the remedy without secrets.
+"""Sends one HTTP request and returns the raw response. Error messages name the remedy and contain no secrets.
 
-There are no retries and no redirects here. Proxies and authorities of the environment apply only if the connection
-selects them, ``.netrc`` never. A body must have a length or chunks. A body that ends with the connection could be cut
-unnoticed, and is refused.
+Never retries or follows redirects. Refuses a body without a length or chunks, because a cut would go unnoticed.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.secrets import Secrets
 
 ERROR_TEXT_BYTES = 8 << 10
-"""Limit for an error's body: messages fit, and an endless one ends."""
+"""Limit for reading an error's body: enough for a message, and an endless body stops here."""
 _ERROR_READ_BYTES = 1 << 10
 _ERROR_SECONDS = 10.0
 _CUT_ECHO_CHARACTERS = 2 << 10
@@ -44,19 +42,19 @@ class Body(NamedTuple):
 
 
 def json_body(value: Any) -> Body:
-    """Return a value as JSON."""
+    """Encode a value as a JSON body."""
     return Body("application/json", json.dumps(value).encode())
 
 
 def form_body(fields: Mapping[str, str]) -> Body:
-    """Return form fields, URL-encoded."""
+    """Encode form fields as a URL-encoded body."""
     return Body("application/x-www-form-urlencoded", urlencode(fields).encode())
 
 
 class ErrorText(NamedTuple):
-    """Text of an error's body.
+    """Beginning of an error's body.
 
-    :param is_cut: whether the end is missing. The text may then end inside a secret.
+    :param is_cut: True if the end is missing. The text may then end inside a secret.
     """
 
     text: str
@@ -64,7 +62,7 @@ class ErrorText(NamedTuple):
 
 
 class HttpResponse:
-    """Response with a complete head. A context manager that closes the connection or returns it to the pool."""
+    """Response whose headers have arrived. As a context manager, it closes the connection or returns it to the pool."""
 
     def __init__(self, link: HttpConnection, head: ResponseHead, pool: ConnectionPool | None) -> None:
         self._link = link
@@ -89,7 +87,7 @@ class HttpResponse:
         return self._link.received_bytes
 
     def header(self, name: str) -> str:
-        """Return a header's value, or ''."""
+        """Return a header's value, or "". Repeated headers are joined by a comma."""
         return ", ".join(self._head.values_of(name))
 
     def header_values(self, name: str) -> list[str]:
@@ -98,11 +96,11 @@ class HttpResponse:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Every header, with its name in small letters."""
+        """All headers, by lower-case name."""
         return {name: self.header(name) for name, _ in self._head.fields}
 
     def require_framing(self) -> None:
-        """Require a body whose cut would be noticed.
+        """Check that a cut of the body would be noticed.
 
         :raises RetriableError: the body has neither a length nor chunks.
         """
@@ -110,18 +108,18 @@ class HttpResponse:
             raise RetriableError(f"{self.host} {UNFRAMED_TEXT}")
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the body as received, still encoded.
+        """Yield the body as received, without decompressing it.
 
         :raises RetriableError: the body ends early, stalls, or takes longer than the deadline.
         """
         return self._body(READ_BYTES)
 
     def interrupt(self) -> None:
-        """Abort a read of the body in another thread with an error."""
+        """Make a read of the body in another thread fail now."""
         self._link.interrupt()
 
     def text(self) -> ErrorText:
-        """Return the beginning of an error's body, decoded as far as possible."""
+        """Return the beginning of an error's body. Never raises for an incomplete body."""
         self._link.shorten_deadline(_ERROR_SECONDS)
         data, is_cut = b"", not self._head.is_framed
         try:
@@ -158,15 +156,14 @@ def request(
     pool: ConnectionPool | None = None,
     on_opened: Callable[[HttpConnection], object] | None = None,
 ) -> HttpResponse:
-    """Send a GET, or a POST if there is a body. Returns as soon as the head is complete, with any status.
+    """Send a GET, or a POST if there is a body. Returns once the headers have arrived, with any status.
 
-    :param url: may have a query, as a next link does.
-    :param params: added to the query.
-    :param method: another method.
-    :param headers: sent in addition to those of ``auth``, which take precedence.
-    :param takes_redirects: return a redirect like any other response instead of an error.
+    :param params: added to the URL's query.
+    :param method: sent instead of GET or POST.
+    :param headers: sent too. Those of ``auth`` take precedence.
+    :param takes_redirects: return a redirect like any other response instead of raising ConfigError.
     :param on_sent: called once the request is sent. The server may count it from then on.
-    :param pool: of idle connections. Only for a request that may be sent twice: if the server has closed an idle
+    :param pool: idle connections. Only for a request that may be sent twice: if the server has closed an idle
         connection, the request is repeated over a new one.
     :param on_opened: called before the request with the connection, which can be interrupted.
     :raises RetriableError: the server is unreachable or does not answer.
@@ -204,7 +201,7 @@ def request(
 
 
 def strip_auth_params(url: str, auth: Auth) -> str:
-    """Remove the credentials' params from a URL. Some servers include the key in their links."""
+    """Remove the query params that hold credentials from a URL. Some servers copy the key into their links."""
     auth_names = {name for name, _ in auth.params}
     parts = urlsplit(url)
     if not auth_names or not parts.query:
@@ -255,9 +252,9 @@ def _gunzip_prefix(data: bytes) -> tuple[bytes, bool]:
 
 
 def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
-    """Return a server's text for a message: one short line without secrets.
+    """Return a server's text shortened to one line for a message, without secrets.
 
-    :param is_cut: whether the text is incomplete and may end inside an echo of a secret.
+    :param is_cut: True if the text is incomplete and may end inside an echo of a secret.
     """
     text = text[:ERROR_TEXT_BYTES]  # an error inside a page may be as long as a record
     is_long = len(text) >= 2 * _CUT_ECHO_CHARACTERS
@@ -269,10 +266,9 @@ def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
 
 
 def retry_after_seconds(value: str, current_time: dt.datetime, cap_seconds: float = 3600.0) -> float | None:
-    """Parse a ``Retry-After`` header: seconds, or an HTTP date.
+    """Parse a ``Retry-After`` header: a number of seconds, or an HTTP date, which is compared with ``current_time``.
 
-    :param current_time: the moment from which a date is counted.
-    :return: between 0 (a date in the past) and ``cap_seconds``, or None if the header is missing or malformed.
+    :return: 0 (a date in the past) to ``cap_seconds``, or None if the header is missing or malformed.
     """
     value = value.strip()
     if re.fullmatch(r"\d{1,20}(\.\d{1,9})?", value, flags=re.ASCII):

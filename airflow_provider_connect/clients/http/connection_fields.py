@@ -1,4 +1,4 @@
-"""Reads and checks the fields of an Airflow connection of type ``http``. Their meaning: :mod:`.access`."""
+"""Reads and checks the fields of an Airflow connection of type ``http``. :mod:`.access` documents the fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AuthKind = Literal["none", "basic", "bearer", "api_key", "oauth2_client_credenti
 RESERVED_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "expect", "host", "te", "transfer-encoding", "upgrade"}
 )
-"""Headers of the transport, which only the client may set."""
+"""Headers that only the client may set."""
 
 _COMMON = ("auth", "headers", "allowed_hosts", "proxy", "ca_bundle")
 _OAUTH2 = ("auth_url", "scope", "client_auth", "auth_params")
@@ -50,7 +50,7 @@ _REQUIRED = {
 
 
 def auth_kind_of(connection: Connection) -> AuthKind:
-    """Return the kind of credentials. The default is HttpHook's: HTTP Basic with a login."""
+    """Return the connection's ``auth``. Like HttpHook, it defaults to HTTP Basic if there is a login, else to none."""
     default = "basic" if _has(connection.login) else "none"
     return cast(AuthKind, connection.option("auth") or default)
 
@@ -71,7 +71,7 @@ def connection_problems(connection: Connection, extra_fields: Collection[str]) -
 
 
 def collect_problems(connection: Connection, checks: Iterable[Callable[[Connection], Iterable[str]]]) -> list[str]:
-    """Run checks on a connection of any type. Returns each problem once, prefixed with the connection."""
+    """Run checks on a connection of any type. Returns each problem once, prefixed with the connection's id."""
     problems: list[str] = []
     for check in checks:
         try:
@@ -86,7 +86,7 @@ def _has(secret: SecretStr | None) -> bool:
 
 
 def _unknown_fields(connection: Connection, also: Collection[str]) -> Iterator[str]:
-    """Yield a problem for each unknown extra field, and for each field of another kind of credentials."""
+    """Yield a problem for each unknown extra field, and for each field that this ``auth`` does not use."""
     known_fields = {*_COMMON, *also, *(name for names in _FIELDS.values() for name in names)}
     allowed_fields = {*_COMMON, *also, *_FIELDS.get(auth_kind_of(connection), known_fields)}
     for name, value in connection.extra.items():
@@ -168,20 +168,20 @@ def _text_problems(connection: Connection) -> Iterator[str]:
 
 
 def host_override_problems(connection: Connection) -> list[str]:
-    """Return the problem of a host that replaces the vendor's. For connections of any type."""
+    """Return the problem of a host that replaces the vendor's, if any. For connections of any type."""
     problem = host_problem(connection.host, connection.port) if connection.host else None
     return [problem] if problem else []
 
 
 def proxy_problems(connection: Connection) -> Iterator[str]:
-    """Yield the problem of the extra's ``proxy``. For connections of any type."""
+    """Yield the problem of the extra's ``proxy``, if any. For connections of any type."""
     proxy = connection.option("proxy")
     if proxy not in (None, ENVIRONMENT) and not is_proxy_url(proxy):
         yield f"extra field 'proxy' is not an http or https URL, nor {ENVIRONMENT!r}"
 
 
 def ca_bundle_problems(connection: Connection) -> Iterator[str]:
-    """Yield the problem of the extra's ``ca_bundle``. For connections of any type."""
+    """Yield the problem of the extra's ``ca_bundle``, if any. For connections of any type."""
     ca_bundle = connection.option("ca_bundle")
     problem = ca_bundle_problem(ca_bundle) if ca_bundle is not None else None
     if problem is not None:
@@ -214,7 +214,7 @@ def _with_port(url: str, port: int | None) -> str:
 
 
 def connection_base_url(connection: Connection) -> str:
-    """Return the base URL of all paths, without a final slash.
+    """Return the URL that all paths are appended to, without a final slash.
 
     :raises ValueError: the host is invalid.
     """
@@ -228,9 +228,9 @@ def resolve_url(base: str, url: str) -> str:
 
 
 def allowed_origins_of(connection: Connection) -> list[Origin]:
-    """Return the allowed hosts for links besides the connection's own, https by default.
+    """Return the hosts of ``allowed_hosts``, with https unless a URL says http.
 
-    :raises ValueError: one of them is not a host.
+    :raises ValueError: an entry is not a host.
     """
     value = connection.extra.get("allowed_hosts") or []
     names = value.split(",") if isinstance(value, str) else value
@@ -243,7 +243,7 @@ def allowed_origins_of(connection: Connection) -> list[Origin]:
 
 
 def text_mapping(connection: Connection, name: str) -> dict[str, str]:
-    """Return an extra field that maps names to texts.
+    """Return an extra field that maps names to texts. Empty if the field is not set.
 
     :raises ConfigError: the field has another form.
     """
@@ -256,11 +256,10 @@ def text_mapping(connection: Connection, name: str) -> dict[str, str]:
 
 
 def host_problem(host: str, port: int | None) -> str | None:
-    """Return the problem of a host without quoting it, or None.
+    """Return the problem of a host, without quoting the host, or None.
 
-    :param host: a name, or a URL without a path. Plain http is only for this machine, because it exposes the
-        credentials.
-    :param port: a separate port, if any.
+    :param host: a name, or a URL without a path. Plain http is only allowed for this machine.
+    :param port: the connection's field port.
     """
     try:
         parts = urlsplit(_with_scheme(host))
@@ -282,7 +281,7 @@ def base_url(host: str, port: int | None) -> str:
 
 
 def is_loopback(name: str) -> bool:
-    """Return True if a host is this machine, judged by its name."""
+    """Return True if a host name means this machine."""
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:

@@ -1,8 +1,8 @@
-"""One connection to a server, perhaps through a proxy, with a deadline for everything.
+"""One connection to a server, directly or through a proxy. A deadline covers connecting, sending and reading.
 
-A socket's timeout restarts with every byte. A server that sends a byte every few seconds could block its client for
-ever: in the TLS handshake, the status line, between chunks, in trailers. Here a timer shuts the socket at the deadline,
-and a waiting reader gets an error. httpcore connects (:mod:`.network`), h11 parses (:mod:`.message`).
+A socket's timeout restarts with every byte, so a slow server could block its client for ever. Here a timer shuts the
+socket at the deadline, and a waiting reader gets an error. httpcore connects (:mod:`.network`), h11 parses
+(:mod:`.message`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _CLOSED_ERRORS = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, Brok
 
 
 class SilenceError(RetriableError):
-    """A server sent no byte of the body for ``read_timeout_seconds`` after a request."""
+    """After a request, the server sent no byte of the body for ``read_timeout_seconds``."""
 
 
 class HttpTimeouts(BaseModel):
-    """Limits for the parts of a request, in seconds.
+    """Time limits of a request, in seconds.
 
     :param deadline_seconds: for the request and its whole answer, even if bytes keep arriving.
     """
@@ -54,10 +54,8 @@ class HttpTimeouts(BaseModel):
 class HttpConnection:
     """A connection to the host of a URL, opened by :meth:`send`. The creator closes it.
 
-    :ivar pool_key: identifies connections to the same host over the same route.
-    :ivar was_closed_by_server: whether the server had closed a reused connection before it answered.
-
-    :param route: route to the host. Behind a proxy, the proxy decides on allowed addresses.
+    :ivar pool_key: equal for connections to the same host over the same route.
+    :ivar was_closed_by_server: True if the server had closed a reused connection before it answered.
     """
 
     def __init__(self, url: str, limits: HttpTimeouts, route: HttpRoute) -> None:
@@ -93,7 +91,7 @@ class HttpConnection:
 
     @property
     def host(self) -> str:
-        """The server, for messages."""
+        """Name and port of the server, for messages."""
         return self._parts.netloc
 
     def send(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
@@ -118,10 +116,10 @@ class HttpConnection:
             self._is_sent = True
 
     def read_head(self) -> ResponseHead:
-        """Read the head of the response.
+        """Read status and headers of the response.
 
         :raises SilenceError: nothing arrives in time.
-        :raises RetriableError: the connection ends inside the head.
+        :raises RetriableError: the connection ends before the headers are complete.
         """
         assert self._exchange is not None
         with self._translated_errors():
@@ -145,7 +143,7 @@ class HttpConnection:
         self.seconds_left()  # a body is late if its last bytes are
 
     def make_idle(self) -> bool:
-        """Stop the deadline after a complete response. Returns True if the connection can be reused."""
+        """After a complete response, stop the deadline. Returns True if the connection can be reused."""
         self._stop_timer()
         is_tls_in_tls = self._proxy is not None and self._proxy.scheme == self._parts.scheme == "https"
         if self._exchange is None or self._is_past_deadline or self._is_interrupted or is_tls_in_tls:
@@ -153,14 +151,14 @@ class HttpConnection:
         return self._exchange.start_next_cycle()
 
     def is_reusable(self) -> bool:
-        """Return True if an idle connection is still open and no unexpected bytes have arrived."""
+        """Return True if an idle connection is still open and the server has sent nothing unexpected."""
         if self._stream is None or self._stream.get_extra_info("is_readable"):
             return False
         connected = self._stream.get_extra_info("socket")
         return not (isinstance(connected, ssl.SSLSocket) and connected.pending())  # decrypted but unread
 
     def reuse(self, limits: HttpTimeouts) -> None:
-        """Start another request, with a new deadline."""
+        """Prepare an idle connection for another request, with a new deadline."""
         self._limits = limits
         self.received_bytes = 0
         self._is_reused = True
@@ -175,7 +173,7 @@ class HttpConnection:
         self._timer = self._start_timer(self._deadline)
 
     def interrupt(self) -> None:
-        """End the connection now, or as soon as it is open. A read in another thread gets an error."""
+        """End the connection now, or as soon as it opens. A read in another thread then fails."""
         with self._lock:
             self._is_interrupted = True
             if self._handle is not None:
@@ -188,7 +186,7 @@ class HttpConnection:
         """Return the time until the deadline, which also runs between reads.
 
         :raises DeadlineError: the deadline has passed.
-        :raises RetriableError: the connection was interrupted before it was open.
+        :raises RetriableError: the connection was interrupted before it opened.
         """
         remaining = self._deadline - time.monotonic()
         if self._is_past_deadline or remaining <= 0:
@@ -203,7 +201,7 @@ class HttpConnection:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Convert the errors of a block, which may quote anything, to ours."""
+        """Convert errors of the block to our error classes. The original texts are dropped: they may quote secrets."""
         try:
             yield
         except (OSError, ValueError, BrokenAnswerError, *_NETWORK_ERRORS) as error:
@@ -313,10 +311,6 @@ def _problem_of(error: BaseException | None, phase: str, limits: HttpTimeouts) -
 
 
 def _address(parts: SplitResult) -> tuple[str, int]:
-    """Return host and port of a URL, the host in ASCII.
-
-    :raises ValueError: the host is invalid.
-    """
     name = (parts.hostname or "").encode("idna" if not (parts.hostname or "").isascii() else "ascii").decode("ascii")
     if not _HOST.fullmatch(name):
         raise ValueError

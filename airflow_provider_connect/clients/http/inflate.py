@@ -1,8 +1,8 @@
-"""Gzip decoder for answers. Reads every member, requires checksum and end, and bounds its output.
+"""Decompresses gzip answers.
 
-Python's HTTP clients accept a gzip body that was cut inside intact framing or lacks its checksum. ``httpx`` and a
-single ``decompressobj`` drop all members after the first. Either would lose events silently, so bodies are decoded
-here, from raw bytes.
+Reads every member (part of a gzip file), requires checksum and end, and limits its output.
+
+Python's HTTP clients accept a cut gzip body, or drop all members after the first. Either would lose events silently.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.http.client import HttpResponse
 
 OUTPUT_BYTES = 1 << 20
-"""Limit for the output of one step, however far the input expands."""
+"""Size limit of one output chunk, however far the input expands."""
 
 _MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW_BITS = 31
 
 
 def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Decode a gzip stream of one or more members.
+    """Decompress a gzip stream of one or more members.
 
-    :param chunks: raw bytes, cut anywhere. Empty chunks are allowed.
+    :param chunks: compressed bytes, cut anywhere. Empty chunks are allowed.
     :return: chunks of at most :data:`OUTPUT_BYTES`.
-    :raises RetriableError: the stream is empty or cut, its checksum or length is wrong, or it contains anything but
-        gzip members.
+    :raises RetriableError: the stream is empty, cut, has a wrong checksum or length, or contains other data.
     """
     member: Any = None
     position = 0
@@ -55,9 +54,9 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def decoded_body(answer: HttpResponse) -> Iterator[bytes]:
-    """Return a response's body as received, decoded.
+    """Yield a response's body, decompressed if it is gzip.
 
-    :raises RetriableError: a cut could not be noticed, or the encoding is neither gzip nor identity.
+    :raises RetriableError: a cut could go unnoticed, or the encoding is neither gzip nor identity.
     """
     answer.require_framing()
     encoding = answer.header("Content-Encoding").strip().lower()

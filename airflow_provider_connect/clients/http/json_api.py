@@ -1,8 +1,7 @@
-"""Client of a JSON API behind a connection: one call, one whole answer, and errors that name the remedy.
+"""Client of a JSON API: one call returns one whole answer, and errors name the remedy.
 
-A repeatable call is retried alone after a temporary failure, so a failing page costs a page, not the day. A few
-redirects of a GET are followed, to hosts that the connection names. Credentials go only to the connection's own host,
-regardless of the answer. Callbacks report requests and bytes, for the count of a day or a quota.
+A repeatable call is retried alone after a temporary failure, so a failing page costs a page, not the day. Credentials
+go only to the connection's own host, whatever links and redirects say.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience,
 from airflow_provider_connect.secrets import Secrets
 
 MAX_BYTES = 256 << 20
-"""Default limit for one answer, which is held in memory."""
+"""Default size limit of one answer, which is held in memory."""
 API_TIMEOUTS = HttpTimeouts(read_timeout_seconds=120, deadline_seconds=600)
 
 _PAUSES = doubling_pauses(1.0, 60.0)
@@ -46,16 +45,16 @@ _WHOLE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
 
 
 def current_time() -> dt.datetime:
-    """Return the present instant. Tests replace this clock."""
+    """Return the current time. Tests replace this clock."""
     return dt.datetime.now(dt.UTC)
 
 
 class LeaveAloneError(RetriableError):
-    """The API accepts no more requests for a while."""
+    """The API asks for a pause: it accepts no requests for a while."""
 
 
 class _PollClock:
-    """The system's clock with pauses that end with the poll."""
+    """The system's clock. Closing the poll ends its pauses early."""
 
     def __init__(self, answers: OpenResponses) -> None:
         self.sleep = answers.sleep
@@ -66,7 +65,7 @@ class _PollClock:
 
 @dataclass(frozen=True)
 class _Request:
-    """A call at its current address, which a redirect changes, with its callbacks."""
+    """A call with its callbacks and its current URL, which changes with a redirect."""
 
     call: Call
     url: str
@@ -79,16 +78,14 @@ class _Request:
 class JsonApi(Closable):
     """Client of an API for a poll or a publisher. Thread-safe.
 
-    :param target: the API: a connection of type ``http``, or the access of another type of connection.
+    :param target: a connection of type ``http``, or the access made from another type of connection.
     :param errors: rules for answers. The first match applies, then the defaults.
-    :param limits: rate limits.
-    :param share: number of processes of the job that share a limit for a second or of concurrent requests.
-    :param max_bytes: limit for one answer, inflated.
-    :param timeouts: of the parts of a request.
-    :param patience_seconds: time for retries of a repeatable call, pauses included. With 0 there are no retries.
+    :param share: number of processes that divide the limits per second and of concurrent requests.
+    :param max_bytes: size limit of one answer after decompression.
+    :param patience_seconds: time for retries of a repeatable call, pauses included. 0 means no retries.
     :param follows_redirects: follow the redirects of a GET. Otherwise refuse them.
-    :param clock: for pauses. By default the system's clock, with pauses that end at :meth:`close`.
-    :raises ConfigError: with every problem of the connection.
+    :param clock: for pauses. Defaults to the system's clock, with pauses that end at :meth:`close`.
+    :raises ConfigError: lists every problem of the connection.
     """
 
     def __init__(
@@ -126,12 +123,14 @@ class JsonApi(Closable):
         on_received: Callable[[int, int], None] | None = None,
         error_of: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> Reply:
-        """Send a call and read the whole answer. Threads never run ``on_sent`` or ``on_received`` concurrently.
+        """Send a call and return the whole answer.
+
+        ``on_sent`` and ``on_received`` never run in two threads concurrently.
 
         :param on_sent: called for every request sent. The server may count it from then on.
-        :param on_received: called after each status 2xx with the bytes received and decoded, the latter 0 if
-            incomplete.
-        :param error_of: returns the error of an answer that rules cannot describe. None applies the rules.
+        :param on_received: called after each status 2xx with two byte counts: received, and decompressed (0 if
+            incomplete).
+        :param error_of: returns an error for an answer that rules cannot describe, or None to apply the rules.
         :raises RetriableError: there is no whole answer. :class:`LeaveAloneError` if the API accepts no more requests.
         :raises ConfigError: the API refuses the call or the credentials, or leads to a host that the connection does
             not name.
@@ -153,18 +152,14 @@ class JsonApi(Closable):
                     raise _retry_summary(error, patience) from None
 
     def close(self) -> None:
-        """Abort reads and pauses of other threads with an error."""
+        """Make reads and pauses of other threads fail now."""
         self._answers.give_up()
         self._pool.close()
 
     # Addresses
 
     def _address(self, base: str, url: str) -> str:
-        """Return an allowed address.
-
-        :param url: full address, or a path below the connection's base.
-        :raises ConfigError: the connection does not name this host.
-        """
+        """Return the full URL. Raises ConfigError if the connection does not name its host."""
         if not _WHOLE.match(url):
             return f"{self._access.url}/{url.lstrip('/')}" if url else self._access.url
         try:
@@ -225,10 +220,6 @@ class JsonApi(Closable):
         )
 
     def _redirect_target(self, request: _Request, reply: Reply) -> str:
-        """Return the target of a redirect.
-
-        :raises ConfigError: the target is invalid, or the request must not be repeated.
-        """
         location, method = reply.header("Location"), request.call.verb
         if reply.status not in _REDIRECTS or not location or method not in ("GET", "HEAD"):
             raise ConfigError(
@@ -297,10 +288,7 @@ class JsonApi(Closable):
     # Limits
 
     def _wait_for_turn(self, patience: Patience) -> None:
-        """Wait until the limits allow a request.
-
-        :raises RetriableError: the wait exceeds the remaining patience.
-        """
+        """Wait until the rate limits allow a request. Raises RetriableError if that exceeds the time for retries."""
         self._answers.require_open()
         while (wait := self._pace.wait_seconds(self.clock.now())) > 0:
             if wait > max(patience.left_seconds, 0):

@@ -1,7 +1,7 @@
 """Fetches credentials: OAuth 2.0 tokens, and sessions of services with their own login.
 
-authlib's client is not used. authlib has its own requests session without our deadline and address checks, accepts a
-rotated refresh token silently, and raises errors with the server's text, which may echo a secret.
+authlib is not used: it lacks our deadline and address checks, accepts a rotated refresh token silently, and quotes the
+server's text, which may echo a secret.
 """
 
 from __future__ import annotations
@@ -43,10 +43,9 @@ ROTATION_REFUSED = (
 
 @dataclass(frozen=True)
 class Login:
-    """User, password and address of a login.
+    """User, password and URL of a login.
 
-    :param url: of the token endpoint, or of the login.
-    :param connection_label: for messages.
+    :param url: the token endpoint, or the login of a session.
     """
 
     url: str
@@ -65,7 +64,7 @@ class Login:
 class OAuth2Login:
     """Fetches access tokens with client credentials, or with a refresh token that does not rotate.
 
-    :param client_auth: send the client's id and secret as HTTP Basic, or as form fields.
+    :param client_auth: send client id and secret as HTTP Basic, or as form fields in the body.
     :param params: further form fields, such as ``audience``.
     """
 
@@ -76,9 +75,9 @@ class OAuth2Login:
     params: Mapping[str, str] = field(default_factory=dict)
 
     def fetch(self) -> FetchedAuth:
-        """Request a token.
+        """Request an access token.
 
-        :raises RetriableError: the endpoint is unreachable, in trouble or busy.
+        :raises RetriableError: the endpoint is unreachable or overloaded.
         :raises ConfigError: the endpoint refuses the client, or rotates refresh tokens.
         """
         login, refresh = self.login, self.refresh_token
@@ -115,11 +114,10 @@ class OAuth2Login:
 
 @dataclass(frozen=True)
 class SessionLogin:
-    """Logs in to a service and keeps the session: a text in the JSON answer, or the cookies.
+    """Logs in to a service. The session is a text in the JSON answer, or the answer's cookies.
 
-    :param params: login fields. ``{login}`` and ``{password}`` stand for those of the connection.
-    :param result: keys to the text in the answer, or None for the cookies.
-    :param auth: converts the text to credentials.
+    :param params: login fields. The values ``{login}`` and ``{password}`` are replaced by the connection's.
+    :param result: keys that lead to the text in the answer, or None for the cookies.
     """
 
     login: Login
@@ -129,9 +127,9 @@ class SessionLogin:
     auth: Callable[[SecretStr], Auth]
 
     def fetch(self) -> FetchedAuth:
-        """Log in.
+        """Log in and return the session as credentials.
 
-        :raises RetriableError: the service is unreachable, in trouble or busy.
+        :raises RetriableError: the service is unreachable or overloaded.
         :raises ConfigError: the service refuses the login, or its answer lacks the session.
         """
         login = self.login
@@ -174,10 +172,6 @@ def _secret_values(fields: Mapping[str, str]) -> list[str]:
 
 
 def _login_document(login: Login, auth: Auth, body: Body, secrets: Sequence[str]) -> Any:
-    """Return the JSON document that answers a login.
-
-    :param secrets: texts that no message may quote.
-    """
     plain = {"Accept": "application/json", "Accept-Encoding": "identity"}  # a cut document does not parse
     with request(login.route, login.url, auth, _TIMES, body=body, headers=plain) as answer:
         if not 200 <= answer.status < 300:

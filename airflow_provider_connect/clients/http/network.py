@@ -1,6 +1,6 @@
-"""Connects through httpcore's network, with a bounded name lookup and checked addresses.
+"""Opens TCP connections. Name lookups end at the deadline, and addresses are checked before connecting.
 
-The address check prevents an answer from leading a request into the internal network.
+The check prevents an answer from leading a request into the internal network.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def address_zone(address: str) -> AddressZone:
-    """Return the zone of a numeric address. Everything neither public nor link-local counts as private.
+    """Classify a numeric address. An address that is neither public nor link-local is private.
 
     :raises ValueError: the address is invalid.
     """
@@ -42,12 +42,10 @@ def _inner(address: Address) -> Address:
 
 
 class AddressPolicy:
-    """Allowed addresses of one connection's requests. Thread-safe.
+    """Decides which addresses the requests of a connection may reach. Thread-safe.
 
-    The connection's own hosts may be private. A host must keep its first zone: a name that moves from a public to a
-    private address was tampered with. A link-local address must be given as a number.
-
-    :param hosts: hosts named by the connection.
+    Only the connection's own hosts may be private. A host that moves from a public to a private address is refused. A
+    link-local address must be given as a number.
     """
 
     def __init__(self, hosts: frozenset[str]) -> None:
@@ -56,7 +54,7 @@ class AddressPolicy:
         self._lock = threading.Lock()
 
     def allowed_addresses(self, host: str, addresses: list[Any]) -> list[Any]:
-        """Return the allowed addresses of a host.
+        """Return the addresses of a host that a request may reach.
 
         :param addresses: as :func:`socket.getaddrinfo` returns them.
         :raises ConfigError: none is allowed.
@@ -73,7 +71,7 @@ class AddressPolicy:
         return allowed
 
     def _zone(self, host: str, zones: list[AddressZone]) -> AddressZone:
-        """Return the zone in which a host may be, besides the public one."""
+        """Return the zone that a host may use besides the public one."""
         if host not in self._hosts or not zones:
             return "public"
         zone: AddressZone = "public" if "public" in zones else "private"
@@ -92,11 +90,11 @@ def _is_number(host: str) -> bool:
 
 
 class Network(httpcore.NetworkBackend):
-    """Connects to hosts, within a time.
+    """httpcore backend that opens connections before a deadline, to allowed addresses.
 
-    :param seconds_left: returns the remaining time. Raises when it is up.
+    :param seconds_left: returns the time until the deadline. Raises after it.
     :param on_connected: called with each new socket. Raises if the connection was interrupted.
-    :param address_policy: allowed addresses.
+    :param address_policy: None allows every address.
     """
 
     def __init__(
@@ -117,7 +115,7 @@ class Network(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first accepting address of a host."""
+        """Connect to the first allowed address of a host that accepts."""
         refusal: Exception = OSError("no address")
         addresses = self._resolve(host, port)
         if self._reach is not None:  # connect to the checked address: the name is not resolved again
@@ -140,7 +138,7 @@ class Network(httpcore.NetworkBackend):
         raise refusal
 
     def _resolve(self, host: str, port: int) -> list[Any]:
-        """Look a name up in a thread, because a hanging lookup cannot be interrupted."""
+        """Resolve a name in a thread, because a hanging lookup cannot be interrupted."""
         answers: queue.SimpleQueue[list[Any] | OSError | ValueError] = queue.SimpleQueue()
 
         def look_up() -> None:

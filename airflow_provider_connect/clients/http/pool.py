@@ -1,10 +1,7 @@
 """Connections of one poll: responses being read, and idle connections for later requests.
 
-Ending the poll interrupts the responses and the pauses between them.
-
-A new connection costs a page two or three round trips. A connection is kept only after a complete response, and reused
-only if nothing has arrived since. A server may still close it at the moment of a request. Whether it has seen that
-request is then unknown, so requests that must not be sent twice get a new connection.
+An idle connection may be closed by the server just as a request is sent, and the server may have seen the request. So
+requests that must not be sent twice get a new connection.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from airflow_provider_connect.clients.http.route import PoolKey
 from airflow_provider_connect.errors import RetriableError
 
 IDLE_SECONDS = 4.0
-"""How long an idle connection is kept. Many servers close theirs after five seconds."""
+"""How long an idle connection is kept. Many servers close idle connections after five seconds."""
 
 
 class ConnectionPool:
@@ -44,7 +41,7 @@ class ConnectionPool:
             link.close()
 
     def give_back(self, link: HttpConnection) -> None:
-        """Keep a connection after a complete response, or close it."""
+        """Keep a connection for reuse if its response was complete, else close it."""
         if not link.make_idle():
             link.close()
             return
@@ -55,7 +52,7 @@ class ConnectionPool:
         link.close()
 
     def close(self) -> None:
-        """Close all connections and keep no more."""
+        """Close all idle connections. Connections given back later are closed too."""
         with self._lock:
             self._is_closed = True
             idle = [link for idle_links in self._idle.values() for _, link in idle_links]
@@ -65,14 +62,14 @@ class ConnectionPool:
 
 
 class Interruptible(Protocol):
-    """A response, or its connection."""
+    """A response or connection that another thread can interrupt."""
 
     def interrupt(self) -> None:
-        """End it now, with an error in its reader."""
+        """Make the read in progress fail now."""
 
 
 class OpenResponses:
-    """Responses being read. Thread-safe."""
+    """The responses that a poll is reading. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -85,16 +82,16 @@ class OpenResponses:
         return self._ended.is_set()
 
     def require_open(self) -> None:
-        """Require a poll that was not given up.
+        """Check that the poll was not given up.
 
-        :raises RetriableError: it was given up.
+        :raises RetriableError: :meth:`give_up` was called.
         """
         if self.is_given_up:
             raise RetriableError("the poll was given up")
 
     @contextmanager
     def interruptible(self, answer: Interruptible) -> Iterator[None]:
-        """Let :meth:`give_up` interrupt a response while the block runs."""
+        """Allow :meth:`give_up` to interrupt a response while the block runs."""
         with self._lock:
             self._open_responses.add(answer)
             if self.is_given_up:
@@ -106,11 +103,11 @@ class OpenResponses:
                 self._open_responses.discard(answer)
 
     def sleep(self, seconds: float) -> None:
-        """Pause, at most until :meth:`give_up`."""
+        """Sleep. :meth:`give_up` ends the pause early."""
         self._ended.wait(seconds)
 
     def give_up(self) -> None:
-        """End the poll: interrupt all responses and pauses."""
+        """End the poll: interrupt all its responses and pauses."""
         with self._lock:
             self._ended.set()
             for answer in self._open_responses:

@@ -1,4 +1,4 @@
-"""Proxies and authorities of the environment, for connections that select them."""
+"""Proxies and authorities that environment variables name, for connections that select them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_
 
 
 def uses_environment(proxy: SecretStr | None) -> bool:
-    """Return True if a connection leaves its proxy to the environment."""
+    """Return True if a connection's ``proxy`` is ``environment``."""
     return proxy is not None and proxy.get_secret_value() == ENVIRONMENT
 
 
 def is_proxy_url(text: str) -> bool:
-    """Return True for the URL of a supported proxy."""
+    """Return True if a text is the URL of a supported proxy: http or https."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -31,9 +31,9 @@ def is_proxy_url(text: str) -> bool:
 
 
 def proxy_for(url: str, proxy: SecretStr | None) -> SecretStr | None:
-    """Return the URL of the proxy for a request, or None for a direct request.
+    """Return the URL of the proxy to use for a request, or None for a direct request.
 
-    :param proxy: of the connection.
+    :param proxy: the connection's ``proxy``.
     :raises ConfigError: the environment's proxy is not a URL.
     """
     if not uses_environment(proxy):
@@ -58,9 +58,9 @@ def proxy_urls(proxy: SecretStr | None) -> list[str]:
 
 
 def environment_bundles(proxy: SecretStr | None) -> tuple[tuple[str, str], ...]:
-    """Return the environment variables that name authorities, with their paths.
+    """Return (variable, path) for each environment variable that names authorities.
 
-    :param proxy: of the connection. The variables apply only if it leaves the proxy to the environment.
+    :param proxy: the connection's ``proxy``. Unless it is ``environment``, the result is empty.
     """
     if not uses_environment(proxy):
         return ()

@@ -1,4 +1,4 @@
-"""Route to an API: proxy, trusted authorities and allowed addresses."""
+"""How to reach an API: proxy, trusted authorities and allowed addresses."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from airflow_provider_connect.clients.http.network import AddressPolicy
 _PORTS = {"http": 80, "https": 443}
 
 Origin = tuple[str, str, int]
-"""Scheme, host and port: a server, independent of how its address is written."""
+"""Scheme, host and port of a server."""
 PoolKey = tuple[object, ...]
-"""Identifies interchangeable connections: same server, same route."""
+"""Equal for connections to the same server over the same route."""
 
 
 def origin_of(url: str) -> Origin:
-    """Return the server of an address.
+    """Return scheme, host and port of a URL.
 
-    :raises ValueError: the address is invalid for a request, or contains a user.
+    :raises ValueError: the URL is not http or https, or contains a user.
     """
     parts: SplitResult = urlsplit(url)
     port = parts.port or _PORTS.get(parts.scheme)
@@ -32,10 +32,10 @@ def origin_of(url: str) -> Origin:
 
 @dataclass(frozen=True)
 class HttpRoute:
-    """Route to all hosts of a connection.
+    """How the requests of a connection reach their hosts.
 
     :param address_policy: allowed addresses, or None for any.
-    :param proxy: URL of the only proxy, or ``environment``.
+    :param proxy: URL of the proxy, or ``environment``. None for direct requests.
     :param ca_bundle: authorities to trust in addition to the public ones: a path, or PEM text.
     """
 
@@ -49,6 +49,6 @@ class HttpRoute:
         return proxy_auth(self.proxy).secrets
 
     def pool_key(self, url: str) -> PoolKey:
-        """Return the pool key of a connection for a URL."""
+        """Return the pool key for connections to a URL's host."""
         parts = urlsplit(url)
         return parts.scheme, parts.netloc, self.proxy, self.ca_bundle, id(self.address_policy)

@@ -1,1 +1,1 @@
-"""A vendor's quota, shared by all its tasks: limits, usage and reservations."""
+"""A vendor's hourly quota, which all tasks share: limits, usage and reservations."""

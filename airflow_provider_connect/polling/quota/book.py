@@ -1,15 +1,15 @@
-"""State of a quota, read from its keys: reservations, the queue and the vendor's own count.
+"""State of a quota, read from the keys in a store: reservations, the queue and the vendor's own count.
 
-The keys hold all state, so that one listing reads it. Times are seconds since 1970, with milliseconds, by the clock of
-the writer::
+The keys hold all data, so one listing reads the state. Times are seconds since 1970, with milliseconds, by the writer's
+clock::
 
     connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
     connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
     connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
     connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
 
-A hold counts in full from its time of writing until its sent requests replace it. If the task was killed before, the
-hold counts as fully sent at the end of its validity.
+A hold (reservation) counts in full until its sent requests replace it. If the task was killed before, all its requests
+count as sent at the end of its validity.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def prefix_of(quota: Quota) -> str:
 
 @dataclass(frozen=True)
 class Hold:
-    """A reservation."""
+    """A task's reservation of ``requests``, of which ``width`` may run concurrently. Written at ``at``."""
 
     id: str
     at: float
@@ -46,14 +46,14 @@ class Hold:
 
 @dataclass(frozen=True)
 class SentRequests:
-    """Requests sent under a reservation: number and latest time of each group."""
+    """Requests sent under a reservation, in groups: ``spans`` holds (number, latest send time) of each group."""
 
     id: str
     spans: tuple[tuple[int, float], ...]
 
     @classmethod
     def from_times(cls, id_: str, send_times: Iterable[float], quota: Quota) -> SentRequests:
-        """Group requests by send time. Each counts from the last one of its group."""
+        """Group requests by send time. All of a group count as sent at its latest time."""
         spans: list[tuple[int, float]] = []
         width = max(quota.seconds / 60, quota.valid_seconds / _MOST_SPANS)
         first = -math.inf
@@ -75,7 +75,7 @@ class SentRequests:
 
 @dataclass(frozen=True)
 class QueueEntry:
-    """A waiting task."""
+    """A waiting task. It looks again at the time ``back``."""
 
     rank: int
     since: float
@@ -96,7 +96,7 @@ class QueueEntry:
 
 @dataclass(frozen=True)
 class VendorUsage:
-    """The vendor's count for the hour, sent with a refusal.
+    """The vendor's own count for the last hour, sent with a refusal.
 
     :param used: requests that the vendor has counted.
     :param wait_seconds: requested pause. 0 without one.
@@ -115,7 +115,7 @@ class VendorUsage:
 
 @dataclass
 class QuotaBook:
-    """State of a quota from one listing of its keys. Keys of a foreign form are ignored."""
+    """State of a quota at one listing of its keys. Keys of another form are ignored."""
 
     quota: Quota
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class QuotaBook:
 
     @classmethod
     def read(cls, quota: Quota, keys: Iterable[str]) -> QuotaBook:
-        """Parse the keys that begin with :func:`prefix_of` the quota."""
+        """Parse the keys of a quota, which begin with :func:`prefix_of`."""
         book = cls(quota)
         for key in keys:
             kind, *fields = key.removeprefix(prefix_of(quota)).split("/")
@@ -153,7 +153,7 @@ class QuotaBook:
     # Usage
 
     def _counted_requests(self) -> Iterator[tuple[int, float, float]]:
-        """Yield numbers of requests with their earliest and latest possible send times."""
+        """Yield (number, earliest send time, latest send time) for each group of requests."""
         for hold in self.holds.values():
             if hold.id not in self.sent:
                 yield hold.requests, hold.at, hold.at + self.quota.valid_seconds
@@ -165,19 +165,18 @@ class QuotaBook:
         return sorted((latest + counted_seconds, count) for count, _, latest in self._counted_requests())
 
     def used_requests(self, clock_seconds: float) -> int:
-        """Return how many requests count at an instant, by our own keys."""
+        """Return the number of requests that count at this time, by the keys of all our tasks."""
         return sum(count for end, count in self._releases() if end > clock_seconds)
 
     @property
     def latest_vendor_usage(self) -> VendorUsage | None:
-        """The vendor's last count."""
+        """The vendor's most recent count, or None."""
         return max(self.said, key=lambda usage: usage.at, default=None)
 
     def requests_by_others(self, clock_seconds: float) -> int:
-        """Return how many requests outsiders have in the hour, estimated from the vendor's count.
+        """Estimate the requests that other users of the account have used, from the vendor's count.
 
-        Send times of outsiders are unknown. Their requests are assumed to be spread over the hour before the vendor's
-        count, so they leave one by one during the following hour.
+        They are assumed to be spread over the hour before that count, so they expire one by one in the following hour.
         """
         usage = self.latest_vendor_usage
         if usage is None or clock_seconds >= usage.at + self.quota.seconds:
@@ -188,20 +187,20 @@ class QuotaBook:
         return math.ceil(max(0, usage.used - ours) * share_left)
 
     def limit(self, clock_seconds: float) -> int:
-        """Return the allowed requests an hour: the smaller of our setting and the vendor's last limit."""
+        """Return the allowed requests an hour: the smaller of our setting and the vendor's latest limit."""
         usage = self.latest_vendor_usage
         is_known = usage is not None and clock_seconds < usage.at + self.quota.seconds
         return min(self.quota.requests, usage.limit) if usage is not None and is_known else self.quota.requests
 
     def room(self, clock_seconds: float) -> int:
-        """Return how many more requests may be sent. Negative if there are too many already."""
+        """Return how many more requests may be sent. Negative if too many were sent or reserved."""
         usage = self.latest_vendor_usage
         if usage is not None and usage.at <= clock_seconds < usage.at + usage.wait_seconds:
             return 0
         return self.limit(clock_seconds) - self.used_requests(clock_seconds) - self.requests_by_others(clock_seconds)
 
     def free_slots(self, clock_seconds: float) -> int | None:
-        """Return how many more requests may run concurrently, or None without a limit."""
+        """Return how many more requests may run concurrently. None without a limit."""
         if self.quota.at_once is None:
             return None
         ends = self.quota.valid_seconds + self.quota.slack_seconds
@@ -211,14 +210,14 @@ class QuotaBook:
     # Queue
 
     def queue_entry_of(self, claim: QuotaClaim) -> QueueEntry | None:
-        """Return a task's own queue entry, the oldest if there are several."""
+        """Return a task's own queue entry: the oldest if there are several, or None."""
         own_entries = [waiting for waiting in self.waiting if waiting.asker == claim.asker]
         return min(own_entries, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
     def requests_ahead(self, claim: QuotaClaim, since: float, clock_seconds: float) -> int:
-        """Return how many requests the tasks ahead in the queue claim.
+        """Return the number of requests that tasks ahead in the queue claim.
 
-        A task that is long overdue does not count: the task is dead or has no worker.
+        Ignores a task that should have looked again long ago: it is dead or has no worker.
         """
         own_position = (claim.rank, since, claim.asker)
         alive_claims = {
@@ -231,7 +230,7 @@ class QuotaBook:
         return sum(alive_claims.values())
 
     def offer(self, claim: QuotaClaim, since: float, clock_seconds: float) -> tuple[int, int]:
-        """Return how many requests a task may take now, and how many of them concurrently. 0 if it has to wait."""
+        """Return how many requests a task may take now, and how many concurrently. (0, 0) if it has to wait."""
         lanes = self.free_slots(clock_seconds)
         width = claim.width if lanes is None else min(claim.width, lanes)
         free = self.room(clock_seconds) - self.requests_ahead(claim, since, clock_seconds)
@@ -244,7 +243,7 @@ class QuotaBook:
         return max(1, min(claim.least, claim.requests, self.limit(clock_seconds)))
 
     def next_attempt_time(self, claim: QuotaClaim, since: float, clock_seconds: float) -> float:
-        """Return when a waiting task may find room if no task returns requests early."""
+        """Return the time at which a waiting task may find room, if no task returns requests early."""
         needed = self.requests_ahead(claim, since, clock_seconds) + self._least_requests(claim, clock_seconds)
         latest = clock_seconds + self.quota.seconds / 12
         usage = self.latest_vendor_usage
@@ -259,7 +258,7 @@ class QuotaBook:
     # Expiry
 
     def expired_names(self, clock_seconds: float) -> list[str]:
-        """Return the names of expired keys. Holds come before their sent requests."""
+        """Return the names of expired keys, without the prefix. A hold comes before its sent requests."""
         margin = self.quota.seconds / 10
         counted_seconds = self.quota.seconds + self.quota.slack_seconds + margin
         lasting = self.quota.valid_seconds + counted_seconds

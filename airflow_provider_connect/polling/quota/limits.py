@@ -1,4 +1,4 @@
-"""A vendor's hourly quota, and a task's claim to a part of it."""
+"""A vendor's hourly quota, and a task's claim (request for a part) to it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ _CLOCKS_DIFFER_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Quota:
-    """Limits that all runs, tasks and DAGs of one project share.
+    """Limits that all runs, tasks and DAGs of one vendor project share.
 
-    :param name: of the project and API, the same for all users. Part of keys, so not a secret.
+    :param name: of project and API, equal for all users. Part of keys, so not a secret.
     :param requests: largest number in any span of ``seconds``.
-    :param per_second: largest number in a second. A job spreads its own requests and does not know other jobs'
-        requests.
+    :param per_second: largest number in a second. Each job keeps it alone, without knowing other jobs' requests.
     :param at_once: largest number of concurrent requests.
     """
 
@@ -35,30 +34,29 @@ class Quota:
 
     @property
     def slack_seconds(self) -> float:
-        """Largest clock difference between two workers. Each request counts for this much longer."""
+        """Largest expected clock difference between two workers. Each request counts for this much longer."""
         return min(_CLOCKS_DIFFER_SECONDS, self.seconds / 100)
 
     @property
     def valid_seconds(self) -> float:
-        """Validity of a reservation. Nothing is sent under it later."""
+        """Validity of a reservation. No request is sent under it later."""
         return self.seconds / 4
 
     @property
     def lag_seconds(self) -> float:
-        """Time before the end of a reservation in which nothing is sent, because sending takes time."""
+        """Time before the end of a reservation in which no request is started, because sending takes time."""
         return min(60.0, self.valid_seconds / 10)
 
     @property
     def grace_seconds(self) -> float:
-        """How late a task may return from a wait and still be first. The task may have to queue for a worker."""
+        """How late a waiting task may return and keep its place in the queue. The task may lack a worker."""
         return self.seconds / 30
 
     def with_settings(self, settings: Any, settings_label: str) -> Quota:
-        """Return the quota with other limits.
+        """Return the quota with changed limits.
 
         :param settings: numbers by field name, or None for no change.
-        :param settings_label: location of the settings, for messages.
-        :raises ConfigError: with the invalid setting.
+        :raises ConfigError: a setting is unknown or invalid.
         """
         if settings is None:
             return self
@@ -83,6 +81,7 @@ class Quota:
 def quotas_from_extra(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> dict[str, Quota]:
     """Return a vendor's quotas, changed by the field ``limits`` of a connection's extra.
 
+    :param vendors: default quota by API name.
     :raises ConfigError: the field is invalid.
     """
     name = next(iter(vendors))
@@ -106,7 +105,7 @@ def quotas_from_extra(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) ->
 
 
 def quota_problems(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> list[str]:
-    """Return the problems of the field ``limits`` of a connection's extra."""
+    """Return the problem of the field ``limits`` in a connection's extra, if any."""
     try:
         quotas_from_extra(extra, vendors)
     except ConfigError as error:
@@ -115,9 +114,9 @@ def quota_problems(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> li
 
 
 def shared_quota_name(vendor: str, api: str, account: str, scope: tuple[object, ...]) -> str:
-    """Return a quota's name: the same for all connections to one account, without secrets.
+    """Return a quota's name: equal for all connections to one account, without secrets.
 
-    :param account: the account. Its legal characters are part of the name.
+    :param account: its letters, digits, dots and dashes become part of the name.
     :param scope: distinguishes accounts of the same name.
     """
     who = hashlib.sha256(repr([*scope, account]).encode()).hexdigest()[:8]
@@ -125,17 +124,17 @@ def shared_quota_name(vendor: str, api: str, account: str, scope: tuple[object, 
 
 
 def as_key_part(text: str) -> str:
-    """Return a text reduced to letters, digits, dots and dashes."""
+    """Replace all characters of a text except letters, digits, dots and dashes by dashes."""
     return re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-")
 
 
 @dataclass(frozen=True)
 class QuotaClaim:
-    """A task's claim to a part of a quota.
+    """The part of a quota that a task needs.
 
-    :param asker: id of the task, the same for all its tries.
-    :param requests: cost of its days without failures.
-    :param least: smallest part with which it starts.
+    :param asker: id of the task, equal for all its tries.
+    :param requests: number that its days need if no request fails.
+    :param least: smallest part with which the task starts.
     :param spare: additional requests for failed polls, if there is plenty of room.
     :param width: largest number of its concurrent requests.
     :param rank: 0 for today's run, 1 for a backfill or catchup, which come later.

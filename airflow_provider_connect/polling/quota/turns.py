@@ -1,18 +1,18 @@
-"""Reserves parts of a quota in a store without compare-and-set.
+"""Reserves parts of a quota in a store that cannot compare and set.
 
-The store adds, lists and deletes keys. These operations suffice, because no writer changes another writer's keys:
+No writer changes another writer's keys:
 
 1. **First look.** If there is no room, or earlier tasks claim it, the task waits in the queue.
-2. The task **writes a hold**: a key of its own.
-3. **Second look.** The task counts all holds, whoever wrote them. If they fit together, it may send. Otherwise it
-   deletes its hold and looks again.
+2. The task **writes a hold** (reservation): a key of its own.
+3. **Second look.** The task counts the holds of all tasks. If they fit together, it may send. Otherwise it deletes its
+   hold and looks again.
 
-**The limit is never passed.** Of any tasks with too many holds in total, one wrote its hold last. Its second look came
-later, so it counted the holds of all the others. Neither delays nor clocks matter for this. Clocks matter for how long
-a request counts. Clocks may differ by :attr:`.Quota.slack_seconds`.
+**The limit is never passed.** Of several tasks whose holds are too many in total, one wrote its hold last. Its second
+look counted all holds, so it gives way, whatever the delays and clocks. Clocks matter only for how long a request
+counts, and may differ by :attr:`.Quota.slack_seconds`.
 
-**No task starves.** A task without room writes a queue entry, and later tasks leave the room to earlier ones. An entry
-expires if its task does not return in time, so a dead task does not block the queue for long.
+**No task starves.** Later tasks leave the room to earlier entries of the queue. An entry expires if its task does not
+return in time, so a dead task does not block the queue for long.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _PAUSE_SECONDS = 0.5
 
 
 class KeyStore(Protocol):
-    """Store of the keys. A listing includes every key that was added before it began."""
+    """Store of keys. A listing must include every key that was added before it began."""
 
     def add(self, key: str) -> None:
         """Add a key."""
 
     def keys(self, prefix: str) -> list[str]:
-        """Return all keys with this prefix, as of one instant."""
+        """Return all keys with this prefix that exist at one instant."""
 
     def delete(self, key: str) -> None:
         """Delete a key if it exists."""
@@ -56,12 +56,12 @@ class KeyStore(Protocol):
 
 @dataclass(frozen=True)
 class Grant:
-    """A task's part of a quota.
+    """A part of the quota that a task may use.
 
     :param requests: how many it may send.
     :param width: how many of them concurrently.
     :param until: end of the permission, by the task's own clock.
-    :param requests_left: unreserved requests besides this part.
+    :param requests_left: requests that are still unreserved.
     """
 
     hold: Hold
@@ -73,7 +73,7 @@ class Grant:
 
 @dataclass(frozen=True)
 class QuotaWait:
-    """No room yet.
+    """The answer if there is no room.
 
     :param until: when to look again, by the task's own clock.
     """
@@ -84,7 +84,7 @@ class QuotaWait:
 
 @dataclass(frozen=True)
 class Turns:
-    """One quota in a store, with the clock of the task or person that reserves a part."""
+    """Reservations of one quota in a store, by one task or person."""
 
     store: KeyStore
     quota: Quota
@@ -92,9 +92,9 @@ class Turns:
     sleep: Callable[[float], None] = CLOCK.sleep
 
     def reserve(self, claim: QuotaClaim) -> Grant | QuotaWait:
-        """Return a part of the quota, or the time of the next attempt.
+        """Reserve a part of the quota. Returns the time of the next attempt if there is no room.
 
-        Takes one or two listings, and seconds under contention.
+        Takes one or two listings, and a few seconds if other tasks reserve concurrently.
         """
         for look in range(_LOOKS):
             book, since = self._look(claim)
@@ -113,7 +113,7 @@ class Turns:
         return self.join_queue(claim)
 
     def join_queue(self, claim: QuotaClaim) -> QuotaWait:
-        """Take or keep a place in the queue and return the time of the next attempt."""
+        """Enter the queue, or keep the place in it. Returns the time of the next attempt."""
         book, since = self._look(claim)
         clock_seconds = self.now()
         next_attempt = book.next_attempt_time(claim, since, clock_seconds)
@@ -132,13 +132,13 @@ class Turns:
         return book.offer(claim, since, self.now())[0] > 0
 
     def settle(self, grant: Grant, send_times: Sequence[float]) -> None:
-        """Record when requests were sent and return the unused ones."""
+        """End a reservation: record when its requests were sent, and return the unused ones."""
         if send_times:
             self._add(SentRequests.from_times(grant.hold.id, send_times, self.quota).name)
         self._delete(grant.hold.name)
 
     def record_vendor_usage(self, used: int, limit: int, wait_seconds: float = 0.0) -> None:
-        """Record the vendor's count for the hour."""
+        """Record the vendor's own count for the last hour."""
         self._add(VendorUsage(self.now(), used, limit, wait_seconds).name)
 
     def _look(self, claim: QuotaClaim) -> tuple[QuotaBook, float]:
@@ -150,7 +150,7 @@ class Turns:
         return QuotaBook.read(self.quota, self.store.keys(prefix_of(self.quota)))
 
     def _room_next_to(self, hold: Hold) -> int | None:
-        """Look a second time. Returns the room next to all holds, this one included, or None if they don't fit."""
+        """List the keys a second time. Returns the room besides all holds, or None if the holds don't fit together."""
         book = self._book()
         clock_seconds = self.now()
         lanes = book.free_slots(clock_seconds)
@@ -193,21 +193,20 @@ _T = TypeVar("_T")
 
 
 class NoRoomError(QuotaError):
-    """The hour's requests are used up, by our own count."""
+    """By our own count, the hour's requests are used up."""
 
 
 @contextmanager
 def reserve_request(
     turns: Turns | None, asker: str, on_trouble: Callable[[str], None], send_times: Sequence[float]
 ) -> Iterator[None]:
-    """Reserve one request while the block runs, and record a vendor's refusal raised by the block.
+    """Reserve one request for a person while the block runs. Records a vendor's refusal that the block raises.
 
     A person does not queue, because tasks come first.
 
     :param turns: None for no count.
-    :param asker: name of the caller, for the key.
-    :param on_trouble: called with a text if the count is unreachable. The request is then sent without it.
-    :param send_times: filled by the block with the times of its requests.
+    :param on_trouble: called with a text if the store is unreachable. The request is then sent without a count.
+    :param send_times: the block adds the times of its requests.
     :raises NoRoomError: there is no room for a request.
     """
     grant = without_store_errors(lambda: _reserve_for_person(turns, asker), on_trouble) if turns is not None else None
@@ -222,14 +221,14 @@ def reserve_request(
 
 
 def record_refusal(turns: Turns | None, error: QuotaError, on_trouble: Callable[[str], None]) -> None:
-    """Record the vendor's count from a refusal, for all tasks."""
+    """Record the vendor's count that came with a refusal, for all tasks."""
     usage = error.said
     if turns is not None and usage is not None:
         without_store_errors(lambda: turns.record_vendor_usage(*usage), on_trouble)
 
 
 def without_store_errors(step: Callable[[], _T], on_trouble: Callable[[str], None]) -> _T | None:
-    """Run a step of the request count. Returns None if the store is unreachable, because the job can run without it."""
+    """Run a step that uses the store. Returns None if the store is unreachable, because the job can run without it."""
     try:
         return step()
     except NoRoomError:

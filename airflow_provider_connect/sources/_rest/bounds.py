@@ -1,4 +1,4 @@
-"""Converts a day to the bounds of an API, without loss, and detects bounds that include other days."""
+"""Converts a day to the start and end values that an API expects, so that no record of the day is missed."""
 
 from __future__ import annotations
 
@@ -51,16 +51,15 @@ _STEPS = {
     "day": dt.timedelta(days=1),
 }
 _WRITES = {"iso_ms": "millisecond", "epoch_ms": "millisecond", "epoch_us": "microsecond", "date": "day"}
-"""Precision of each format, if not the second."""
+"""Precision of each time format. All other formats have seconds."""
 _LOCAL = {"iso_local": "%Y-%m-%dT%H:%M:%S", "sql": "%Y-%m-%d %H:%M:%S"}
 Edge = Literal["start", "end"]
 
 
 class DayBound(NamedTuple):
-    """One bound of a day.
+    """Start or end of a day, as sent to the API.
 
-    :param value: as sent.
-    :param includes_other_days: whether the API also returns records of other days.
+    :param includes_other_days: True if the API also returns records of another day.
     """
 
     value: str | int
@@ -68,9 +67,9 @@ class DayBound(NamedTuple):
 
 
 def day_bound(day: Day, edge: Edge, bounds: Bounds, time_format: str | None = None) -> DayBound:
-    """Return a bound of a day.
+    """Return the start or end of a day as the API expects it.
 
-    :param time_format: by default that of the bounds.
+    :param time_format: format of the value. Defaults to ``bounds.format``.
     """
     time_format = time_format or bounds.format
     tz = zone(bounds.zone or day.zone)

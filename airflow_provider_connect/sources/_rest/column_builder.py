@@ -1,4 +1,4 @@
-"""Builds a column from decoded values: exact, with null for a value that does not fit."""
+"""Builds an Arrow column from decoded values. A value that does not fit the type becomes null and is reported."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Seconds of the years 1 to 9999."""
 
 JsonTextOf = Callable[[int], str | None]
-"""Returns the JSON text of a row's value."""
+"""Returns the JSON text of the value in this row."""
 
 
 def build_column(column: Column, values: list[Any], json_text_of: JsonTextOf) -> tuple[pa.Array, list[int]]:
-    """Return a column, and the rows with values that don't fit. Missing and null values fit.
+    """Return a column, and the rows with a value that does not fit. Missing and null values fit.
 
-    :param values: decoded, or, for a column that needs its JSON text, that text, ``b""`` if missing.
+    :param values: decoded values. For a column that needs JSON text: that text, ``b""`` if missing.
     """
     kind = column.type
     if kind == "json":
@@ -82,7 +82,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _decimals(values: list[Any], precision: int, scale: int) -> tuple[pa.Array, list[int]]:
-    """Parse numbers, and texts that are numbers, digit for digit."""
+    """Parse numbers, and strings that hold a number, without loss of digits."""
     marks: list[Any] = []
     texts: dict[int, str] = {}
     for row, value in enumerate(values):

@@ -12,7 +12,7 @@ from airflow_provider_connect.errors import ConfigError
 def read_declaration(path: Path) -> dict[str, Any]:
     """Return the declaration in a YAML or JSON file.
 
-    :raises ConfigError: the file is unreadable, or repeats a name.
+    :raises ConfigError: the file is unreadable, or an object repeats a name.
     """
     try:
         text = path.read_text(encoding="utf-8")

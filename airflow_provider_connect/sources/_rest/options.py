@@ -26,11 +26,11 @@ from airflow_provider_connect.window import SourceKind, ZoneName
 
 _REQUEST_TYPES = ("string", "bigint")
 _CREDENTIALS = re.compile(r"authorization|proxy-authorization|cookie|(x-)?api[-_]?key|access[-_]token|client[-_]secret")
-"""Names that hold only credentials, unlike ``page_token`` and ``sort_key``."""
+"""Header and parameter names that hold only credentials, unlike ``page_token`` and ``sort_key``."""
 
 
 class RestOptions(Source):
-    """Declaration of one stream of an API."""
+    """Declaration of one stream of an API: all options except ``parent``."""
 
     conn_id: str = Field(
         examples=["github"], description="Airflow connection of type http with the API's address and credentials."
@@ -97,21 +97,21 @@ class RestOptions(Source):
 
         @property
         def parent(self) -> RestOptions | None:
-            """The source of the parents. The face declares this field, because it has the face's type."""
+            """The source of the parents. :class:`.RestSource` declares this field, because its type is RestSource."""
 
     @property
     def kind(self) -> SourceKind:
-        """Days, or one snapshot that each run replaces."""
+        """Whether the source loads days, or one snapshot that each run replaces."""
         return "snapshot" if self.snapshot == "replace" else "day"
 
     @property
     def reloads(self) -> bool:
-        """True if an earlier day still has its own records at the API."""
+        """True if an earlier day can be requested again."""
         return self.snapshot is None
 
     @property
     def resolved_parent_columns(self) -> tuple[ParentColumn, ...]:
-        """The columns that hold a value of the parent."""
+        """The columns that repeat a value of the parent, with their types."""
         if self.parent is None:
             return ()
         columns = self.parent.records.columns
@@ -121,7 +121,7 @@ class RestOptions(Source):
 
 
 def option_problems(options: RestOptions) -> list[str]:
-    """Return the options that don't fit together."""
+    """Return one message for each conflict between options."""
     parent = options.parent
     known_columns = None if parent is None else parent.records.columns.keys()
     problems = [f"request.{text}" for text in unfillable(options.request, known_columns)]
@@ -242,7 +242,7 @@ def _day_problems(options: RestOptions) -> list[str]:
 
 
 def open_range_problems(options: RestOptions) -> list[str]:
-    """Return a problem if each day may load rows of other days. Children of parents may do so."""
+    """Return a problem if the request's only bound lets each day load rows of other days. Children are exempt."""
     if options.snapshot is not None or options.parent is not None or options.records.day is not None:
         return []
     name = single_bound(options.request, options.bounds)

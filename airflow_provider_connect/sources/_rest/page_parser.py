@@ -1,8 +1,7 @@
-"""Splits a page into encoded records and the values that the paging needs.
+"""Splits a page into its encoded records and the values that the paging needs.
 
-msgspec decodes pages and skips unneeded fields: at once if the page has the declared form, else level by level. Text
-that JSON allows and msgspec refuses, such as half a surrogate pair, is split by a slower reader. So the page stays
-complete, and only the affected record fails.
+msgspec decodes a page of the declared form in one call, and other pages level by level. JSON that msgspec refuses goes
+to a slower reader, so that only the affected record fails.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ _Attributes = tuple[str, ...]
 
 
 class FastPageDecoder:
-    """Decodes pages of the declared form at once, into records and other values.
+    """Decodes a page of the declared form in one call, into records and other values.
 
-    :param page: msgspec type of a page.
-    :param records_attributes: attributes that lead to the records.
+    :param records_attributes: attributes of the decoded page that lead down to the records.
     :param value_attributes: attributes that lead to each other value, by path.
     """
 
@@ -39,10 +37,10 @@ class FastPageDecoder:
     def for_paths(
         cls, records_path: tuple[str, ...], value_paths: Mapping[str, tuple[str, ...]]
     ) -> FastPageDecoder | None:
-        """Return a decoder, or None if a path may lead through a list, or one path contains another.
+        """Return a decoder. None if a path may lead through a list, or one path contains another.
 
-        :param records_path: names that lead to the records.
-        :param value_paths: names that lead to each other value.
+        :param records_path: field names from the page down to the records.
+        :param value_paths: field names down to each other value, by path.
         """
         import msgspec
 
@@ -69,7 +67,7 @@ class FastPageDecoder:
         )
 
     def decode(self, body: bytes) -> tuple[list[Any], dict[str, Any]] | None:
-        """Return the records and the other values, still encoded, or None if the page has another form."""
+        """Return the records and the other values, all still encoded. None if the page has another form."""
         try:
             page = self._page.decode(body)
         except self._malformed:
@@ -123,11 +121,11 @@ _SPACE = b" \t\r\n"
 
 
 class PageParts(NamedTuple):
-    """Parts of a page.
+    """The records and other values of one page.
 
-    :param records: encoded, in order.
+    :param records: each record's JSON, in order.
     :param records_json: all records as one JSON array, without space between them.
-    :param page_values: decoded values by path, or :data:`MISSING`.
+    :param page_values: decoded values by path, :data:`MISSING` for an absent one.
     """
 
     records: list[Any]
@@ -136,10 +134,7 @@ class PageParts(NamedTuple):
 
 
 class PageParser:
-    """Splits the pages of one source.
-
-    :param value_paths: paths of the other values.
-    """
+    """Splits the pages of one source into records and the values at ``value_paths``."""
 
     def __init__(self, records: Records, value_paths: Iterable[str]) -> None:
         self._records_path = path_steps(records.at)
@@ -150,9 +145,8 @@ class PageParser:
         self.slices = JsonSlicer()
 
     def parse(self, body: bytes, label: str) -> PageParts:
-        """Return the parts of a page.
+        """Split a page into its parts.
 
-        :param label: names the page in messages.
         :raises RetriableError: the page is not a complete JSON document, or has no list of records at the declared
             path.
         :raises ConfigError: a path was written with dots instead of as a JSON Pointer.
@@ -179,7 +173,7 @@ class PageParser:
         return PageParts(records, _as_json_array(records), _decode_values(raw))
 
     def parse_values(self, body: bytes, label: str) -> dict[str, Any]:
-        """Return only the other values, with the errors of :meth:`parse`."""
+        """Return only the values at ``value_paths``. Raises the errors of :meth:`parse`."""
         level: dict[tuple[str, ...], Any] = {(): body.strip(_SPACE)}
         try:
             raw = {path: self._value_at(level, value_steps) for path, value_steps in self._value_paths.items()}
@@ -188,14 +182,14 @@ class PageParser:
         return _decode_values(raw)
 
     def value_in_last_record(self, page: PageParts, path: str) -> Any:
-        """Return the decoded value at a path of the last record, or None."""
+        """Return the decoded value at a path in the page's last record. None if either is missing."""
         if not page.records:
             return None
         raw = self.slices.value_at(page.records[-1], path_steps(path))
         return None if raw is MISSING else _decoded(raw)
 
     def _value_at(self, level: dict[tuple[str, ...], Any], path: tuple[str, ...]) -> Any:
-        """Return the value at a path and keep the levels on the way."""
+        """Return the value at a path. ``level`` caches every value on the way by its path."""
         for depth in range(len(path)):
             container = level[path[:depth]]
             if path[: depth + 1] in level:

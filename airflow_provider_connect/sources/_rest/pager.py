@@ -1,4 +1,4 @@
-"""Computes the next request of a declared paging, or detects the end. No network."""
+"""Computes the request for the next page from the declared paging, or detects the last page. No network."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from airflow_provider_connect.sources._rest.placeholders import FilledRequest
 from airflow_provider_connect.values.json.paths import MISSING, path_steps
 
 MAX_EMPTY_PAGES = 10
-"""Longest run of pages without records while a total or a flag announces more."""
+"""Largest number of consecutive pages without records, although a total or a flag announces more."""
 MAX_EMPTY_PAGES_WITH_TOKENS = 100
-"""The same for pages with tokens. A search may skip many records before a match."""
+"""The limit for pages that carry a token. A search may skip many records before a match."""
 _MAY_RUN_OUT = ("empty_page", "short_page")
 _LINK = re.compile(r'<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]+))?)*)')
 _REL = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
 
 
 class PageFacts(NamedTuple):
-    """Properties of a page that decide on the next one.
+    """Properties of a page that decide about the next request.
 
-    :param record_count: records of the page, before any is dropped.
-    :param page_values: values at the paths that the paging names.
+    :param record_count: records of the page, before duplicates and rejects are dropped.
+    :param page_values: values at the paths of :func:`paging_value_paths`.
     :param last_key: value in the last record at :func:`.last_record_path`, or None.
     """
 
@@ -51,7 +51,7 @@ class PageFacts(NamedTuple):
 
 
 def paging_value_paths(paging: Paging) -> list[str]:
-    """Return the paths of a page that the paging needs."""
+    """Return the paths of the page values that the paging uses, such as the next page's token."""
     if isinstance(paging, Single):
         return []
     paths = [paging.at] if isinstance(paging, NextLink | Cursor) else []
@@ -61,14 +61,14 @@ def paging_value_paths(paging: Paging) -> list[str]:
 
 
 class Pager:
-    """Paging state of one listing."""
+    """Paging state of one listing, which is all pages from a first one to an end."""
 
     def __init__(
         self, paging: Paging, request: FilledRequest, label: str, *, earlier_starts: tuple[str, ...] = ()
     ) -> None:
         """Start before the first page.
 
-        :param earlier_starts: start values of the listings after the first, up to this one.
+        :param earlier_starts: start value of each listing after the first, this one included.
         """
         self._earlier_starts = earlier_starts
         self._last_key: Any = None
@@ -81,11 +81,11 @@ class Pager:
 
     @property
     def announced_records(self) -> int:
-        """Total number of records, if the API announces it, else 0."""
+        """Total number of records that the API announced, or 0 if unknown."""
         return 0 if self._earlier_starts else self._total
 
     def call_for_page(self, token: str | None) -> Call:
-        """Return the request for the page of a token. None means the first page."""
+        """Return the request for the page with this token. None requests the first page."""
         paging, request = self._paging, self._request
         label = f"{self._label}, page {self._page_count + 1}"
         if token is not None and isinstance(paging, LinkHeader | NextLink):
@@ -130,10 +130,10 @@ class Pager:
         )
 
     def next_token(self, page: PageFacts) -> str | None:
-        """Return the token of the following page, or None after the last.
+        """Return the token of the next page, or None after the last page.
 
-        :raises RetriableError: the page lacks a required value, or contradicts itself.
-        :raises ConfigError: the declaration cannot fit.
+        :raises RetriableError: the page lacks a value that the paging needs, or contradicts the end rule.
+        :raises ConfigError: the page has more records than ``ShortPage.serves``.
         """
         paging = self._paging
         self._page_count += 1
@@ -164,10 +164,10 @@ class Pager:
         return cap is not None and self._record_count >= cap.records
 
     def next_listing(self) -> Pager | None:
-        """Return the pager of the listing beyond the cap, after the end of this one. None if this listing is complete.
+        """Return a pager that continues where the API's cap ended this listing. None if this listing is complete.
 
-        :raises ConfigError: the listing reached the cap, and the declaration does not allow to continue.
-        :raises RetriableError: the last record lacks the start of the next listing.
+        :raises ConfigError: the declaration cannot continue the listing.
+        :raises RetriableError: the last record lacks the start value of the next listing.
         """
         paging = self._paging
         if isinstance(paging, Single | LastKey) or paging.cap is None or not self._is_capped:
@@ -199,10 +199,10 @@ class Pager:
         return Pager(paging, request, label, earlier_starts=(*self._earlier_starts, start))
 
     def require_end(self, *, can_run_out: bool) -> None:
-        """Require that an answer declared as empty may be the end here.
+        """Check that the listing may end with an answer that an error rule calls empty.
 
-        :param can_run_out: whether an end rule may accept it as the end.
-        :raises RetriableError: the previous page announced more.
+        :param can_run_out: True if the end rules ``empty_page`` and ``short_page`` accept the answer as the end.
+        :raises RetriableError: the previous page announced more records.
         """
         if isinstance(self._paging, Single):
             return
@@ -295,7 +295,7 @@ class Pager:
 
 
 def link_with_relation(header: str, rel: str) -> str | None:
-    """Return the address of a relation in a header Link (RFC 8288), or None."""
+    """Return the address with this relation in a header Link (RFC 8288), or None."""
     for address, parameters in _LINK.findall(header):
         match = _REL.search(parameters)
         if match and rel.lower() in (match[1] or match[2]).lower().split():
@@ -304,7 +304,7 @@ def link_with_relation(header: str, rel: str) -> str | None:
 
 
 def whole_number(value: Any) -> int | None:
-    """Return a number from JSON or a header if it is whole and not negative, else None."""
+    """Convert a value of JSON or a header to an int. None if it is negative or not a whole number."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value.strip()):
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

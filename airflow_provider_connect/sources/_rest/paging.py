@@ -1,4 +1,4 @@
-"""Declaration of the paging and of the rule for the last page."""
+"""Declares how to request the next page, and the rule that detects the last page."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _RULE_NAMES = ("empty_page", "no_token", "short_page")
 
 
 class EmptyPage(Declared):
-    """The page after the last one has no records."""
+    """A page without records follows the last page."""
 
     rule: Literal["empty_page"] = "empty_page"
 
 
 class NoToken(Declared):
-    """The last page names no next page: the token is missing, null, false or empty."""
+    """The last page has no token or link: it is missing, null, false or empty."""
 
     rule: Literal["no_token"] = "no_token"
 
@@ -28,7 +28,7 @@ class NoToken(Declared):
 class ShortPage(Declared):
     """The last page has fewer records than a full page, or none.
 
-    Only for an API that never filters after it cuts its pages.
+    Wrong for an API that filters records after cutting pages: any of its pages may be short.
     """
 
     rule: Literal["short_page"] = "short_page"
@@ -41,7 +41,7 @@ class ShortPage(Declared):
 
 
 class Flag(Declared):
-    """A field of the answer marks the last page."""
+    """A field of the answer, such as has_more, marks the last page."""
 
     rule: Literal["flag"] = "flag"
     at: FieldPath = Field(description="Location in the body, such as has_more or /meta/end_of_stream.")
@@ -106,7 +106,7 @@ _ENDS = Field(description="Rule that detects the last page.")
 
 
 class _Paged(Declared):
-    """Base of all kinds with more than one page."""
+    """Base of all pagings that may have more than one page."""
 
     end_rules: ClassVar[tuple[str, ...]]
     ends: Ends = _ENDS
@@ -121,13 +121,13 @@ class _Paged(Declared):
 
 
 class Single(Declared):
-    """The answer is complete."""
+    """One answer holds all records."""
 
     kind: Literal["single"] = "single"
 
 
 class Cap(Declared):
-    """Largest listing of the API, whose pages end there silently, as Pardot's do."""
+    """Number of records after which the API ends a listing silently, as Pardot does."""
 
     records: int = Field(ge=1, description="Largest number of records in a listing.")
     param: str | None = Field(
@@ -149,7 +149,7 @@ class Cap(Declared):
 
 
 class _Listing(_Paged):
-    """Base of all kinds with pages of one listing."""
+    """Base of the pagings that may declare a cap."""
 
     cap: Cap | None = Field(
         default=None, description="Size at which the API ends a listing silently. By default there is none."
@@ -173,7 +173,7 @@ class NextLink(_Listing):
 
 
 class Cursor(_Listing):
-    """The answer holds a token for the next request, sent in the query, a header or the body."""
+    """The answer holds a token. The next request sends it in the query, a header or the body."""
 
     end_rules = _TOKEN_END_RULES
     kind: Literal["cursor"] = "cursor"
@@ -195,15 +195,15 @@ class Cursor(_Listing):
 
 
 class _Numbered(_Listing):
-    """Base of the kinds that count pages or records."""
+    """Base of the pagings that request a page number or a record offset."""
 
     end_rules = _COUNTED_END_RULES
     size_fields: ClassVar[tuple[str, str]]
-    """Names of the fields for the size parameter and its value."""
+    """Names of the two fields that declare the size parameter and its value."""
 
     @property
     def size_params(self) -> list[tuple[str, str]]:
-        """The parameter for the page size, if declared."""
+        """The query parameter for the page size and its value. Empty if not declared."""
         name, most = (getattr(self, field) for field in self.size_fields)
         return [(name, str(most))] if name is not None else []
 
@@ -216,7 +216,7 @@ class _Numbered(_Listing):
 
 
 class Offset(_Numbered):
-    """The next page starts after the records received so far, not after the requested number."""
+    """The next request names the number of records received so far, not the number requested."""
 
     size_fields = ("limit_param", "limit")
     kind: Literal["offset"] = "offset"
@@ -227,7 +227,7 @@ class Offset(_Numbered):
 
 
 class PageNumber(_Numbered):
-    """Pages have numbers."""
+    """Each request names a page number."""
 
     size_fields = ("size_param", "size")
     kind: Literal["page_number"] = "page_number"
@@ -238,7 +238,7 @@ class PageNumber(_Numbered):
 
 
 class LastKey(_Paged):
-    """A field of the last record selects the next page, as at Stripe."""
+    """The next request sends a field of the last record, as at Stripe."""
 
     end_rules = ("flag", "empty_page", "short_page", "total")
     kind: Literal["last_key"] = "last_key"
@@ -247,7 +247,7 @@ class LastKey(_Paged):
 
 
 def last_record_path(paging: Paging) -> str | None:
-    """Return the path in a page's last record that the paging needs, or None."""
+    """Return the path of the last record's field that the paging sends, or None."""
     if isinstance(paging, LastKey):
         return paging.field
     cap = None if isinstance(paging, Single) else paging.cap

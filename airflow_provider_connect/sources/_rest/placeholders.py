@@ -1,7 +1,7 @@
-"""Placeholders of a request, such as {day.start:iso} and {parent.id}, and their values.
+"""Finds and fills placeholders of a request, such as {day.start:iso} and {parent.id}.
 
-A placeholder is a {, directly a name, optionally a : with a format, and a }. Any other brace is literal, so that JSON
-and GraphQL pass. A path has no other braces. Nothing is evaluated.
+Braces around anything but a name and a format are literal text, so JSON and GraphQL bodies work. A path must have no
+such braces. Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Placeholder(NamedTuple):
 
 
 Filler = Callable[[Placeholder], str | int]
-"""Returns the value of a placeholder. A whole number stays one."""
+"""Returns the value of a placeholder. An epoch stays an int."""
 
 
 def placeholders_in(text: str) -> list[Placeholder]:
@@ -40,15 +40,15 @@ def placeholders_in(text: str) -> list[Placeholder]:
 
 
 def fill_text(text: str, fill: Filler, *, is_path: bool = False) -> str:
-    """Return a text with its placeholders filled.
+    """Replace the placeholders in a text by their values.
 
-    :param is_path: quote the values, so that each stays one step of a path.
+    :param is_path: quote each value, so that it stays one path segment.
     """
     return _PLACEHOLDER.sub(lambda match: _quoted(str(fill(Placeholder(match[1], match[2]))), is_path), text)
 
 
 def fill_value(value: Any, fill: Filler) -> Any:
-    """Return a JSON value with filled placeholders. A text that is only a placeholder may become a number."""
+    """Fill the placeholders in a JSON value. A text that is only a placeholder may become a number."""
     if isinstance(value, str):
         match = _PLACEHOLDER.fullmatch(value)
         return fill(Placeholder(match[1], match[2])) if match else fill_text(value, fill)
@@ -60,7 +60,7 @@ def fill_value(value: Any, fill: Filler) -> Any:
 
 
 def request_texts(request: Request) -> Iterator[tuple[str, str]]:
-    """Yield every text of a request that may have placeholders, with its location."""
+    """Yield (location, text) for every text of a request that may have placeholders."""
     yield "path", request.path
     for name, value in request.params.items():
         for item in value if isinstance(value, tuple) else (value,):
@@ -72,14 +72,14 @@ def request_texts(request: Request) -> Iterator[tuple[str, str]]:
 
 
 def request_placeholders(request: Request) -> list[Placeholder]:
-    """Return the placeholders of all texts of a request."""
+    """Return all placeholders of a request."""
     return [placeholder for _, text in request_texts(request) for placeholder in placeholders_in(text)]
 
 
 def placeholder_problems(request: Request, parent_column_names: Collection[str] | None) -> list[str]:
-    """Return every unknown placeholder, with the nearest known name.
+    """Return a message for every unknown or malformed placeholder, with the nearest known name.
 
-    :param parent_column_names: columns of the parent, or None without a parent.
+    :param parent_column_names: None without a parent.
     """
     return [
         problem
@@ -149,7 +149,7 @@ class FilledRequest(NamedTuple):
 def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapping[str, Any]) -> FilledRequest:
     """Return a request with filled placeholders.
 
-    :param parent_values: values of the parent by column.
+    :param parent_values: by column. Raises DataError if a used value is missing or empty.
     """
 
     def fill(placeholder: Placeholder) -> str | int:
@@ -175,7 +175,7 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
 
 
 def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_other_days: bool) -> None:
-    """Require that the request selects this day only, or that records of other days are dropped.
+    """Check that the request selects only this day, or that records of other days are dropped.
 
     :raises ConfigError: records of other days would be kept.
     """
@@ -195,9 +195,9 @@ def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_o
 
 
 def single_bound(request: Request, bounds: Bounds) -> str | None:
-    """Return the name of the only bound in a request. None if it has both bounds, or may name the whole day.
+    """Return the placeholder of the request's only bound. None if it has both bounds or none.
 
-    A date, and a value in the path, may stand for a whole day.
+    Also None if the bound is a date or in the path: it may then select the whole day.
     """
     bounds_in_request = {
         (placeholder.name, location == "path" or (placeholder.format or bounds.format) == "date")
@@ -210,7 +210,7 @@ def single_bound(request: Request, bounds: Bounds) -> str | None:
 
 
 def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
-    """Return the bounds that need one granularity earlier, if no granularity is declared."""
+    """Return the placeholders that are sent one granularity earlier, if no granularity is declared."""
     if bounds.granularity is not None:
         return []
     earlier = {"day.start": bounds.start == "exclusive", "day.end": bounds.end == "inclusive"}
@@ -224,7 +224,7 @@ def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
 
 
 def requested_parent_columns(request: Request) -> set[str]:
-    """Return the parent's columns that a request uses."""
+    """Return the names of the parent columns that a request uses."""
     return {
         placeholder.name.removeprefix(PARENT_PREFIX)
         for placeholder in request_placeholders(request)
@@ -233,7 +233,7 @@ def requested_parent_columns(request: Request) -> set[str]:
 
 
 def requests_a_day(request: Request) -> bool:
-    """Return True if a request has a placeholder for a bound of the day."""
+    """Return True if a request has ``{day.start}`` or ``{day.end}``."""
     return any(placeholder.name in DAY_PLACEHOLDERS for placeholder in request_placeholders(request))
 
 

@@ -1,4 +1,4 @@
-"""Polls a declared API and converts pages to rows, for a day, a snapshot, or the parents of a partition."""
+"""Polls a declared API, for a day, a snapshot, or some of the parents, and converts pages to rows."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
 _LONGEST_PATIENCE_SECONDS = 300.0
 _HEAD_START_SECONDS = 0.02
-"""Longest delay of a page's rows until the next request is sent: making rows keeps the interpreter busy."""
+"""Longest wait for the next request to be sent before a page is converted: conversion blocks the sending thread."""
 
 
 def current_time() -> dt.datetime:
-    """Return the present instant. Tests replace this clock."""
+    """Return the current time. Tests replace this clock."""
     return dt.datetime.now(dt.UTC)
 
 
 class _Page(NamedTuple):
-    """One page. Without rows it has no parts and is the last. ``is_ignored`` by a declared rule."""
+    """One page. An answer that an error rule calls empty or ignored has no parts, and is the last page."""
 
     parts: PageParts | None
     facts: PageFacts | None
@@ -58,7 +58,7 @@ class _Page(NamedTuple):
 
 
 class RestPoller(Poller, CountsRows):
-    """Polls one stream. A day is one partition, or, with parents, the declared number."""
+    """Polls one stream. A day is one partition. A stream with parents has ``options.partitions`` per day."""
 
     def __init__(self, options: RestOptions, connection: Connection, context: PollContext) -> None:
         self._context = context
@@ -66,14 +66,14 @@ class RestPoller(Poller, CountsRows):
         self._connection = connection
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows: declared columns and ours."""
+        """Return the schema of the rows: declared columns, ``document`` if kept, and ``record_key``."""
         return row_schema(self._options.records, self._options.resolved_parent_columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition for each day, or ``partitions`` for each with parents.
+        """Return ``options.partitions`` partitions for each day: 1, unless there are parents.
 
-        :raises ConfigError: a day is in another zone or in the future, or the API cannot be asked for only this day.
-        :raises RetriableError: a day ends within the hour. A snapshot may be taken before its day is over.
+        :raises ConfigError: a day is in another zone or in the future, or the request cannot select exactly one day.
+        :raises RetriableError: a day ends within the hour. For a snapshot, its day must only have begun.
         """
         day_shares = [(day, share_index) for day in days for share_index in range(self._options.partitions)]
         for day in days:
@@ -100,8 +100,8 @@ class RestPoller(Poller, CountsRows):
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Return the API's own count of a day's records.
 
-        :raises ConfigError: the count is missing at its declared location.
-        :raises RetriableError: the API is unreachable, in trouble or busy.
+        :raises ConfigError: the declared location holds no whole number.
+        :raises RetriableError: the API is unreachable or overloaded.
         """
         options, count = self._options, self._options.count
         assert count is not None, "count_problems() checks this"
@@ -126,9 +126,9 @@ class RestPoller(Poller, CountsRows):
         return VendorCount(number, is_least=count.is_least)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a day, of a snapshot taken now, or of this partition's parents.
+        """Yield the rows of the partition: of its day, its parents, or a snapshot taken now.
 
-        :raises RetriableError: the API is unreachable, in trouble or busy, or pages don't fit together.
+        :raises RetriableError: the API is unreachable or overloaded, or its pages contradict each other.
         :raises ConfigError: credentials, permissions or the declaration are wrong.
         :raises DataError: a record is invalid and not tolerated.
         """
@@ -162,10 +162,10 @@ class RestPoller(Poller, CountsRows):
         return CountedApi(json_api, declared_quota(own_options.limits, self._connection.conn_id))
 
     def _parents(self, stack: ExitStack, part: InputPartition, tally: Tally) -> Iterator[Mapping[str, Any]]:
-        """Yield the parents of a partition as their pages arrive, each once. Without a parent, yield one empty mapping.
+        """Yield each parent of a partition once, page by page. Without parents, yield one empty mapping.
 
-        Every partition reads the parents' pages and takes its share by key. So the parents are never held in memory
-        together, a retry takes the same share, and a parent that moves between pages is in one share only.
+        Every partition reads all parent pages and keeps its share by hash of the key. So memory holds one page, a retry
+        gets the same share, and a parent that moves between pages stays in one share.
         """
         options = self._options
         parent = options.parent
@@ -192,7 +192,7 @@ class RestPoller(Poller, CountsRows):
 
 
 def _quota_ended(error: QuotaError, options: RestOptions, day: Day, tally: Tally) -> ConnectError:
-    """Return the error of a poll whose quota ended. The next try starts at the first page."""
+    """Return the error for a poll that ran out of quota. The next try starts at the first page."""
     pages = tally.counts["pages"]
     hourly = None if options.limits is None else options.limits.per_hour
     if hourly is not None and pages >= hourly:
@@ -210,8 +210,8 @@ class _PageReader:
     """Reads all pages of one source, for one parent after another.
 
     :param tally: counts bytes, requests and pages.
-    :param row_tally: counts rows and dropped rows, by default the same tally.
-    :param looks_ahead: request a page in a thread while the previous one is converted to rows.
+    :param row_tally: counts rows and dropped rows. Defaults to ``tally``.
+    :param looks_ahead: request the next page in a thread while a page is converted to rows.
     """
 
     def __init__(
@@ -246,9 +246,9 @@ class _PageReader:
         )
 
     def batches(self, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of each page.
+        """Yield the rows of each page of a parent.
 
-        :raises RetriableError: the pages never end, or end against the declared rule.
+        :raises RetriableError: the pages never end, or contradict the declared end rule.
         """
         options = self._options
         if self._sibling_check is not None:
@@ -312,7 +312,7 @@ class _PageReader:
             prefetched.close()
 
     def _announce_requests(self, pages_read: Iterator[_Page]) -> Iterator[_Page]:
-        """Yield pages, and set the event once the next request is sent, or no page follows."""
+        """Yield pages. Sets ``_request_sent`` at the end. The request for each next page sets it earlier."""
         try:
             for page in pages_read:
                 self._request_sent.clear()

@@ -1,4 +1,4 @@
-"""Requests the first page of a day as a run does, and loads nothing."""
+"""Checks a declaration: requests a day's first page as a run does, and loads nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def inspect(options: RestOptions, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
-    """Return the finding on the first page with rows.
+    """Return one finding: the number of rows on the day's first page that has any.
 
     :raises ConnectError: as in a poll. :class:`.QuotaError` if the declared limit has no room. Then nothing was sent.
     """

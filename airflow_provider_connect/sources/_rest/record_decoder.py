@@ -1,4 +1,4 @@
-"""Decodes the fields of the declared columns, all records of a page at once if possible."""
+"""Decodes the fields that columns need, if possible all records of a page in one call."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FieldValues = list[tuple[Any, ...]]
 
 
 class UndeclaredFields(NamedTuple):
-    """Fields that no column needs.
+    """Fields of a page that no column uses.
 
-    :param records: number of records with such fields.
+    :param records: number of records with such a field.
     """
 
     records: int
@@ -32,11 +32,11 @@ class UndeclaredFields(NamedTuple):
 class DecodedRecords(NamedTuple):
     """Values of a page's records.
 
-    :param values: by column, one value for each record: decoded, or the field's bytes if the column needs its JSON text
-        (``b""`` if missing). None for an unreadable record.
-    :param unreadable: reason by number of the record.
+    :param values: for each column, one value per record, None for an unreadable record. A column that needs the JSON
+        text gets the field's bytes, ``b""`` if the field is missing.
+    :param unreadable: reason, by position of the record on the page.
     :param lone_surrogates: number of records with half a surrogate pair, which becomes U+FFFD in columns.
-    :param undeclared: empty unless needed.
+    :param undeclared: only filled if undeclared fields are counted or refused.
     """
 
     values: dict[str, list[Any]]
@@ -46,16 +46,16 @@ class DecodedRecords(NamedTuple):
 
 
 def needs_json_text(kind: str) -> bool:
-    """Return True if a column is made of its field's JSON text, because decoding would lose digits or the form."""
+    """Return True if a column is built from the JSON text, because decoding would change digits or layout."""
     return kind == "json" or decimal_digits(kind) is not None
 
 
 class _FastDecoder:
-    """Decodes regular records of a page at once.
+    """Decodes a whole page in one msgspec call, if all its records have the expected form.
 
-    :param fields: type of each field that a column needs.
-    :param knows_all: detect records with undeclared fields, of the names learned so far.
-    :param is_partial: objects are read only in part, so their text must be checked separately.
+    :param fields: msgspec type of each field that a column uses.
+    :param knows_all: refuse a page with a field that is neither in ``fields`` nor learned.
+    :param is_partial: msgspec skips parts of the records, so their UTF-8 is checked separately.
     """
 
     def __init__(self, fields: Mapping[str, Any], *, knows_all: bool, is_partial: bool) -> None:
@@ -70,7 +70,7 @@ class _FastDecoder:
         self.learn(())
 
     def learn(self, names: Iterable[str]) -> None:
-        """Add names of undeclared fields."""
+        """Add names of undeclared fields, so that later pages with them are decoded fast."""
         import msgspec
 
         self._other_fields |= dict.fromkeys(names, msgspec.Raw)
@@ -81,7 +81,7 @@ class _FastDecoder:
                 self._decoder = msgspec.json.Decoder(list[form])
 
     def columns(self, records_json: bytes) -> tuple[FieldValues, UndeclaredFields] | None:
-        """Return the values by field, or None if a record is irregular or has an unknown field."""
+        """Return the values by field. None if a record has another form or an unknown field."""
         if self._decoder is None:
             return None
         try:
@@ -101,7 +101,7 @@ class _FastDecoder:
 
 
 class RecordDecoder:
-    """Decodes the records of one source."""
+    """Decodes the records of one source's pages."""
 
     def __init__(self, records: Records, slices: JsonSlicer) -> None:
         import msgspec
@@ -134,7 +134,7 @@ class RecordDecoder:
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def decode(self, page: PageParts) -> DecodedRecords:
-        """Return the values of a page with records."""
+        """Return the column values of a page with at least one record."""
         unreadable: dict[int, str] = {}
         surrogates = 0
         unread: list[int] = []
@@ -155,9 +155,9 @@ class RecordDecoder:
         return DecodedRecords(values, unreadable, surrogates, fields_and_undeclared[1])
 
     def _columns(self, page: PageParts, unread: list[int]) -> tuple[FieldValues, UndeclaredFields]:
-        """Return the values by field of the records that msgspec can read one by one.
+        """Return the values by field, slower, but also of records with unknown fields.
 
-        :param unread: receives the numbers of the other records.
+        :param unread: receives the position of each record that msgspec cannot read.
         """
         undeclared = self._undeclared(page) if self._fast_decoder.knows_all else UndeclaredFields(0, [])
         try:
@@ -192,7 +192,7 @@ class RecordDecoder:
         return UndeclaredFields(records, sorted(names))
 
     def json_text(self, record: Any, name: str) -> str | None:
-        """Return the JSON text of a column's field in a record, or None."""
+        """Return the JSON text of a column's field in a record. None if it is missing or not UTF-8."""
         try:
             raw = self._slices.value_at(record, self._paths[name])
             return None if raw is MISSING else bytes(raw).decode()
@@ -243,10 +243,6 @@ class RecordDecoder:
 
 
 def _record_type(fields: Mapping[str, Any], *, is_strict: bool = False) -> Any:
-    """Return a msgspec type with these fields.
-
-    :raises ValueError: msgspec does not support a field's name.
-    """
     import msgspec
 
     attributes = {f"f{at}": name for at, name in enumerate(fields)}
@@ -291,7 +287,7 @@ def _nested_getter(path: tuple[str, ...]) -> Callable[[Sequence[Any]], list[Any]
 
 
 def _decode_or_text(text: bytes) -> Any:
-    """Decode a value. A number with too many digits stays text, which fits only a text column."""
+    """Decode a JSON value. A number with too many digits stays text, which fits only a text column."""
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):

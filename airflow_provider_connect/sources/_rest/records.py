@@ -1,4 +1,4 @@
-"""Declaration of the records: location, key and columns."""
+"""Declares where an answer holds its records, and their key and columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RESERVED_NAMES = {DOCUMENT, RECORD_KEY, "day"}
 
 
 class Column(Declared):
-    """One column and its field."""
+    """A column's type, and the location of its field in the record."""
 
     type: str = Field(
         description="string (numbers keep their JSON text), bigint, double, boolean, timestamp, date, decimal(p,s) or "
@@ -61,7 +61,7 @@ def _expand_type_name(value: Any) -> Any:
 
 
 class Records(Declared):
-    """The records of a page."""
+    """Location, key and columns of a page's records."""
 
     at: FieldPath = Field(default="", description="Location of the list of records. By default the whole answer.")
     missing: Literal["fail", "empty"] = Field(
@@ -116,7 +116,7 @@ def _repeated(names: list[str]) -> list[str]:
 
 
 class ParentColumn(NamedTuple):
-    """A column with the values of a parent's column."""
+    """A column that repeats a value of the parent: ``name`` in the child, ``parent_name`` in the parent."""
 
     name: str
     parent_name: str
@@ -124,7 +124,7 @@ class ParentColumn(NamedTuple):
 
 
 def row_schema(records: Records, parent_columns: tuple[ParentColumn, ...]) -> pa.Schema:
-    """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
+    """Return the Arrow schema of all batches. :meth:`.Poller.schema` defines its metadata."""
     import pyarrow as pa
 
     parent_comments = {

@@ -1,4 +1,4 @@
-"""Declaration of a request with placeholders, and of a count."""
+"""Declares a request with placeholders, and a request for a count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Method = Literal["GET", "POST"]
 
 
 class Request(Declared):
-    """One request. Pages differ only in the values that the paging adds."""
+    """One request. The paging adds the values that differ between pages."""
 
     path: str = Field(
         min_length=1, description="Path under the connection's host, such as /v1/events or /repos/{parent.name}/issues."
@@ -48,7 +48,7 @@ Snapshot = Literal["replace", "daily"]
 
 
 class Count(Declared):
-    """A request for the number of a day's records."""
+    """Where the API reports the number of a day's records."""
 
     request: Request | None = Field(default=None, description="The request. By default that of the first page.")
     at: FieldPath | None = Field(default=None, description="Location of the number, such as /meta/total.")

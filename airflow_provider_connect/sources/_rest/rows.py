@@ -1,4 +1,4 @@
-"""Converts a page to rows: typed, with keys, of the day, each key once. Counts dropped records."""
+"""Converts a page to typed rows with keys. Drops duplicates and rows of other days, and counts them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,9 @@ _LIMIT_BYTES = 16 << 20
 
 
 class SiblingCheck:
-    """Checks the duplicates of one poll, parent by parent.
+    """Fails a poll that would drop a record because a different record of another parent has its key.
 
-    The same record under two parents is a duplicate. A different record with the same key would be lost.
-
-    :param stack: releases the keys.
+    :param stack: closes the key sets at the end of the poll.
     """
 
     def __init__(self, options: RestOptions, stack: ExitStack) -> None:
@@ -44,23 +42,22 @@ class SiblingCheck:
 
     @classmethod
     def for_options(cls, options: RestOptions, stack: ExitStack) -> SiblingCheck | None:
-        """Return a check for children of several parents, or None if their key includes the parent."""
+        """Return a check if the stream has parents and its key has no parent column, else None."""
         is_needed = options.parent is not None and not set(options.parent_columns) & set(options.records.key)
         return cls(options, stack) if is_needed else None
 
     def start_parent(self) -> None:
-        """Start the next parent."""
+        """Start the next parent's records."""
         self._parent += 1
 
     def require_no_lost_records(
         self, columns: Mapping[str, pa.Array], is_kept: Any, is_new_key: Any, label: str
     ) -> None:
-        """Require that dropped duplicates equal the record of the other parent.
+        """Check that every dropped duplicate equals the record that another parent already had.
 
-        :param is_kept: per record, whether it is a row, duplicates included.
-        :param is_new_key: per kept record, whether its key is new.
-        :raises RetriableError: a record differs. A change between two parents looks the same, and the next try repairs
-            it.
+        :param is_kept: one boolean per record: True if it is a row, duplicates included.
+        :param is_new_key: one boolean per kept record: True if its key is new.
+        :raises RetriableError: a record differs. If it only changed between the two requests, the next try succeeds.
         """
         import pyarrow as pa
 
@@ -88,7 +85,7 @@ _MAX_NAMED_FIELDS = 5
 class PageRows(NamedTuple):
     """The rows of a page.
 
-    :param fingerprint: equal for two pages only if their records are equal. None without records.
+    :param fingerprint: hash of the records' keys, or of their JSON if a record was rejected. None without records.
     """
 
     batch: pa.RecordBatch
@@ -96,11 +93,10 @@ class PageRows(NamedTuple):
 
 
 class RowBuilder:
-    """Builds the rows of one poll.
+    """Builds the rows of one poll, page by page.
 
-    :param seen_keys: keys of earlier rows.
+    :param seen_keys: keys of the poll's earlier rows.
     :param day: the expected day, or None for a snapshot.
-    :param sibling_check: checks duplicates of another parent's record, if they can occur.
     """
 
     def __init__(
@@ -126,10 +122,9 @@ class RowBuilder:
         self._siblings = sibling_check
 
     def build_rows(self, page: PageParts, parent_values: Mapping[str, Any], label: str) -> PageRows:
-        """Return the kept rows of a page.
+        """Return the rows of a page, without duplicates, rejected records and records of other days.
 
-        :param parent_values: values of the parent by its own columns.
-        :param label: names the page in messages.
+        :param parent_values: values of the parent, by the parent's column names.
         :raises DataError: a record is invalid and not tolerated, or has undeclared fields.
         """
         import numpy as np
@@ -184,7 +179,10 @@ class RowBuilder:
         return columns, invalid
 
     def _require_key_and_day(self, columns: Mapping[str, pa.Array], invalid: dict[int, tuple[str, str]]) -> None:
-        """Mark records without a key as invalid, and, if the day decides, those without a day."""
+        """Add records without a key to ``invalid``.
+
+        So too records without a day, if the day decides on keeping them.
+        """
         required_columns = dict.fromkeys(self._records.key, "key")
         if self._day is not None and self._records.day is not None and self._records.outside != "count":
             required_columns.setdefault(self._records.day, "day")
@@ -217,7 +215,7 @@ class RowBuilder:
         self._tally.counts["undeclared_dropped"] += undeclared.records
 
     def _drop_other_days(self, columns: Mapping[str, pa.Array], keep: Any, label: str) -> None:
-        """Narrow ``keep`` to the records of the day, as declared, and record the span of their times."""
+        """Apply ``records.outside``: clear ``keep`` for records to drop. Also records the earliest and latest time."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -271,7 +269,7 @@ class RowBuilder:
 
 
 def _documents(page: PageParts, invalid: dict[int, tuple[str, str]]) -> pa.Array:
-    """Return the records' own texts. Records that are not UTF-8 become invalid."""
+    """Return each record's JSON text. Adds records that are not UTF-8 to ``invalid``."""
     import numpy as np
     import pyarrow as pa
 

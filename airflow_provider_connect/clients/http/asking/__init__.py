@@ -1,1 +1,1 @@
-"""Calls to a JSON API: error rules, retries, rate limits and allowed hosts."""
+"""Calls to a JSON API: requests, error rules, pauses and rate limits."""

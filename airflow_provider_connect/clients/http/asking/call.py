@@ -1,4 +1,4 @@
-"""A request to an API, and its whole answer."""
+"""A request to an API, and the whole answer."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ from airflow_provider_connect.values.json.slices import JsonSlicer
 _MOST_JSON_BYTES = 1 << 20
 
 Verdict = Literal["rows", "empty", "ignored"]
-"""``rows``: rows to read. ``empty``: no rows. ``ignored``: no answer, by a declared rule or by ``allowed``."""
+"""``rows``: the body has rows. ``empty``: no rows. ``ignored``: a rule or ``allowed`` said to skip the answer."""
 
 
 @dataclass(frozen=True)
 class Call:
     """One request.
 
-    :param url: path below the connection's base URL, or an address such as a next link, on the connection's own host or
-        an allowed one.
-    :param method: by default GET, or POST with a body.
+    :param url: path below the connection's base URL, or a full URL such as a next link.
+    :param method: defaults to GET, or POST with a body.
     :param params: added to the query in this order. As pairs, a name may repeat.
-    :param headers: sent in addition to those of the credentials, which take precedence.
-    :param body: of a POST, PUT or PATCH: see ``json_body`` and ``form_body``.
-    :param allowed: statuses besides 2xx that count as an ``ignored`` answer.
-    :param is_repeatable: whether the call may be repeated alone after a temporary failure. Otherwise the failure is
-        raised and the poll starts again. By default only GET and HEAD are repeatable.
+    :param headers: sent too. Those of the credentials take precedence.
+    :param allowed: statuses besides 2xx that give the verdict ``ignored`` instead of an error.
+    :param is_repeatable: True if the call may be repeated alone after a temporary failure. Otherwise the poll starts
+        again. Defaults to True for GET and HEAD only.
     :param about: description for messages, without secrets and record values.
     """
 
@@ -47,7 +45,7 @@ class Call:
 
     @property
     def verb(self) -> str:
-        """The method."""
+        """The HTTP method, after defaults."""
         return self.method or ("GET" if self.body is None else "POST")
 
     @property
@@ -60,10 +58,10 @@ class Call:
 class Reply:
     """One whole answer.
 
-    :param headers: with names in small letters.
-    :param body: inflated. Complete for a status 2xx, else only the beginning. b"" if the verdict is not ``rows``.
-    :param url: final address, base of relative links.
-    :param is_cut: whether the body is incomplete and may end inside a secret.
+    :param headers: by lower-case name.
+    :param body: decompressed. Complete for a status 2xx, else only the beginning. b"" if the verdict is not ``rows``.
+    :param url: final URL, base of relative links.
+    :param is_cut: True if the body is incomplete and may end inside a secret.
     :param secrets: texts that no message may quote.
     """
 
@@ -77,7 +75,7 @@ class Reply:
 
     @property
     def host(self) -> str:
-        """The answering server, for messages."""
+        """Name and port of the server that answered, for messages."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
     @property
@@ -109,10 +107,7 @@ class Reply:
         return self.headers.get(name.lower(), "")
 
     def at(self, path: str) -> Any:
-        """Return the value at a path of the JSON body, or ``MISSING``.
-
-        Of a page of rows only this value is decoded.
-        """
+        """Return the value at a path of the JSON body, or ``MISSING``. Decodes only this value of a large body."""
         try:
             if len(self.body) <= ERROR_TEXT_BYTES:
                 return value_at(json.loads(self.body), path)

@@ -1,4 +1,4 @@
-"""Classifies answers by the declared rules, then by the defaults, and reads requested pauses."""
+"""Classifies answers by the declared rules, then by defaults, and reads requested pauses."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Judgement(NamedTuple):
 
     :param wait_seconds: requested pause, or None.
     :param reason: cause and remedy of a refusal, in our own words.
-    :param server_text: text of the answer. From an answer that may hold rows, only the value at the rule's path.
-    :param is_declared: whether a declared rule applied, not a default.
+    :param server_text: text of the answer. If the answer may hold rows, only the value at the rule's path.
+    :param is_declared: True if a declared rule applied, not a default.
     """
 
     action: RuleAction | Literal["rows"]
@@ -53,7 +53,7 @@ class Judgement(NamedTuple):
 def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> Judgement:
     """Classify an answer.
 
-    :param current_time: our own clock. If the answer has a ``Date``, moments are relative to that instead.
+    :param current_time: used to convert a date to a pause, unless the answer has a ``Date`` header.
     """
     rule = next((rule for rule in rules if _rule_matches(rule, reply)), None)
     retry_after = retry_after_seconds(reply.header("Retry-After"), _clock(reply, current_time), LONGEST_WAIT_SECONDS)
@@ -109,7 +109,7 @@ def _value_matches(rule: ErrorRule, value: Any) -> bool:
 
 
 def wait_seconds(moment: Moment, reply: Reply, current_time: dt.datetime) -> float | None:
-    """Return the requested pause, from 0 to an hour, or None if it is missing or unreadable."""
+    """Return the pause that an answer requests, from 0 to 3600 seconds. None if it is missing or unreadable."""
     value = reply.headers.get(moment.header.lower()) if moment.header is not None else reply.at(moment.at or "")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -134,7 +134,7 @@ def _seconds(text: str, form: TimeFormat, current_time: dt.datetime) -> float | 
 
 
 def _clock(reply: Reply, current_time: dt.datetime) -> dt.datetime:
-    """Return the server's time if the answer has it, because its clock may differ from ours."""
+    """Return the server's time from the header ``Date``, because its clock may differ from ours."""
     return _date(reply.header("Date")) or current_time
 
 

@@ -1,4 +1,4 @@
-"""Request pace of one process: its share of the limits, kept between polls."""
+"""Spaces the requests of one process, so that they stay within its share of the rate limits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from airflow_provider_connect.patience import Clock
 
 
 class RequestPace:
-    """One process's share of the limits of one API. Thread-safe.
+    """One process's share of an API's rate limits. Lasts longer than a poll. Thread-safe.
 
-    :param share: number of processes that share a job's limits.
+    :param share: number of processes that divide the limits.
     """
 
     def __init__(self, limits: RateLimits, share: int) -> None:
@@ -29,7 +29,7 @@ class RequestPace:
         self._paused_until = -math.inf
 
     def wait_seconds(self, clock_seconds: float) -> float:
-        """Return the time until the next request may be sent. At 0, a request is counted as sent."""
+        """Return the time until the next request may be sent. If it is 0, the request is counted as sent."""
         with self._lock:
             wait = max(
                 [self._paused_until - clock_seconds, 0.0, *(span.wait_seconds(clock_seconds) for span in self._spans)]
@@ -40,18 +40,18 @@ class RequestPace:
             return wait
 
     def pause_seconds_left(self, clock_seconds: float) -> float:
-        """Return the rest of the pause that the API requested."""
+        """Return how much longer the pause lasts that the API requested."""
         with self._lock:
             return max(self._paused_until - clock_seconds, 0.0)
 
     def pause_until(self, until: float) -> None:
-        """Send nothing before an instant."""
+        """Send nothing before this time of the poll's clock."""
         with self._lock:
             self._paused_until = max(self._paused_until, until)
 
     @contextmanager
     def concurrency_slot(self, clock: Clock, raise_if_ended: Callable[[], None]) -> Iterator[None]:
-        """Hold one of the concurrent requests while the block runs.
+        """Take one of the allowed concurrent requests while the block runs. Waits until one is free.
 
         :param raise_if_ended: called during the wait. Raises if the poll has ended.
         """
@@ -68,7 +68,7 @@ class RequestPace:
 
 
 class _Span:
-    """A number of requests in a number of seconds. A fraction is rounded down, in proportionally less time."""
+    """A limit of requests per time span. A fractional limit is rounded down, and the span shortened to match."""
 
     def __init__(self, most: float, seconds: float) -> None:
         self._most = max(1, math.floor(most))
@@ -86,7 +86,7 @@ _paces_lock = threading.Lock()
 
 
 def request_pace(name: str, url: str, limits: RateLimits, share: int) -> RequestPace:
-    """Return this process's pace for an API and connection, shared by all polls of the process."""
+    """Return the pace for an API and connection. All polls of this process share it."""
     key = name, url, limits, share
     with _paces_lock:
         return _paces.setdefault(key, RequestPace(limits, share))

@@ -1,8 +1,8 @@
-"""Declared error rules and rate limits of an API. DAG files import this.
+"""Declares error rules and rate limits of an API. Light enough for DAG files.
 
-A rule matches answers by status, header, text or a value in the JSON body, and names the action. The first matching
-rule applies. The defaults suit most APIs: 408, 425, 429 and 5xx are retried, 204 and 205 are empty, every other 2xx has
-rows, and all others are refused.
+A rule matches answers by status, header, text or a value in the JSON body, and names an action. The first matching rule
+applies. If none matches, 408, 425, 429 and 5xx are retried, 204 and 205 are empty, every other 2xx has rows, and all
+other statuses are refused.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def _as_statuses(value: Any) -> Any:
 
 
 class Declared(BaseModel):
-    """Part of a declaration: plain data without secrets."""
+    """Base of all parts of a declaration: plain data without secrets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Moment(Declared):
-    """Location of a requested pause in an answer, as a duration or as an end."""
+    """Where an answer states a pause, as a duration or as the time of its end."""
 
     header: str | None = Field(default=None, description="Header with the pause.")
     at: FieldPath | None = Field(default=None, description="Location in the JSON body, such as /error/retry_after.")
@@ -62,7 +62,7 @@ class Moment(Declared):
 
 
 class ErrorRule(Declared):
-    """A rule for answers. An answer must match all conditions of the rule."""
+    """A rule for answers. It applies to an answer that meets all its conditions."""
 
     status: Annotated[tuple[str, ...] | None, BeforeValidator(_as_statuses)] = Field(
         default=None,
@@ -107,12 +107,11 @@ class ErrorRule(Declared):
 
 
 class RateLimits(Declared):
-    """Limits that all users of the connection share.
+    """Rate limits that all users of the connection share.
 
-    All tasks share the limits for an hour and a minute, and reserve their parts in advance. A minute's limit counts as
-    its 60-fold an hour, since no job lasts less than a minute. The processes of one job share the limits for a second,
-    a minute and concurrent requests. Other jobs are unknown to them, so the API may refuse a request, which is repeated
-    later.
+    Every task reserves its part of the limits per hour and per minute in advance. A limit per minute is treated as 60
+    times as many per hour. Only the processes of one job share the limits per second and of concurrent requests, so
+    with several jobs the API may refuse a request. It is repeated later.
     """
 
     per_second: float | None = Field(default=None, gt=0, description="Largest number of requests in a second.")

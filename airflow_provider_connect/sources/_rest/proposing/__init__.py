@@ -1,1 +1,1 @@
-"""Proposes a declaration for a person to correct and try."""
+"""Proposes a declaration, which a person corrects and tries."""

@@ -1,4 +1,4 @@
-"""Proposes a declaration from an OpenAPI document or one answer. A comment marks each guess."""
+"""Proposes a REST declaration from an OpenAPI document or one answer. A YAML comment marks each guess."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 20.0  # a person waits
 
 
 def propose_declaration(request: ProposalRequest, connection: Connection | None) -> str:
-    """Return a YAML declaration, from a document or from one answer.
+    """Return a YAML declaration, from an OpenAPI document or from one answer of the API.
 
     :raises ConfigError: the path is missing, or not exactly one of document and connection is set.
     :raises ConnectError: as in a poll.
@@ -43,7 +43,7 @@ def propose_declaration(request: ProposalRequest, connection: Connection | None)
 
 
 def propose_from_document(path: str, document: Path) -> str:
-    """Return a YAML declaration for ``GET path`` of an OpenAPI 3 document. No network.
+    """Return a YAML declaration for ``GET path``, read from an OpenAPI 3 document without network.
 
     :raises ConfigError: the document is not OpenAPI 3, or lacks the path.
     """
@@ -51,7 +51,7 @@ def propose_from_document(path: str, document: Path) -> str:
 
 
 def propose_from_answer(path: str, connection: Connection) -> str:
-    """Return a YAML declaration from one request. The answer's values are not kept.
+    """Request ``GET path`` once and return a YAML declaration, which contains no values of the answer.
 
     :raises ConnectError: as in a poll. :class:`.DataError` if the answer has no records.
     """
@@ -102,9 +102,9 @@ class _Guess(NamedTuple):
 
 
 def declaration_yaml(path: str, parameters: Sequence[Parameter], shape: ResponseShape) -> str:
-    """Return the declaration as YAML for :meth:`.RestSource.from_file`.
+    """Return the declaration as YAML, readable by :meth:`.RestSource.from_file`.
 
-    :raises DataError: no field of the records can be a column.
+    :raises DataError: the records have no scalar field.
     """
     columns = _columns(shape)
     if not columns:
@@ -148,12 +148,12 @@ def declaration_yaml(path: str, parameters: Sequence[Parameter], shape: Response
 
 
 def _yaml(value: Any) -> str:
-    """Return a value as YAML: JSON, with escapes for characters that YAML does not allow."""
+    """Return a value as JSON, which is also YAML. Characters that YAML forbids are escaped."""
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def _columns(shape: ResponseShape) -> dict[str, tuple[str, str]]:
-    """Return field and type by column name. Names differ in more than case, because sinks ignore case."""
+    """Return (field, type) by column name. Two names always differ in more than case, because sinks ignore case."""
     columns: dict[str, tuple[str, str]] = {}
     taken_names = {*_RESERVED_NAMES}
     for field, kind in shape.columns.items():
@@ -213,7 +213,7 @@ def _paging(names: Mapping[str, Parameter], shape: ResponseShape) -> _Guess:
 
 
 def _pagings(names: Mapping[str, Parameter], shape: ResponseShape) -> Iterator[_Guess]:
-    """Yield possible pagings, the most certain first."""
+    """Yield the pagings that fit parameters and answer, the most certain first."""
     if shape.has_next_link:
         yield _Guess({"kind": "link_header", "ends": "no_token"}, f"the answer has a Link header. {_CHECK_END}")
     more = _first_field_matching(shape, _HAS_MORE, "boolean")

@@ -1,4 +1,4 @@
-"""Reads parameters and an answer's shape from an OpenAPI 3 document: https://spec.openapis.org/oas/v3.1.0."""
+"""Reads parameters and the answer's fields from an OpenAPI 3 document: https://spec.openapis.org/oas/v3.1.0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FORMATS = {"date-time": "timestamp", "date": "date"}
 
 
 class OpenApi:
-    """An OpenAPI document with internal references.
+    """An OpenAPI 3 document. Its references must point into the same file.
 
     :raises ConfigError: the document is not OpenAPI 3.
     """
@@ -27,7 +27,7 @@ class OpenApi:
         self._document = document
 
     def describe_get(self, path: str) -> tuple[list[Parameter], ResponseShape]:
-        """Return the query parameters and the answer's shape of ``GET path``.
+        """Return the query parameters of ``GET path``, and the structure of its answer.
 
         :raises ConfigError: the document lacks the request, or its answer has no list of objects.
         """

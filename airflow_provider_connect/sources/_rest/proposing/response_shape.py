@@ -1,4 +1,4 @@
-"""Detects the shape of an API's answer, and describes its parameters, for a proposal."""
+"""Describes an answer's fields and a request's parameters, as input for a proposal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ class Parameter:
 
     :param type: JSON Schema type: string, integer, number or boolean.
     :param format: JSON Schema format, such as date or date-time, or "".
-    :param maximum: largest allowed value, or None.
     """
 
     name: str
@@ -32,9 +31,9 @@ class ResponseShape:
 
     :param at: path of the list of records.
     :param columns: column type by scalar field of a record.
-    :param other_fields: scalar fields outside that list, by path: ``string``, ``link``, ``integer``, ``boolean``,
-        ``null`` or ``number``.
-    :param has_next_link: whether a header Link named a next page.
+    :param other_fields: kind of each scalar field outside the list, by path: ``string``, ``link``, ``integer``,
+        ``boolean``, ``null`` or ``number``.
+    :param has_next_link: True if a header Link names a next page.
     """
 
     at: str
@@ -44,7 +43,7 @@ class ResponseShape:
 
 
 def pointer_to(*keys: str) -> str:
-    """Return keys as a path: a single key unchanged, several as a JSON Pointer."""
+    """Join keys to a path: one key stays as it is, several become a JSON Pointer."""
     if len(keys) == 1 and keys[0] and not keys[0].startswith("/"):
         return keys[0]
     return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in keys)
@@ -58,7 +57,7 @@ _LONG = 2**63
 
 
 def detect_shape(body: bytes, headers: Mapping[str, str]) -> ResponseShape:
-    """Return the shape of an answer.
+    """Return the structure of an answer. The longest list of objects counts as the records.
 
     :param headers: with lower-case names.
     :raises DataError: the answer is not JSON, or has no list of objects.
@@ -111,7 +110,7 @@ def _kind(value: Any) -> str:
 
 
 def _column(values: list[Any]) -> str | None:
-    """Return the narrowest type for all values, or None for empty and nested fields."""
+    """Return the narrowest column type for all values of a field. None if it is empty or nested."""
     kinds = {_type(value) for value in values if value is not None}
     if not kinds or "nested" in kinds:
         return None
