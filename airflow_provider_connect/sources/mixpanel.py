@@ -65,8 +65,8 @@ promote_null.<property>, promote_null_text.<property>, and by processing_time la
 unless ``days_per_request`` loads several days with one query or ``split_rows`` a large day with several. A task
 reserves its queries before Spark starts, and waits deferred while the hour has no room.
 
-Failed queries count too. A task sends at most ``retry_budget_requests`` (5) of them for a day, and then starts no
-further day. So a failing server costs 20 queries in the operator's four tries, for each of ``parallel_days`` days.
+Failed queries count too: a task sends at most ``retry_budget_requests`` of them for a day, and then starts no further
+day.
 
 Each request is read as one stream by one Spark partition, so memory does not grow with its size. A line may have
 ``max_record_bytes``, and ``max_rejects`` lines of a request may be set aside. ``request_deadline_seconds`` limits the

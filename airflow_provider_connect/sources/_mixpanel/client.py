@@ -46,7 +46,7 @@ class MixpanelClient:
         """Send a call and return the body of its answer.
 
         :param call: ``{project_id}`` in its path is replaced. Other paths get the project id as a parameter.
-        :param counts_to_limit: whether Mixpanel counts the call to the project's limit.
+        :param counts_to_limit: whether the call uses up a query of the project's limit.
         :param refusal_error: returns the error for a refusal, or None for the default.
         :raises ConnectError: Mixpanel refuses the call, is unreachable, failing or busy, or its answer is incomplete.
         """

@@ -30,7 +30,7 @@ class PromotedProperty(NamedTuple):
 
 
 def normalize_promote(value: Any) -> Any:
-    """Return ``promote`` with a type or (column, type) for each property. Values of other types are returned unchanged.
+    """Return ``promote`` as a dict, whose values are types or (column, type). Other input is returned unchanged.
 
     :raises ValueError: naming every invalid property.
     """
@@ -164,7 +164,7 @@ COLUMNS: dict[str, RowColumn] = {
 def schema(
     promoted_properties: tuple[PromotedProperty, ...] = (), columns: Mapping[str, RowColumn] = COLUMNS
 ) -> pa.Schema:
-    """Return the Arrow schema of a stream's batches: the columns, then the promoted properties."""
+    """Return the Arrow schema of a stream's batches. Promoted properties follow the columns."""
     import pyarrow as pa
 
     fields = [arrow_field(name, column) for name, column in columns.items()]

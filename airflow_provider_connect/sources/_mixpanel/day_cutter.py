@@ -27,7 +27,6 @@ def row_maker_for(
 ) -> EventRowMaker | DayCutter:
     """Return the converter from records to rows for a request.
 
-    :param field_names: names of the records' fields.
     :param keys: record keys of the request. A key contains the time, so no key occurs on two days.
     """
     regime, edge_days = partition.params["timestamps"], _days_at_wider_edges(partition)
@@ -53,17 +52,14 @@ class DayCutter:
 
     A record belongs to the day of its time, in UTC or on the project's clock. A record outside all days goes to the
     nearest day, whose row maker keeps or drops it. A record without a time is rejected.
+
+    :param makers: row maker of each day.
+    :param stray_tally: counts records without a time.
     """
 
     def __init__(
         self, partition: InputPartition, makers: list[EventRowMaker], time_index: int, stray_tally: Tally
     ) -> None:
-        """Prepare for the days of a partition.
-
-        :param makers: row maker of each day.
-        :param time_index: index of the time among the records' fields.
-        :param stray_tally: counts records without a time.
-        """
         import numpy as np
 
         self._days = partition.days

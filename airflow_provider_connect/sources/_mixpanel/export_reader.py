@@ -72,8 +72,7 @@ class ExportReader:
     def read_block(self, block: Block) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a block in batches, each with its day.
 
-        :raises RetriableError: the answer is incomplete, or not an export.
-        :raises DataError: a line is not a record and not tolerated.
+        :raises ConnectError: as :meth:`.Poller.poll`. :class:`.RetriableError` also if the answer is not an export.
         :raises ErrorDocumentError: a line is an error document.
         """
         bounds = find_line_bounds(block.data, min_mean_bytes=_SHORT_LINE_BYTES)

@@ -199,6 +199,6 @@ class MixpanelOptions(Options):
         return messages
 
     def configured_regime(self, connection: Connection) -> Regime | None:
-        """Return the regime from options or connection. Without it: ``utc`` if the zone is UTC, else None."""
+        """Return the regime of options or connection. If neither sets it: ``utc`` for zone UTC, else None."""
         chosen: Any = self.timestamps or connection.option("timestamps")
         return chosen or ("utc" if self.zone == "UTC" else None)

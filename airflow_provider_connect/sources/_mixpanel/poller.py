@@ -105,7 +105,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         return self._options.split_rows is not None or day in self._more_than
 
     def split(self, day: Day, more_than: int) -> None:
-        """Request a day in more than ``more_than`` exports from now on, if its hours allow it. 0 cancels."""
+        """Let :meth:`plan` split a day into more than ``more_than`` exports, if its hours allow it. 0 cancels."""
         self._more_than.pop(day, None)
         if more_than:
             self._more_than[day] = more_than
@@ -113,8 +113,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Return Mixpanel's count of the events of a day in the project's zone, without duplicates.
 
-        Without the option ``event`` it is a lower bound, because only the most frequent names of the last 31 days
-        count.
+        Without the option ``event`` it is a lower bound, as it covers only the most frequent names of the last 31 days.
 
         :raises ConnectError: Mixpanel refuses the request, or is unreachable, failing or busy.
         """

@@ -61,9 +61,8 @@ class PropertySample(NamedTuple):
 class Proposal:
     """Proposed columns. ``str()`` returns text to paste into a DAG file.
 
-    :param records: number of records in the sample.
+    :param records: number of sampled records.
     :param samples: proposed properties, the most frequent first.
-    :param null_texts: null texts in the proposed properties.
     :param less_frequent: number of properties left out as less frequent.
     :param empty: number of properties without values.
     :param unpromotable: number of properties whose names cannot be promoted.
@@ -159,8 +158,8 @@ def propose_from_sample(connection: Connection, request: ProposalRequest, *, sto
 
     :param request: defaults to 1,000 events of yesterday (UTC) and 50 columns. Profiles are the present ones.
     :param store: store of the tasks' shared count of requests.
-    :raises ConnectError: as a poll. :class:`.ConfigError` for invalid limits. :class:`.QuotaError` if the hour has no
-        room.
+    :raises ConnectError: as :meth:`.Poller.poll`. :class:`.ConfigError` also for invalid limits.
+    :raises QuotaError: the hour has no room.
     """
     records = 1000 if request.records is None else request.records
     columns = 50 if request.columns is None else request.columns

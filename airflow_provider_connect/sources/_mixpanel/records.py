@@ -127,7 +127,7 @@ class BlockRecords(NamedTuple):
 
 
 class RecordReader:
-    """Parses records. Decodes :data:`REQUIRED_PROPERTIES` and ``promoted_names`` from their properties."""
+    """Parses records. Decodes the properties :data:`REQUIRED_PROPERTIES` and ``promoted_names``, and no others."""
 
     def __init__(self, promoted_names: tuple[str, ...] = ()) -> None:
         import msgspec
@@ -262,8 +262,8 @@ class RecordReader:
 def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
     """Return where each line's properties start, and a mask of the lines for which this is certain.
 
-    The length of an event name gives its end. If the name has an escape, the computed end lies inside the name, where
-    ``","properties":{`` cannot occur: its second quote would end the name, and no JSON continues so.
+    A name's length gives its end. If the name has an escape, this end lies inside the name, where ``","properties":{``
+    cannot occur: its second quote would end the name, and no JSON continues so.
 
     :param names: start of each line's event name.
     """

@@ -112,7 +112,6 @@ def refusal_error(
     """Return the error for a refusal or an error document.
 
     :param body: beginning of the answer, or of the error document in it.
-    :param retry_after: value of the header Retry-After.
     :param progress: amount read before an answer with status 200 failed.
     :param is_cut: True if ``body`` is incomplete.
     :param subject: requested object and its option.
@@ -152,7 +151,7 @@ def refusal_error(
 
 
 def status_of_refusal(status: int, body: str) -> int:
-    """Return the status of a refusal. If it came with status 200, return the status that its text implies."""
+    """Return the status of a refusal. For status 200, return the status that the error text implies."""
     return _effective_status(status, _error_text(body))
 
 

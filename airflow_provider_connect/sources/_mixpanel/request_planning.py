@@ -37,8 +37,8 @@ def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
 def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: Sizes) -> Together:
     """Return the number of days in the next request, and the reason.
 
-    ``auto`` takes the fewest days with which the window fits one hour's limit, and at most :data:`TARGET_BYTES`. While
-    no size is known, it takes one day.
+    ``auto`` takes the fewest days with which the window fits one hour's limit, up to :data:`TARGET_BYTES`. While no
+    size is known, it takes one day.
     """
     if options.days_per_request != "auto":
         return Together(options.days_per_request)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_SECONDS = -62_135_596_800 + 2 * 86_400
 MAX_SECONDS = 253_402_300_799 - 2 * 86_400
-"""Years 1 to 9999, without two days at each end, so that no zone moves a time out of the calendar."""
+"""Readable times: years 1 to 9999 without two days at each end, so that no zone moves a time out of the calendar."""
 
 _SEPARATOR = b"\xff"
 _FALLBACK_MARK = b"\xfe"
@@ -220,7 +220,7 @@ def parse_times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
 
 
 def reject_undated(records: RecordColumns, rows: list[int]) -> list[Reject]:
-    """Return rejects for the rows with these indexes, which have no usable time and so no day."""
+    """Return rejects for the rows with these indexes. They have no usable time, so their day is unknown."""
     reason = "it has no usable time, so its day is unknown"
     return [Reject(int(records.positions[row]), reason, _line(records, row)) for row in rows]
 

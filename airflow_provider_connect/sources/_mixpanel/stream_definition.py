@@ -50,11 +50,9 @@ class MixpanelStream:
     :param columns: columns of every row. Promoted properties follow.
     :param key: columns of which ``record_key`` is made.
     :param options: options that the stream uses. Options that no stream lists belong to all.
-    :param variant: returns a suffix for the stream's name in ledger and record key (letters, digits, dot, dash and
-        underscore), or "".
+    :param variant: returns a suffix for the stream's name in ledger and record key, or "".
     :param problems: returns the problems of the stream's options.
     :param min_requests: returns the least number of counted requests for a day or snapshot.
-    :param cost_text: number of requests in words.
     :param counts: descriptions of counts in the report, except ``rows_read``.
     :param read_batches: reads the stream. None for the export, which has its own poller.
     """

@@ -53,7 +53,6 @@ def current_time() -> dt.datetime:
 class XClient:
     """Sends the requests of one poll or count to one endpoint.
 
-    :param path: path of the endpoint.
     :param quota: limits of the endpoint. None for a single request that never waits.
     :param share: number of concurrent clients that share the limits.
     """
@@ -93,8 +92,7 @@ class XClient:
 
         After the first answer a failed request is repeated up to three times, because earlier pages stay valid.
 
-        :raises RetriableError: X is unreachable, failing or busy, or the document is incomplete.
-        :raises ConfigError: X refuses the request, the token, or more posts.
+        :raises ConnectError: as :meth:`.Poller.poll`.
         """
         call = Call("", params=params, is_repeatable=False)
         refusal_of_call = partial(self._refusal, is_later_page="next_token" in params)
@@ -145,7 +143,7 @@ class XClient:
 def describe_usage(connection: Connection) -> str:
     """Return how many of the app's monthly posts are used, as a sentence.
 
-    Sends one request, which reads no post. X allows 50 of them in 15 minutes.
+    Sends one request, which reads no post. X allows 50 in 15 minutes.
 
     :raises ConnectError: X is unreachable, or refuses the token.
     """

@@ -1,4 +1,4 @@
-"""Columns of the streams, which hold posts, users or media."""
+"""Columns of the streams: posts, users, media and referenced posts."""
 
 from __future__ import annotations
 
@@ -80,7 +80,6 @@ class XStream(NamedTuple):
     """Definition of one stream's rows.
 
     :param summary: description of a row, in a few words.
-    :param record_name: full name of the row's schema.
     :param key: column of which ``record_key`` is made.
     """
 

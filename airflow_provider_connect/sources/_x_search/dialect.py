@@ -6,7 +6,7 @@ both, and answers with the names of the request (https://github.com/0xFlimbo/att
 
 In ``post``, the ids of author and referenced posts come only with expansions, whose users and posts X bills.
 
-X ignores an unknown field: it answers with status 200 and bills posts that lack the field (measured on 2026-09-21,
+X answers a request for an unknown field with status 200 and bills posts that lack the field (measured on 2026-09-21,
 same repository, tests/api-field-validity.test.ts). So unknown names are refused before a request is sent. The names are
 from https://api.x.com/2/openapi.json: 2.167 (2026-08) for ``post``, 2.159 for ``tweet``.
 """
@@ -60,7 +60,7 @@ def newer_name(name: str) -> str | None:
 
 
 def get_field(document: Mapping[str, Any], name: str) -> Any:
-    """Return a field of an answer, or None. ``name`` is its name in ``post``, whichever dialect the answer uses."""
+    """Return a field of an answer in either dialect, or None. ``name`` is the field's name in ``post``."""
     value = document.get(name)
     return document.get(_OLD_FIELDS[name]) if value is None and name in _OLD_FIELDS else value
 

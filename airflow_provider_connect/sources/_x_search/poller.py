@@ -63,10 +63,10 @@ def count_posts_by_hour(api_client: XClient, search_range: SearchRange, query: s
 def split_day(
     day: Day, endpoint: Endpoint, posts_by_hour: Mapping[dt.datetime, int], split_rows: int | None
 ) -> list[SearchRange]:
-    """Split a day at full hours into parts with similar numbers of posts. The parts cover the day.
+    """Split a day at full hours into parts with similar numbers of posts.
 
     :param posts_by_hour: number of posts by start of the hour.
-    :param split_rows: greatest number of posts in a day that is not split. None to never split.
+    :param split_rows: approximate number of posts in a part. None to never split.
     """
     total = sum(posts_by_hour.values())
     parts = 1 if split_rows is None else min(MAX_PARTS, max(1, math.ceil(total / split_rows)))
@@ -106,8 +106,7 @@ class XSearchPoller(Poller, CountsRows):
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return one partition for each day, or several for a large day.
 
-        :raises ConfigError: a day is in the future, in another zone, or too old for the endpoint.
-        :raises RetriableError: a day ends within the next hour, or ended less than ten seconds ago.
+        :raises ConnectError: as :meth:`.Poller.plan`. Days that ended less than ten seconds ago are retriable.
         """
         ranges = [(day, search_range) for day in days for search_range in self._search_ranges(day)]
         parts = {day: sum(day == range_day for range_day, _ in ranges) for day in days}

@@ -1,8 +1,8 @@
 """Converts X's refusals to errors that name a remedy.
 
 Problems are recognized by the end of their ``type``, a URL whose host name varies
-(https://docs.x.com/x-api/fundamentals/response-codes-and-errors, 2026-11, and answers of that year). A 429 is either a
-rate limit, which passes, or the usage cap, which only a person can raise.
+(https://docs.x.com/x-api/fundamentals/response-codes-and-errors, 2026-11). A 429 is either a rate limit, which passes,
+or the usage cap, which only a person can raise.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TokenError(RetriableError):
 def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: bool = False) -> ConnectError:
     """Return the error for a refusal.
 
-    :param day: requested day, if any, for the message.
+    :param day: requested day, if any.
     :param is_later_page: True if the request had a next_token.
     """
     status, host, problem = reply.status, reply.host, _problem(reply.text)

@@ -49,7 +49,7 @@ _KEYS = {"users": "id", "posts": "id", "media": "media_key", "polls": "id", "pla
 
 
 def read_page(data: bytes, client: XClient) -> ResultPage:
-    """Parse an answer of a search.
+    """Parse an answer of a search endpoint.
 
     :raises ConnectError: the answer is not a page of results, or reports an error.
     """
@@ -57,7 +57,7 @@ def read_page(data: bytes, client: XClient) -> ResultPage:
 
 
 def read_counts(data: bytes, client: XClient) -> tuple[list[tuple[str, int]], str | None]:
-    """Parse an answer of the counts. Returns (start, count) of each hour, and the next token.
+    """Parse an answer of the counts endpoint. Returns (start, count) of each hour, and the next token.
 
     :raises ConnectError: as :func:`read_page`.
     """

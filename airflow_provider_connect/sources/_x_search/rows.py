@@ -76,7 +76,10 @@ def _row(hits: list[Hit], queries: Sequence[str]) -> Row:
 
 
 def post_row(sent_post: JsonPart, page: ResultPage) -> Row:
-    """Return a post's row, with objects that its page includes. Lacks ``record_key`` and the columns of a search."""
+    """Return a post's columns, with objects that its page includes.
+
+    Lacks ``record_key``, ``queries`` and ``errors``.
+    """
     post, includes = sent_post.value, page.includes
     author = includes.get("users", {}).get(text_or_none(post.get("author_id")) or "")
     note = object_or_empty(get_field(post, "note_post")).get("text")
@@ -185,7 +188,7 @@ def related_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ``users``, ``media`` or ``referenced``.
 
-    X repeats a user on every page whose posts refer to it. Only the first object of each key is kept.
+    X repeats an object on every page whose posts refer to it. Only the first one is kept.
     """
     import pyarrow as pa
 

@@ -32,11 +32,7 @@ _ALWAYS = ("id", "text", "created_at", "edit_history_post_ids")
 
 @dataclass(frozen=True)
 class SearchRange:
-    """Endpoint and time range of a partition.
-
-    :param start: inclusive.
-    :param end: exclusive.
-    """
+    """Endpoint and time range of a partition. ``end`` is exclusive."""
 
     endpoint: Endpoint
     start: dt.datetime
@@ -119,7 +115,7 @@ class Search:
         return hits
 
     def _hit(self, post: JsonPart, page: ResultPage, query_index: int) -> Hit | None:
-        """Convert a post to a hit. None if the post lies outside the time range or is rejected."""
+        """Convert a post to a hit. Returns None if the post lies outside the time range or is rejected."""
         self._posts_read += 1
         number, created_at = post.value.get("id"), parse_instant(post.value.get("created_at"))
         if not isinstance(number, str) or not number.isdecimal() or len(number) > _MOST_DIGITS:
@@ -156,7 +152,7 @@ class Search:
 
 
 def collect_ids(post: dict[str, object]) -> set[str]:
-    """Return every string in a post, nested ones included. All ids and keys that it names are among them."""
+    """Return every string in a post, nested ones included. They contain all ids and keys that the post names."""
     ids: set[str] = set()
     pending: list[object] = [post]
     while pending:
@@ -175,7 +171,7 @@ def _next_token(page: ResultPage) -> str | None:
 
 
 def parse_instant(value: object) -> dt.datetime | None:
-    """Parse a time with an offset to UTC. None for any other value."""
+    """Parse a time with an offset and convert it to UTC. Returns None for any other value."""
     if not isinstance(value, str):
         return None
     try:

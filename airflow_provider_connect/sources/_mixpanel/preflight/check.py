@@ -1,7 +1,7 @@
 """Checks a connection before the first run and reports findings with remedies.
 
-A check sends one request to the stream's API. If the region does not know the credentials, each other region gets a
-request too. Credentials go only to Mixpanel's own hosts, or to the host in the connection.
+A check sends one request to the stream's API, and one to each other region if this region does not know the
+credentials. Credentials go only to Mixpanel's own hosts, or to the host in the connection.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ _API_NAMES: dict[Api, str] = {"export": "the export", "query": "the Query API", 
 
 @dataclass(frozen=True)
 class MixpanelReport(findings.PreflightReport):
-    """Findings of one check.
-
-    :param requests_by_api: number of counted requests that the check sent.
-    """
+    """Findings of one check, and the number of counted requests that it sent."""
 
     requests_by_api: dict[Api, int] = field(default_factory=dict)
 

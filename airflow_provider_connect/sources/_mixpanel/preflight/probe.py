@@ -18,7 +18,7 @@ from airflow_provider_connect.sources._mixpanel.preflight.regime_detection impor
 from airflow_provider_connect.sources._mixpanel.refusals import refusal_error, status_of_refusal
 
 _EVENTS = 10_000
-"""Size of the sample. It suffices to detect the regime, and is about a megabyte on the wire."""
+"""Number of events in the sample. They suffice to detect the regime, and are about a megabyte on the wire."""
 
 _LIMITS = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 64 << 20
@@ -32,7 +32,6 @@ class ProbeResult:
     :param status: status of the answer, or of the error document in an answer with status 200.
     :param error: None for success.
     :param clock_ahead_seconds: least lead of our clock over the server's. None if the answer has no date.
-    :param day: day of the requested events.
     """
 
     status: int
@@ -75,9 +74,7 @@ def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Cal
 def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetime) -> float | None:
     """Return the least lead of our clock over a server's, in seconds. Negative if our clock is behind.
 
-    :param date: the answer's header Date.
-    :param sent_at: our time when the request was sent.
-    :param received_at: our time when the answer came.
+    :param date: the answer's header Date. Both other times are by our clock.
     :return: 0 if ``date`` lies between both times, None if it is unreadable.
     """
     try:

@@ -15,14 +15,13 @@ from zoneinfo import ZoneInfo
 from airflow_provider_connect.sources._mixpanel.columns import Regime
 
 _LOW_QUANTILE = 0.05
-"""Shorter delays are attributed to devices with wrong clocks."""
+"""Share of the shortest delays to ignore, because some devices have wrong clocks."""
 
 _QUICK_SECONDS = 600
 _MIN_EVENTS = 20
 _MIN_QUARTERS = 6
-"""Least number of quarter-hours with quick events.
-
-Live devices have them all day, a few uploads a day only before each.
+"""Least number of quarter-hours with quick events. Live devices have quick events all day.
+Devices with a few uploads a day have quick events only just before an upload.
 """
 
 _QUARTER = 900
@@ -49,7 +48,7 @@ class RegimeReading:
 
     :param regime: None if unknown.
     :param reason: evidence for the regime, or why it is unknown.
-    :param ahead_minutes: approximate lead of the exported times over UTC. None if unknown.
+    :param ahead_minutes: approximate lead of the exported times over UTC.
     :param matches_zone: True if the configured zone has this lead.
     """
 
@@ -60,9 +59,8 @@ class RegimeReading:
 
 
 def detect_regime(samples: Sequence[EventTimes], zone: str | None) -> RegimeReading:
-    """Detect the time regime of a project.
+    """Detect the time regime of a project from events of one day, in any order.
 
-    :param samples: events of one day, in any order.
     :param zone: configured zone of the project.
     """
     count = len(samples)

@@ -135,9 +135,9 @@ def value_of_day(client: MixpanelClient, by_date: Any, report_name: str) -> Any:
 
 
 def require_count(value: Any, report_name: str) -> int:
-    """Return the value.
+    """Return the value if it is a whole number.
 
-    :raises DataError: the value is not a whole number.
+    :raises DataError: for any other value.
     """
     count = bigint_or_none(value)
     if count is None:

@@ -45,7 +45,6 @@ class EngagePage(NamedTuple):
     :param number: number of the page, from 0.
     :param size: greatest number of profiles on a page.
     :param total: number of profiles on all pages.
-    :param profile_count: number of profiles on this page.
     :param fingerprint: equal only for pages with the same profiles.
     """
 

@@ -43,7 +43,7 @@ class SeriesValue(NamedTuple):
 
     :param path: names above the value, without the time.
     :param date: date of the time, in its own offset.
-    :param time: time in UTC. None if the series has no times.
+    :param time: time in UTC.
     """
 
     path: tuple[PathName, ...]

@@ -73,7 +73,6 @@ class ProfileReader:
     ) -> Iterator[pa.RecordBatch]:
         """Start a session and yield its rows.
 
-        :param form: fields of the request.
         :param subject: requested cohort, for messages.
         :param constant_columns: columns with the same value in every row.
         :raises RetriableError: Mixpanel drops the session, or its pages do not fit together.

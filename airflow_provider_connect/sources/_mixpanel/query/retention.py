@@ -36,10 +36,10 @@ _REPORT_NAME = "the retention report"
 
 
 class ReturnInterval(NamedTuple):
-    """Time span in which the users of a day come back for the n-th time, in UTC.
+    """Time span (UTC) in which the users of a day come back for the n-th time.
 
-    :param start: start for the first user.
-    :param end: end for the last user.
+    :param start: start of the first user's span.
+    :param end: end of the last user's span.
     """
 
     start: dt.datetime

@@ -100,7 +100,7 @@ def fetch_frequent_events(client: MixpanelClient) -> list[str]:
 
 
 def queries_to_count(event_count: int, expression: str | None) -> int:
-    """Return the number of queries that count ``event_count`` event names on a day."""
+    """Return the number of queries that count this number of event names on a day."""
     return event_count if expression is not None else -(-event_count // _NAMES_IN_ONE_URL)
 
 
