@@ -1,11 +1,11 @@
 r"""Mixpanel: raw events by day, and data of the Query and App APIs.
 
 **Streams** (option ``stream``): ``export`` (raw events), ``engage``, ``cohorts``, ``cohort_members``, ``annotations``,
-``funnels``, ``retention``, ``insights`` and ``segmentation``. ``docs/mixpanel.md`` describes their kinds, keys, rows,
-options and limits. The following describes ``export``. An option that the stream does not use is refused.
+``funnels``, ``retention``, ``insights`` and ``segmentation``. ``docs/mixpanel.md`` describes all of them. The sections
+below describe ``export``, except **Connection**. A stream refuses options that it does not use.
 
 **Export.** Reads ``GET /api/2.0/export`` (https://developer.mixpanel.com/reference/raw-event-export, 2026-11): gzipped
-JSON lines, one event a line, without pages. Mixpanel does not remove duplicates from an export, so this source does
+JSON lines, one event a line, without pages. Mixpanel leaves duplicate events in an export. This source drops them
 (``deduplicate``): https://developer.mixpanel.com/reference/event-deduplication.
 
 **Connection** (type ``mixpanel``)
@@ -26,12 +26,12 @@ extra        ``region``: us (default), eu, in · ``project_id``: required with a
 
 **Days and times.** Projects created since 1 January 2023 read dates as UTC and export true epochs
 (``timestamps="utc"``). Older projects read dates in the project's zone and export clock times of that zone
-(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. Mixpanel does not report the regime, so set it in
-the connection or here, unless the project's zone is UTC. A check of the connection (``docs/mixpanel.md``) usually
-detects it from the data. For a project with UTC dates in another zone, the request covers both UTC dates of a day,
-and rows of other days are dropped (``other_day``). Otherwise the server assigns days, and rows with a time outside
-the day are kept (``outside_day``). A clock time that occurs twice is read as the first. A clock time that does not
-exist moves forward.
+(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. Mixpanel does not report the regime, so set it
+here or in the connection, unless the project's zone is UTC. A check of the connection usually detects it from the data.
+
+With ``utc`` in a zone other than UTC, a request covers both UTC dates of a day, and rows of other days are dropped
+(``other_day``). Otherwise Mixpanel assigns events to days, and events whose time lies outside the day are kept
+(``outside_day``). A clock time that occurs twice is read as the first. A clock time that does not exist moves forward.
 
 **Rows** of ``export``
 
@@ -48,34 +48,34 @@ exist moves forward.
     key_origin       STRING NOT NULL,     -- vendor | fallback
     ...                                   -- one column for each promoted property: see docs/mixpanel.md
 
+A lone surrogate (``\ud800``) becomes U+FFFD in columns, and stays in ``properties``. If an object has a key twice, the
+last value is used. A line with NaN, Infinity or invalid UTF-8 is rejected.
+
 **Key.** ``record_key`` is XXH3-128 over event, distinct_id, time (whole seconds) and $insert_id in UTF-8, joined by
-0xFF, which UTF-8 never contains. If one of them is missing, $insert_id is empty, or time is not a whole number, the key
-is made from 0xFE, event, 0xFF and the bytes of the properties, and ``key_origin`` is ``fallback``.
+0xFF, which UTF-8 never contains. If a field is missing, $insert_id is empty, or time is not a whole number, the key is
+made from 0xFE, event, 0xFF and the bytes of the properties, and ``key_origin`` is ``fallback``.
 
 **Counts** in the report: duplicates, rejected, rejoined, blank_lines, other_day, outside_day, time_unreadable,
-processing_time_unreadable, ambiguous_time, nonexistent_time, fallback_keys, lone_surrogates, unknown_fields (records
-with fields other than event and properties, which are dropped), promote_null.<property>,
-promote_null_text.<property>, and by processing_time late_1_days to late_10_days and late (see "Late data" in
-``docs/mixpanel.md``).
+processing_time_unreadable, ambiguous_time, nonexistent_time, fallback_keys, lone_surrogates, unknown_fields,
+promote_null.<property>, promote_null_text.<property>, and by processing_time late_1_days to late_10_days and late.
+``docs/mixpanel.md`` explains each.
 
-A lone surrogate (``\ud800``) becomes U+FFFD in columns. The JSON keeps it. If an object has a key twice, the last
-counts. A line with NaN, Infinity or invalid UTF-8 is rejected.
+**Limits.** A project has 60 queries an hour, 3 a second and 100 at the same time
+(https://developer.mixpanel.com/reference/rate-limits). All tasks that read the project share them. A day is one query,
+unless ``days_per_request`` loads several days with one query or ``split_rows`` a large day with several. A task
+reserves its queries before Spark starts, and waits deferred while the hour has no room.
 
-``days_per_request`` loads several small days with one export, ``split_rows`` a large day with several: see
-``docs/mixpanel.md``.
+Failed queries count too: a task sends at most ``retry_budget_requests`` of them for a day, and then starts no further
+day.
 
-**Limits.** 60 queries an hour, 3 a second and 100 concurrently for a project. By default a day is one query
-(https://developer.mixpanel.com/reference/rate-limits). All tasks that read one project share these limits. A task
-reserves its queries before Spark starts, and waits deferred while there is no room. Failed queries count too: a task
-sends at most ``retry_budget_requests`` of them for a day, and then starts no further day. So a failing server costs a
-day 20 queries in the operator's four tries, and a window 20 for each of its ``parallel_days``. A request is one
-partition, read as one stream, so memory does not grow with it. A line may have ``max_record_bytes``, and
-``max_rejects`` lines of a request may be set aside. ``request_deadline_seconds`` covers name service, TLS, headers,
-chunks and trailers.
+Each request is read as one stream by one Spark partition, so memory does not grow with its size. A line may have
+``max_record_bytes``, and ``max_rejects`` lines of a request may be set aside. ``request_deadline_seconds`` limits the
+whole request, from name service to trailers.
 
 **Errors.** Retriable: an answer that is truncated, is not an export, or ends in an error document (the message states
 how much was read), 408, 429 (with the time to wait) and 5xx. A person must correct credentials, role, plan, region and
-dates in the future (400, 401, 402, 403, 404). A line that is not a record fails the day, unless it is tolerated.
+dates in the future (400, 401, 402, 403, 404). A line that is not a record fails the day, unless ``errors_tolerance`` is
+``all``.
 """
 
 from __future__ import annotations
@@ -142,31 +142,31 @@ class MixpanelSource(
 
     @property
     def kind(self) -> SourceKind:
-        """Kind of the stream: days, or a snapshot of the present state."""
+        """``day``, or ``snapshot`` for a stream of the present state."""
         return STREAMS[self.stream].kind
 
     @property
     def stream_key(self) -> str:
-        """Connection, stream and variant. Days of another stream key are never replaced."""
+        """Ledger name of the stream: connection, stream and, if it has one, variant, joined by dots."""
         variant = STREAMS[self.stream].variant(self)
         return ".".join(part for part in (self.conn_id, self.stream, variant) if part)
 
     @property
     def timezone(self) -> str:
-        """The project's zone."""
+        """The project's time zone (option ``zone``)."""
         return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
-        """Return a capability. Only ``export`` has counts and times of receipt."""
+        """Return a capability. Only ``export`` has a vendor's count and times of receipt."""
         return None if kind in (Counts, CountsLate) and self.stream != "export" else super().capability(kind)
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return project, region and time regime from the options or the connection."""
+        """Return project, region and time regime, which decide which rows are read."""
         parts = super().connection_parts(connection)
         return parts | {"timestamps": self.configured_regime(connection)}
 
     def check(self, connection: Connection) -> list[str]:
-        """Validate the options against the connection. Returns the problems found, or an empty list."""
+        """Validate the options against the connection. Returns the problems, or an empty list."""
         return connection_problems(self, connection)
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
@@ -178,14 +178,14 @@ class MixpanelSource(
 
     @classmethod
     def access(cls, connection: Connection) -> Any:
-        """Return the host and credentials of the export."""
+        """Return the host and credentials of the export API."""
         from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess  # noqa: PLC0415  # its workshop
 
         return MixpanelAccess.from_connection(connection)
 
     @classmethod
     def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
-        """Check the connection for the export. Sends one counted request."""
+        """Check the connection for the export API. Sends one counted request. Returns success and the report."""
         from airflow_provider_connect.sources._mixpanel.preflight.check import check_connection  # noqa: PLC0415  # its workshop
 
         report = check_connection(connection, store=store)
@@ -193,22 +193,22 @@ class MixpanelSource(
 
     @classmethod
     def propose(cls, request: ProposalRequest, connection: Connection | None, store: KeyStore | None) -> str:
-        """Return the option ``promote`` for a sample of events or profiles. Costs one query."""
+        """Return text that proposes the option ``promote``, from a sample of events or profiles. Costs one query."""
         from airflow_provider_connect.sources._mixpanel.proposals import propose_from_sample  # noqa: PLC0415  # its workshop
 
         assert connection is not None, "no field of the request stands for it"
         return str(propose_from_sample(connection, request, store=store))
 
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the project's limits for the stream's API, shared by its streams. None if it has none."""
+        """Return the project's limits for the stream's API, or None if it has no limits."""
         return quota_of(connection, STREAMS[self.stream].api)
 
     def requests_for(self, days: Sequence[Day]) -> int:
-        """Return the least number of requests for days. Some streams know the exact number only from the answer."""
+        """Return the least number of requests for the days. Some streams learn the exact number during the poll."""
         return requests_for(self, days) * STREAMS[self.stream].min_requests(self)
 
     def requests_at_once(self, days: Sequence[Day]) -> int:
-        """Return the greatest number of concurrent requests. Parts of a day are polled concurrently."""
+        """Return the greatest number of concurrent requests, including concurrent parts of a split day."""
         return super().requests_at_once(days) * (1 if self.split_rows is None else CONCURRENT_PARTS)
 
     @property
@@ -222,11 +222,11 @@ class MixpanelSource(
 
     @property
     def counts_first(self) -> bool:
-        """True if days may be split by their counts."""
+        """True if days are counted before the poll, to split large days."""
         return self.split_rows is not None
 
     def requests_to_count(self, days: Sequence[Day]) -> int:
-        """Return the greatest number of queries that count days. Without ``event`` one more lists the names."""
+        """Return the greatest number of queries that count the days. Without ``event`` one query lists the names."""
         if self.event is not None:
             return len(days) * queries_to_count(len(dict.fromkeys(self.event)), self.where_expression)
         return len(days) * (1 + queries_to_count(MAX_EVENT_NAMES, None))
@@ -236,7 +236,7 @@ class MixpanelSource(
         return quota_of(connection, "query")
 
     def column_names(self) -> list[str]:
-        """Return the stream's columns and the promoted columns."""
+        """Return the names of all columns, promoted ones included."""
         from airflow_provider_connect.sources._mixpanel.columns import COLUMNS  # noqa: PLC0415  # its workshop
 
         stream = STREAMS[self.stream]
@@ -244,7 +244,7 @@ class MixpanelSource(
         return [*own, *(promoted.column for promoted in self.promoted)]
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return host, project and stream."""
+        """Return the URL of the server, and project and stream as the data set's name."""
         from airflow_provider_connect.sources._mixpanel.access import server_url  # noqa: PLC0415  # its workshop
 
         stream, project = STREAMS[self.stream], connection.option("project_id") or connection.conn_id

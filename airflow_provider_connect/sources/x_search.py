@@ -1,7 +1,7 @@
 """X (Twitter): posts of a day that match queries, from recent search or the full archive.
 
-Option ``stream`` selects the rows: posts that match (``posts``), or the ``users``, ``media`` and ``referenced`` posts
-to which they refer, each once a day. ``docs/x-search.md`` describes the rows and keys of these streams.
+Option ``stream`` selects the rows: posts that match (``posts``), or the ``users``, ``media`` or ``referenced`` posts to
+which matching posts refer. ``docs/x-search.md`` describes the rows of these streams.
 
 Reads ``GET /2/tweets/search/recent`` and ``/2/tweets/search/all``
 (https://docs.x.com/x-api/posts/search/introduction, 2026-11) with the selected fields and expansions, until an answer
@@ -25,7 +25,7 @@ extra        ``app``: a name for the app, equal in all connections with its toke
 second, exclusive, and is sent at least ten seconds after the day's end. A post may be edited for 30 minutes, with a new
 id and a new time. For final days set the operator's ``ready_after`` to ``timedelta(minutes=30)`` or more.
 ``endpoint="auto"`` reads days of the last week from recent search, and older days from the archive. X sometimes sends
-posts of other days: they are dropped (``outside_asked``).
+posts of other days, which are dropped (``outside_asked``).
 
 **Rows** of ``posts``
 
@@ -59,38 +59,38 @@ posts of other days: they are dropped (``outside_asked``).
     queries              ARRAY<STRING> NOT NULL,
     record_key           STRING NOT NULL       -- 32 hex digits
 
-Fields outside ``expansions``, and fields that X leaves out, are null. A reload drops posts that X no longer finds.
-Counts such as ``like_count`` show the moment of the request.
+Fields that are not in ``expansions``, and fields that X leaves out, are null. A reload drops posts that X no longer
+finds. Counts such as ``like_count`` show the moment of the request.
 
-**Key.** ``record_key`` is XXH3-128 over the post's id. Each post is one row, and ``queries`` lists every query that
-found it. One task reads all queries of a day, newest posts first, and merges them by id. Separate partitions could not
-merge them: partitions do not see each other's rows, and duplicates across partitions would stay. Large days are cut by
-hours instead. Other queries define another stream, with days of its own.
+**Key.** ``record_key`` is XXH3-128 over the post's id. One task reads all queries of a day, newest posts first, and
+merges their posts by id, so each post is one row whose column ``queries`` lists every query that found it. Queries are
+not separate partitions, because partitions do not see each other's rows. Other queries define another stream, with days
+of its own.
 
-A sink that registers schemas names the row ``connect.x.Post`` and its key ``connect.x.PostKey``. The other streams are
-``connect.x.User``, ``connect.x.Media`` and ``connect.x.ReferencedPost``, each with a ``…Key``.
+**Counts** in the report
 
-**Counts** in the report: duplicates (posts found by several queries or sent twice, and objects sent with several
-pages), out_of_order (duplicates that arrived after the row was made, so ``queries`` may lack one), outside_asked,
-rejected, partial_errors.<kind> (objects that X could not send, such as ``resource-not-found``. They are in the column
-``errors`` of the posts that refer to them. Others, and all of other streams, are set aside with the rejects).
+- ``duplicates``: posts found by several queries or sent twice, and objects sent with several pages
+- ``out_of_order``: duplicates that arrived after the row was made, so ``queries`` may lack a query
+- ``outside_asked``: posts of other days, dropped
+- ``rejected``: posts without id or time, set aside
+- ``partial_errors.<kind>``: objects that X could not send, such as ``resource-not-found``. The column ``errors`` of the
+  posts that refer to them holds them. Errors without such a post, and of other streams, are stored with the rejects
 
-X's count of posts is an upper bound for ``reconcile``, and cuts large days for ``split_rows``. See
-``docs/x-search.md``.
+X's count of posts is an upper bound for ``reconcile``, and cuts large days for ``split_rows``.
 
-**Limits.** For an app in 15 minutes: 450 requests to recent search, 300 to the archive at one a second at most, and 300
-to the counts (https://docs.x.com/x-api/fundamentals/rate-limits). All tasks share them that use one connection, or
-connections with the same ``app``. A task reserves one request for each query of a day before Spark starts, and waits
-deferred while there is no room. ``auto`` reserves from the archive. A day's further pages are not known in advance:
-when the window is used up, the task waits for the next window, at most 16 minutes each time, and continues. A page of
-recent search has 100 posts, a page of the archive 500. X bills each post that it sends, once on a UTC day. A query may
-have 512 characters for recent search, 1,024 for the archive, and 4,096 with Enterprise access. Longer queries are
-refused before a request is sent. Memory holds one page of each query.
+**Limits.** In 15 minutes an app has 450 requests to recent search, 300 to the archive (at most one a second) and 300 to
+the counts (https://docs.x.com/x-api/fundamentals/rate-limits). All tasks that use the connection, or connections with
+the same ``app``, share them. A task reserves one request for each query of a day before Spark starts, and waits
+deferred while there is no room. ``auto`` reserves from the archive's limit. Further pages are not known in advance:
+when the window is used up, the task waits for the next window, at most 16 minutes each time, and continues.
+
+A page of recent search has 100 posts, a page of the archive 500. Memory holds one page of each query. X bills each post
+that it sends, once on a UTC day. Queries that X would find too long are refused before a request is sent.
 
 **Errors.** Retriable: a truncated or unreadable answer, 5xx, a rate limit (with the time until its window ends), and a
 next_token that X no longer accepts. A failed later page is first requested again alone. A person must act on 401, 403,
 a refused request, and the usage cap with any status: its message names the next day, and nothing is retried. A post
-without id or time fails the day, unless it is tolerated.
+without id or time fails the day, unless ``errors_tolerance`` is ``all``.
 """
 
 from __future__ import annotations
@@ -122,37 +122,37 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
 
     @property
     def stream_key(self) -> str:
-        """Connection, stream and a hash of the queries."""
+        """Ledger name of the stream: connection, stream and a hash of the queries, joined by dots."""
         return f"{self.conn_id}.{self.stream}.{self.variant}"
 
     def check(self, connection: Connection) -> list[str]:
-        """Validate the connection. Returns the problems found, or an empty list."""
+        """Validate the connection. Returns the problems, or an empty list."""
         return access_problems(connection)
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
-        """Return the finding on the month's posts. Sends one request, which reads no post."""
+        """Return a finding on the app's posts of this month. Sends one request, which reads no post."""
         from airflow_provider_connect.sources._x_search.client import describe_usage  # noqa: PLC0415  # its workshop
 
         return [Finding("usage", "ok", describe_usage(connection))]
 
     @classmethod
     def access(cls, connection: Connection) -> Any:
-        """Return the address and the token."""
+        """Return the API's address and the token."""
         return read_access(connection)
 
     @classmethod
     def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
-        """Request the app's usage, which reads no post."""
+        """Return True and the app's usage of posts as text. Sends one request, which reads no post."""
         from airflow_provider_connect.sources._x_search.client import describe_usage  # noqa: PLC0415  # its workshop
 
         return True, describe_usage(connection)
 
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the app's limit on the endpoint. With ``auto`` it is the archive's, which is lower."""
+        """Return the app's limit on the endpoint. With ``auto`` it is the archive's limit, which is lower."""
         return quota_of(connection, self.endpoints[-1])
 
     def requests_for(self, days: Sequence[Day]) -> int:
-        """Return the least number of requests for days: one for each query."""
+        """Return the least number of requests for the days: one for each day and query."""
         return len(days) * len(self.queries)
 
     def count_problems(self) -> list[str]:
@@ -163,11 +163,11 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
 
     @property
     def counts_first(self) -> bool:
-        """True if days may be split by their counts."""
+        """True if days are counted before the poll, to split large days."""
         return self.split_rows is not None
 
     def count_quota(self, connection: Connection) -> Quota | None:
-        """Return the app's limit on counts."""
+        """Return the app's limit on requests for counts."""
         return quota_of(connection, "counts")
 
     def column_names(self) -> list[str]:
@@ -177,11 +177,11 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
         return list(schema().names)
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the API's host and path. With ``auto`` it is the archive's path, which has all posts."""
+        """Return the API's URL and path. With ``auto`` it is the path of the archive, which has all posts."""
         return Dataset(server_url(connection), f"/2/tweets/search/{self.endpoints[-1]}")
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
-        """Return the poller of posts."""
+        """Return the poller."""
         from airflow_provider_connect.sources._x_search.poller import XSearchPoller  # noqa: PLC0415  # too heavy for a DAG file
 
         return XSearchPoller(self, connection, context)

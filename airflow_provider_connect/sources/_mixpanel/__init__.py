@@ -1,1 +1,1 @@
-"""The workshop of the Mixpanel source."""
+"""Internal modules of the Mixpanel source."""

@@ -26,7 +26,7 @@ from airflow_provider_connect.polling.quota.limits import Quota, quota_problems,
 from airflow_provider_connect.secrets import Secrets
 
 Api = Literal["export", "query", "app"]
-"""One of Mixpanel's APIs. Each has its own limits and plans, and the export its own hosts."""
+"""One of Mixpanel's APIs. Limits and plans differ between them."""
 
 HOSTS = {"us": "data.mixpanel.com", "eu": "data-eu.mixpanel.com", "in": "data-in.mixpanel.com"}
 """Export hosts by region: https://developer.mixpanel.com/reference/raw-event-export (2026-11)."""
@@ -39,9 +39,9 @@ _REGIMES = ("utc", "project_local")
 
 @dataclass(frozen=True)
 class MixpanelAccess(http.HttpAccess):
-    """Host and credentials of a project.
+    """Host and credentials for one API of a project.
 
-    :param server_text: region or host, as messages name it.
+    :param server_text: ``region 'us'`` or ``host name``, for messages.
     """
 
     server_text: str = ""
@@ -50,7 +50,7 @@ class MixpanelAccess(http.HttpAccess):
 
     @property
     def secrets(self) -> Secrets:
-        """Texts that messages must not quote."""
+        """Credentials of host and proxy, which messages must not quote."""
         return Secrets([*self.credentials.auth().secrets, *self.route.secrets])
 
     def request(
@@ -61,13 +61,13 @@ class MixpanelAccess(http.HttpAccess):
         on_sent: Callable[[], None],
         body: Body | None = None,
     ) -> HttpResponse:
-        """Send one request and return its answer as a stream."""
+        """Send a request. Returns the answer, whose body is not read yet."""
         auth, pairs = self.credentials.auth(), tuple(params.items())
         return request(self.route, self.url + path, auth, limits, params=pairs, body=body, on_sent=on_sent)
 
     @classmethod
     def from_connection(cls, connection: Connection, api: Api = "export") -> MixpanelAccess:
-        """Read a connection. A ``host`` in it serves all APIs.
+        """Read host and credentials from a connection.
 
         :raises ConfigError: naming every problem of the connection.
         """
@@ -89,7 +89,7 @@ class MixpanelAccess(http.HttpAccess):
 
 
 def access_problems(connection: Connection, api: Api = "export") -> list[str]:
-    """Return every problem of a connection to one of the APIs, or an empty list."""
+    """Return the problems of a connection to one API, or an empty list."""
     subject = f"connection {connection.conn_id!r}"
     problems = []
     if api == "app" and not _has(connection.login):
@@ -139,7 +139,7 @@ def _region(connection: Connection) -> str:
 
 
 def server_url(connection: Connection, api: Api) -> str:
-    """Return scheme and host of a valid connection."""
+    """Return the URL of the API's host. The connection must be valid."""
     if not connection.host:
         return base_url((HOSTS if api == "export" else QUERY_HOSTS)[_region(connection)], None)
     return base_url(connection.host, connection.port)
@@ -149,17 +149,15 @@ VENDOR_LIMITS = {
     "export": Quota("export", requests=60, per_second=3, at_once=100),
     "query": Quota("query", requests=60, at_once=5),
 }
-"""Mixpanel's published limits: https://developer.mixpanel.com/reference/rate-limits (2026-11). They have changed
+"""Mixpanel's limits by API: https://developer.mixpanel.com/reference/rate-limits (2026-11). Mixpanel has changed them
 before, so a connection may set others.
 """
 
 
 def quota_of(connection: Connection, api: str) -> Quota | None:
-    """Return a project's quota for one API, or None if the API has no known limits.
+    """Return a project's quota for one API, shared by all its connections. None if the API has no known limits.
 
-    Connections to the same project share it. Mixpanel counts each API separately.
-
-    :raises ConfigError: if the connection's own limits are wrong.
+    :raises ConfigError: ``limits`` in the connection is invalid.
     """
     if api not in VENDOR_LIMITS:
         return None
@@ -169,5 +167,5 @@ def quota_of(connection: Connection, api: str) -> Quota | None:
 
 
 def limit_problems(connection: Connection) -> list[str]:
-    """Return the problems of a connection's own limits."""
+    """Return the problems of ``limits`` in the connection, or an empty list."""
     return quota_problems(connection.extra, VENDOR_LIMITS)

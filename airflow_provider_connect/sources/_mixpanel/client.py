@@ -1,4 +1,4 @@
-"""Client of the Query and App APIs. Every request returns one complete answer or raises an error with a remedy."""
+"""Client of the Query and App APIs. A request returns a complete answer, or raises an error that names a remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def current_time() -> dt.datetime:
 
 
 class MixpanelClient:
-    """Sends the requests of one poll. Several threads may use it."""
+    """Sends the requests of one poll. Threads may share a client."""
 
     def __init__(self, options: MixpanelOptions, access: MixpanelAccess, day: Day, tally: Tally) -> None:
         from airflow_provider_connect.clients.http.json_api import JsonApi  # noqa: PLC0415  # DAG files import this
@@ -43,13 +43,12 @@ class MixpanelClient:
         counts_to_limit: bool = True,
         refusal_error: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> bytes:
-        """Return the body of the answer to a call.
+        """Send a call and return the body of its answer.
 
         :param call: ``{project_id}`` in its path is replaced. Other paths get the project id as a parameter.
-        :param counts_to_limit: whether the call counts to the project's limit of queries.
-        :param refusal_error: returns the error for a refusal, or None for the usual one.
-        :raises RetriableError: the API is unreachable, failing or busy, or the answer is incomplete.
-        :raises ConfigError: the API refuses the request, the credentials or the plan.
+        :param counts_to_limit: whether the call uses up a query of the project's limit.
+        :param refusal_error: returns the error for a refusal, or None for the default.
+        :raises ConnectError: Mixpanel refuses the call, is unreachable, failing or busy, or its answer is incomplete.
         """
         project_id = self._access.project_id
         params, path = dict(call.params), call.url.replace("{project_id}", project_id or "")
@@ -64,10 +63,9 @@ class MixpanelClient:
         return reply.body
 
     def parse_json(self, data: bytes) -> Any:
-        """Parse a document.
+        """Parse a JSON document.
 
-        :raises RetriableError: the document is not JSON, or reports an error. :class:`ConfigError` if a person must
-            correct it.
+        :raises ConnectError: the document is not JSON, or reports an error.
         """
         try:
             document = json.loads(data)
@@ -78,7 +76,7 @@ class MixpanelClient:
         return document
 
     def incomplete_answer_error(self, size_bytes: int) -> RetriableError:
-        """Return the error for an answer that is not the expected JSON document."""
+        """Return the error for an answer that is truncated or has an unexpected shape."""
         return RetriableError(
             f"Mixpanel ({self._access.server_text}) sent an incomplete answer ({size_bytes} bytes). A proxy or a login "
             "page may have answered instead"

@@ -1,4 +1,4 @@
-"""Columns of Mixpanel's rows, and promoted properties. DAG files import this."""
+"""Columns of the export's rows, and the option ``promote``. DAG files import this."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ESCAPED_IN_JSON = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
 
 
 class PromotedProperty(NamedTuple):
-    """Property with its column and the column's type."""
+    """Property with the name and type of its column."""
 
     property: str
     column: str
@@ -30,7 +30,7 @@ class PromotedProperty(NamedTuple):
 
 
 def normalize_promote(value: Any) -> Any:
-    """Return the option as ``{property: type}`` or ``{property: (column, type)}``. Other values are returned unchanged.
+    """Return ``promote`` as a dict, whose values are types or (column, type). Other input is returned unchanged.
 
     :raises ValueError: naming every invalid property.
     """
@@ -62,7 +62,7 @@ def normalize_promote(value: Any) -> Any:
 
 
 def can_be_promoted(name: str) -> bool:
-    """Return whether a property's name contains no characters that JSON escapes."""
+    """Return True if the property's name has no characters that JSON escapes."""
     return _ESCAPED_IN_JSON.search(name) is None
 
 
@@ -93,12 +93,12 @@ def _type(kind: str) -> str:
 
 
 def column_name(name: str) -> str:
-    """Return the column of a property without an alias. Spaces and ``,;{}()=.``, which sinks refuse, become ``_``."""
+    """Return the default column of a property: its name with ``_`` for characters that sinks refuse."""
     return _ILLEGAL_IN_COLUMNS.sub("_", name)
 
 
 def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[PromotedProperty, ...]:
-    """Return the promoted properties in order."""
+    """Return the properties of ``promote`` with columns and types, in order."""
     return tuple(
         PromotedProperty(name, column_name(name), entry) if isinstance(entry, str) else PromotedProperty(name, *entry)
         for name, entry in promote.items()
@@ -106,7 +106,7 @@ def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[Prom
 
 
 def column_collisions(promoted: Iterable[PromotedProperty], fixed: Iterable[str]) -> list[str]:
-    """Return a message for each property whose column another property or every row already has."""
+    """Return a message for each property whose column is already used, by another property or by ``fixed`` columns."""
     problems = []
     owners = {fold_name(name): "a column of every row" for name in fixed}
     for name, column, _ in promoted:
@@ -120,17 +120,17 @@ def column_collisions(promoted: Iterable[PromotedProperty], fixed: Iterable[str]
 
 
 def fold_name(column: str) -> str:
-    """Return a form that is equal for columns that a sink may take for the same."""
+    """Return a name without differences of case and Unicode form, which sinks may ignore."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", column).casefold())
 
 
 def alias_advice(name: str) -> str:
-    """Return the advice to give a property an alias."""
+    """Return the advice to give the property another column name, with an example."""
     return f"give it another column, such as {{{quote_name(name)}: ('my_column', 'string')}}"
 
 
 def quote_name(name: Any) -> str:
-    """Quote a name for a message, in ASCII if it could be mistaken for another."""
+    """Quote a name for a message. A name in an unusual Unicode form is escaped to ASCII."""
     return repr(name) if isinstance(name, str) and unicodedata.is_normalized("NFKC", name) else ascii(name)
 
 
@@ -158,13 +158,13 @@ COLUMNS: dict[str, RowColumn] = {
         few_values=True,
     ),
 }
-"""Columns of the raw export."""
+"""Columns of the stream ``export``."""
 
 
 def schema(
     promoted_properties: tuple[PromotedProperty, ...] = (), columns: Mapping[str, RowColumn] = COLUMNS
 ) -> pa.Schema:
-    """Return the schema of all batches, with the metadata of :meth:`.Poller.schema`."""
+    """Return the Arrow schema of a stream's batches. Promoted properties follow the columns."""
     import pyarrow as pa
 
     fields = [arrow_field(name, column) for name, column in columns.items()]

@@ -1,4 +1,4 @@
-"""Assigns the records of one export to its days, by the rule of the request."""
+"""Assigns the records of an export of several days to these days."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ _NO_DAY = -1
 def row_maker_for(
     partition: InputPartition, options: MixpanelOptions, field_names: tuple[str, ...], keys: KeySet, tally: Tally
 ) -> EventRowMaker | DayCutter:
-    """Return the maker of rows for one request.
+    """Return the converter from records to rows for a request.
 
-    :param field_names: names of the records' fields.
-    :param keys: keys of all days of the request. A key contains the time, so two days never share one.
+    :param keys: record keys of the request. A key contains the time, so no key occurs on two days.
     """
     regime, edge_days = partition.params["timestamps"], _days_at_wider_edges(partition)
     makers = [
@@ -49,22 +48,18 @@ def row_maker_for(
 
 
 class DayCutter:
-    """Sorts records into days, in any order of the records.
+    """Sorts records into days. The records may come in any order.
 
-    A record belongs to the day of its time, as the server reads dates: by the project's clock, or by UTC. A record
-    outside all days goes to the nearest day, whose rules decide whether to keep it. A record without a time is
-    rejected, because nothing shows its day.
+    A record belongs to the day of its time, in UTC or on the project's clock. A record outside all days goes to the
+    nearest day, whose row maker keeps or drops it. A record without a time is rejected.
+
+    :param makers: row maker of each day.
+    :param stray_tally: counts records without a time.
     """
 
     def __init__(
         self, partition: InputPartition, makers: list[EventRowMaker], time_index: int, stray_tally: Tally
     ) -> None:
-        """Prepare for the days of a partition.
-
-        :param makers: one for each day.
-        :param time_index: index of the time among the records' fields.
-        :param stray_tally: counts records without a time.
-        """
         import numpy as np
 
         self._days = partition.days
@@ -76,7 +71,7 @@ class DayCutter:
         self._starts = np.array([(first - _EPOCH) // _MICROSECOND for first in firsts], dtype=np.int64)
 
     def rows_by_day(self, records: RecordColumns) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the accepted rows with their days, and the rejects."""
+        """Return the accepted rows in batches by day, and the rejected records."""
         import numpy as np
 
         batches: list[tuple[Day, pa.RecordBatch]] = []
@@ -110,7 +105,7 @@ class DayCutter:
 
 
 def _days_at_wider_edges(partition: InputPartition) -> set[Day]:
-    """Return the days next to which the request covers parts of other days: the first, the last, or none."""
+    """Return the first or last day, or both, if the request reaches beyond it into another day."""
     first, last = (dt.date.fromisoformat(partition.params[name]) for name in ("from_date", "to_date"))
     edge_days: set[Day] = set()
     if partition.params["timestamps"] == "utc":

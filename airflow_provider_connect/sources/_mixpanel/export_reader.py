@@ -1,4 +1,4 @@
-"""Reads one export answer to its end and separates records, rejects, and answers that are not exports."""
+"""Reads an export answer to its end. Separates records and rejects, and detects answers that are not exports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.window import Day
 
 TERMINATED_EARLY = b"terminated early"
-"""Text of an incomplete export: a separate line, or the end of a truncated one."""
+"""Text at the end of an incomplete export, as a line or in a truncated line."""
 
 _MAX_SPLIT_LINES = 64
 _SHORT_LINE_BYTES = 24
@@ -37,16 +37,16 @@ _LINE_BREAK_IN_STRING = b"\\n"
 
 @dataclass
 class _BrokenLines:
-    """Adjacent lines that may form a record only together."""
+    """Adjacent lines that are no records, but may be one record with line breaks in it."""
 
     lines: list[tuple[int, bytes, str]] = field(default_factory=list)
     size: int = 0
 
 
 class ExportReader:
-    """Converts the blocks of one answer to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
+    """Converts the blocks of an export answer to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
 
-    :param stray_tally: counts lines without a day, such as unreadable ones. Defaults to ``tally``.
+    :param stray_tally: counts lines whose day is unknown, such as unreadable lines. Defaults to ``tally``.
     """
 
     def __init__(
@@ -70,11 +70,10 @@ class ExportReader:
         self._reject_bytes = 0
 
     def read_block(self, block: Block) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of one block as batches with their day.
+        """Yield the rows of a block in batches, each with its day.
 
-        :raises RetriableError: if the answer reports that it is incomplete, or is not an export.
-        :raises DataError: if a line is not a record and not tolerated.
-        :raises ErrorDocumentError: if the server reports an error in the middle.
+        :raises ConnectError: as :meth:`.Poller.poll`. :class:`.RetriableError` also if the answer is not an export.
+        :raises ErrorDocumentError: a line is an error document.
         """
         bounds = find_line_bounds(block.data, min_mean_bytes=_SHORT_LINE_BYTES)
         if bounds is not None:
@@ -98,9 +97,9 @@ class ExportReader:
             yield from self._make_batches(RecordColumns.from_list(odd_records))
 
     def finish(self) -> None:
-        """Finish after the last block.
+        """Check the end of the answer, after the last block.
 
-        :raises RetriableError: if the last line is not a record, or no line is one.
+        :raises RetriableError: if the last line is not a record.
         """
         if self._broken.lines and self._records == 0:
             raise self.not_an_export_error()
@@ -132,7 +131,7 @@ class ExportReader:
         yield self._count_notes(record)
 
     def _rejoin(self, line: bytes, position: int, reason: str) -> Iterator[ParsedRecord]:
-        """Yield the record that this line completes, if an earlier line began it."""
+        """Add a broken line to the earlier ones. Yield the record that they form together, if any."""
         broken = self._broken
         broken.lines.append((position, line, reason))
         broken.size += len(line) + 1
@@ -189,12 +188,12 @@ class ExportReader:
         return record
 
     def not_an_export_error(self) -> RetriableError:
-        """Return the error for a nonempty answer without any record."""
+        """Return the error for an answer that has lines but no record."""
         return RetriableError(
             "the answer is not an export: it is not empty and contains no record. If this happens again, check the "
             f"answer of the host or of a proxy. {self.progress_text()}"
         )
 
     def progress_text(self) -> str:
-        """Return the number of rows and bytes read, for messages."""
+        """Return a sentence with the number of rows and bytes read, for messages."""
         return f"Read so far: {self._tally.rows_of_all_days} rows, {self._tally.raw_bytes} bytes"

@@ -1,4 +1,4 @@
-"""Vectorized search and comparison of the lines in a block of bytes."""
+"""Finds and compares the lines in a block of bytes with numpy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _FILLED = bytes(0 if byte in _WHITE_SPACE else 1 for byte in range(256))
 
 
 class LineBounds(NamedTuple):
-    """Start of each line, and its end without the newline."""
+    """Byte offsets of lines in a block: starts, and ends without the newline."""
 
     starts: Any
     ends: Any
 
 
 def find_line_bounds(data: bytes, *, min_mean_bytes: int = 0) -> LineBounds | None:
-    """Return the bounds of the lines, or None if they average fewer than ``min_mean_bytes``."""
+    """Return the bounds of all lines. None if the mean line is shorter than ``min_mean_bytes``."""
     import numpy as np
 
     marks = np.frombuffer(data, np.uint8) == _NEWLINE
@@ -30,7 +30,7 @@ def find_line_bounds(data: bytes, *, min_mean_bytes: int = 0) -> LineBounds | No
 
 
 def find_blank_lines(data: bytes, bounds: LineBounds) -> Any:
-    """Return a mask of the lines that contain only white space."""
+    """Return a mask that is true for lines of white space only."""
     import numpy as np
 
     starts, ends = bounds
@@ -44,7 +44,7 @@ def find_blank_lines(data: bytes, bounds: LineBounds) -> Any:
 
 
 def find_runs(mask: Any) -> list[tuple[int, int]]:
-    """Return (begin, end) of each run of true values."""
+    """Return (begin, end) of each run of true values in a mask. ``end`` is exclusive."""
     import numpy as np
 
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
@@ -52,7 +52,7 @@ def find_runs(mask: Any) -> list[tuple[int, int]]:
 
 
 def matches_at(data: bytes, positions: Any, pattern: bytes) -> Any:
-    """Return a mask of the positions where ``data`` contains ``pattern``. False for positions outside the data."""
+    """Return a mask of the positions at which ``data`` contains ``pattern``. Positions outside ``data`` are false."""
     import numpy as np
 
     windows = max(len(data) - len(pattern) + 1, 0)

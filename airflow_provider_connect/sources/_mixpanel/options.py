@@ -35,7 +35,7 @@ StreamName = Literal[
 
 
 MAX_DAYS_PER_REQUEST = 31
-"""Most days in one export. Each has an open file while the export is read."""
+"""Greatest number of days in one export. Each day has an open file while the export is read."""
 
 
 def _as_list(value: Any) -> Any:
@@ -55,7 +55,7 @@ def _as_days(value: Any) -> Any:
 
 
 class MixpanelOptions(Options):
-    """Options of every stream. :class:`.MixpanelStream` names the options of each.
+    """Options of all streams. :attr:`.MixpanelStream.options` lists the options that a stream uses.
 
     :raises ConfigError: if an option is wrong.
     """
@@ -167,7 +167,7 @@ class MixpanelOptions(Options):
 
     @property
     def where_expression(self) -> str | None:
-        """Expression of the option ``where``. None if it is blank, as a rendered template may be."""
+        """Option ``where``, or None if it is blank, as a rendered template may be."""
         return self.where if self.where is not None and self.where.strip() else None
 
     @property
@@ -176,7 +176,7 @@ class MixpanelOptions(Options):
         return promoted_columns(self.promote)
 
     def require_regime(self, connection: Connection) -> Regime:
-        """Return the regime of the project's dates and times.
+        """Return the time regime that the options or the connection set.
 
         :raises ConfigError: naming every problem of the options and the connection.
         """
@@ -187,7 +187,7 @@ class MixpanelOptions(Options):
         return regime
 
     def export_problems(self, connection: Connection) -> list[str]:
-        """Validate the export's options against the connection. Returns the problems found, or an empty list."""
+        """Validate the export's options against the connection. Returns the problems, or an empty list."""
         messages = access_problems(connection)
         if not messages and self.configured_regime(connection) is None:
             messages.append(
@@ -199,6 +199,6 @@ class MixpanelOptions(Options):
         return messages
 
     def configured_regime(self, connection: Connection) -> Regime | None:
-        """Return the regime from options or connection, or None if neither sets it and the zone does not imply it."""
+        """Return the regime of options or connection. If neither sets it: ``utc`` for zone UTC, else None."""
         chosen: Any = self.timestamps or connection.option("timestamps")
         return chosen or ("utc" if self.zone == "UTC" else None)

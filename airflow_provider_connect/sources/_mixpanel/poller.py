@@ -1,4 +1,4 @@
-"""Pollers of the export and of the Query API, which succeed only after the end of the data."""
+"""Pollers of the export, and of the Query and App APIs. A poll succeeds only if it has read all data."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _BLOCKS_AHEAD = 1
 
 
 class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts):
-    """Polls one or several consecutive days in one request, or a large day in several requests."""
+    """Polls the raw export: one or several consecutive days in a request, or a large day in several requests."""
 
     def __init__(self, options: MixpanelOptions, connection: Connection) -> None:
         self._options = options
@@ -70,10 +70,10 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         return schema(self._options.promoted)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return a request for each day, for up to ``days_per_request`` days, or several for a large day.
+        """Return the requests as partitions: one for up to ``days_per_request`` days, or several for a large day.
 
-        :raises ConfigError: if the options or the connection are wrong, or a day is in the future.
-        :raises RetriableError: if a day ends within the hour, because a clock may be wrong.
+        :raises ConnectError: as :meth:`.Poller.plan`. A day that ends within the next hour is retriable, as clocks may
+            be wrong.
         """
         regime = self._options.require_regime(self._connection)
         for day in days:
@@ -85,7 +85,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         ]
 
     def days_together(self, days: Sequence[Day], sizes: Sizes) -> Together:
-        """Return the number of days in the next request, and the reason with ``auto``."""
+        """Return the number of days in the next request, and the reason for the log."""
         return choose_days_together(self._options, days, sizes)
 
     def _requests(self, days: Sequence[Day], regime: Regime) -> list[dict[str, str]]:
@@ -105,19 +105,17 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         return self._options.split_rows is not None or day in self._more_than
 
     def split(self, day: Day, more_than: int) -> None:
-        """Plan a day in more than ``more_than`` exports, in twice as many if its hours allow it."""
+        """Let :meth:`plan` split a day into more than ``more_than`` exports, if its hours allow it. 0 cancels."""
         self._more_than.pop(day, None)
         if more_than:
             self._more_than[day] = more_than
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Return Mixpanel's count of events on a day of the project's zone, in either regime.
+        """Return Mixpanel's count of the events of a day in the project's zone, without duplicates.
 
-        The count excludes duplicates. Mixpanel counts by name and lists only the most frequent names of the last 31
-        days, so without the option ``event`` the day may have more events.
+        Without the option ``event`` it is a lower bound, as it covers only the most frequent names of the last 31 days.
 
-        :raises ConfigError: the credentials, the role or the plan do not allow it.
-        :raises RetriableError: Mixpanel is unreachable, failing or busy.
+        :raises ConnectError: Mixpanel refuses the request, or is unreachable, failing or busy.
         """
         options = self._options
         require_over(day, options.zone, client.current_time())
@@ -135,18 +133,15 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         return VendorCount(rows, is_least=options.event is None or options.deduplicate == "off")
 
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Apply ``max_rejects`` to the sum of a day's exports."""
+        """Apply ``max_rejects`` to the rejected lines of all exports of a split day."""
         options = self._options
         tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
         tolerance.require(counts.get("rejected", 0), f"day {day}: its exports contain lines that are not records")
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of one request, read to its end.
+        """Yield the rows of one request in batches, each with its day.
 
-        :raises DeadlineError: if the answer or its first byte takes too long.
-        :raises RetriableError: if a refusal may pass, or the answer is truncated or not an export.
-        :raises ConfigError: if credentials, rights, plan or options are wrong.
-        :raises DataError: if a line is not a record and not tolerated.
+        :raises ConnectError: as :meth:`.Poller.poll`. :class:`.RetriableError` also if the answer is not an export.
         """
         try:
             yield from self._poll(part, tally)
@@ -208,7 +203,7 @@ def _send_export_request(
 def _decompress(answer: HttpResponse, access: MixpanelAccess, tally: Tally) -> Iterator[bytes]:
     """Yield the export's decompressed bytes.
 
-    :raises RetriableError: if the headers belong to another answer, or the answer is truncated.
+    :raises RetriableError: the headers are not those of an export, or the answer is truncated.
     """
     content_type = answer.header("Content-Type").partition(";")[0].strip().lower()
     if content_type == "text/html":
@@ -234,7 +229,7 @@ def _count_bytes(answer: HttpResponse, tally: Tally) -> Iterator[bytes]:
 
 
 class QueryPoller(Poller):
-    """Polls one stream of the Query or App API. A day, or a snapshot, is one partition."""
+    """Polls one stream of the Query or App API. Each day or snapshot is one partition."""
 
     def __init__(self, stream: MixpanelStream, options: MixpanelOptions, connection: Connection) -> None:
         self._stream = stream
@@ -246,10 +241,9 @@ class QueryPoller(Poller):
         return schema(self._options.promoted, self._stream.columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition for each day.
+        """Return one partition for each day. Snapshots may be taken during their day.
 
-        :raises ConfigError: if a day is in another zone or in the future.
-        :raises RetriableError: if a day ends within the hour. A snapshot may be taken during its day.
+        :raises ConnectError: as :meth:`.Poller.plan`.
         """
         return [self._partition(index, day) for index, day in enumerate(days)]
 
@@ -262,11 +256,9 @@ class QueryPoller(Poller):
         return InputPartition(days=(day,), index=index)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a day, or of the present snapshot.
+        """Yield the rows of the day or snapshot in batches.
 
-        :raises RetriableError: if the API is unreachable, failing or busy, or an answer is incomplete.
-        :raises ConfigError: if credentials, rights, plan or options are wrong.
-        :raises DataError: if the data is invalid and not tolerated.
+        :raises ConnectError: as :meth:`.Poller.poll`.
         """
         (day,) = part.days
         read = self._stream.read_batches

@@ -1,4 +1,4 @@
-"""Converts decoded properties to promoted columns: exactly, or to null and a count."""
+"""Converts decoded properties to promoted columns. Values that do not fit become null and are counted."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _NESTED = {dict, list}
 class PromotedColumns:
     """Builds the promoted columns of one poll.
 
-    :param null_texts: texts that mean null.
-    :param add_count: adds a number to a count of the report.
+    :param null_texts: texts that become null.
+    :param add_count: called with the name and increase of a count.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class PromotedColumns:
         }
 
     def build(self, values: Mapping[str, list[Any]], records: RecordColumns) -> dict[str, pa.Array]:
-        """Return the columns by name.
+        """Return the promoted columns of the records by column name.
 
         :param values: decoded values by property.
         """
@@ -78,7 +78,7 @@ class PromotedColumns:
 
 
 class PropertyTexts:
-    """Finds the JSON text of one property, with details that decoding loses, such as the digits of a number."""
+    """Finds the JSON text of one property, with details that decoding loses, such as exact digits."""
 
     def __init__(self, name: str) -> None:
         import msgspec
@@ -91,7 +91,7 @@ class PropertyTexts:
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def find_texts(self, records: RecordColumns, rows: list[int]) -> dict[int, str]:
-        """Return the text by row. Rows without a readable text are left out."""
+        """Return the JSON text by row index. Rows without a readable text are left out."""
         import numpy as np
         import pyarrow as pa
 

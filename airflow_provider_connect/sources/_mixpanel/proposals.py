@@ -1,4 +1,4 @@
-"""Proposes the option ``promote`` from a sample, for a person to paste. Values are never shown."""
+"""Proposes the option ``promote`` from a sample of records, as text for a DAG file. Shows no values."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from airflow_provider_connect.window import Day
 
 SampledStream = Literal["export", "engage"]
 MAX_SAMPLE_RECORDS = 100_000
-"""Greatest limit of one export (https://developer.mixpanel.com/reference/raw-event-export, 2026-11)."""
+"""Greatest ``limit`` of an export (https://developer.mixpanel.com/reference/raw-event-export, 2026-11)."""
 NULL_TEXTS = ("undefined", "<null>")
-"""Texts that clients send instead of a missing value."""
+"""Texts that clients send for a missing value."""
 
 FIXED_PROPERTIES: dict[SampledStream, frozenset[str]] = {
     "export": frozenset(REQUIRED_PROPERTIES),
     "engage": frozenset({"$last_seen"}),
 }
-"""Properties that are columns of every row."""
+"""Properties that are columns of every row, by stream."""
 
 _JSON_TEXT = "{}"
 _LOG = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class PropertySample(NamedTuple):
     """Statistics of one property in a sample.
 
     :param values: number of records with a value, null texts excluded.
-    :param misfits: number of values that do not fit the type and would become null.
+    :param misfits: number of values that do not fit the type.
     :param null_texts: number of records with a null text.
     """
 
@@ -59,13 +59,12 @@ class PropertySample(NamedTuple):
 
 @dataclass(frozen=True)
 class Proposal:
-    """Proposed columns. ``str`` returns text to paste into a DAG file.
+    """Proposed columns. ``str()`` returns text to paste into a DAG file.
 
-    :param records: number of records in the sample.
+    :param records: number of sampled records.
     :param samples: proposed properties, the most frequent first.
-    :param null_texts: null texts that occur in them.
-    :param less_frequent: number of properties omitted as less frequent.
-    :param empty: number of properties without a value.
+    :param less_frequent: number of properties left out as less frequent.
+    :param empty: number of properties without values.
     :param unpromotable: number of properties whose names cannot be promoted.
     """
 
@@ -78,7 +77,7 @@ class Proposal:
 
     @property
     def promote(self) -> dict[str, str | tuple[str, str]]:
-        """Value of the option."""
+        """Value for the option ``promote``."""
         return {
             sample.property: sample.type
             if sample.column == column_name(sample.property)
@@ -116,14 +115,13 @@ def propose_columns(
     excluded: Collection[str] = (),
     max_columns: int = 50,
 ) -> Proposal:
-    """Propose the columns of the most frequent properties.
+    """Propose columns for the most frequent properties.
 
-    The type is the narrowest that fits most values. Decimals are never proposed, because a sample does not show future
-    digits, nor times for numbers, because their unit is unknown.
+    The type is the narrowest that fits most values. Decimals are not proposed, because a sample does not show future
+    digits. Numbers are not proposed as times, because their unit is unknown.
 
     :param documents: properties of each record, as JSON.
     :param fixed_columns: columns of every row.
-    :param excluded: properties to leave out.
     """
     values: dict[str, list[Any]] = {}
     records = 0
@@ -156,12 +154,12 @@ def propose_columns(
 
 
 def propose_from_sample(connection: Connection, request: ProposalRequest, *, store: KeyStore | None = None) -> Proposal:
-    """Propose columns from a sample. Costs one query of the project's hour.
+    """Read a sample and propose columns. Costs one query of the project's hour.
 
-    :param request: defaults to 1,000 events of yesterday (UTC) and 50 columns. Profiles are those of now.
-    :param store: shared count of requests, or None.
-    :raises ConnectError: as a poll. :class:`.ConfigError` for invalid limits, :class:`.QuotaError` before anything is
-        sent if the hour has no room.
+    :param request: defaults to 1,000 events of yesterday (UTC) and 50 columns. Profiles are the present ones.
+    :param store: store of the tasks' shared count of requests.
+    :raises ConnectError: as :meth:`.Poller.poll`. :class:`.ConfigError` also for invalid limits.
+    :raises QuotaError: the hour has no room.
     """
     records = 1000 if request.records is None else request.records
     columns = 50 if request.columns is None else request.columns
@@ -235,7 +233,7 @@ _MISFITS: dict[str, Callable[[list[Any]], int]] = {
     "timestamp": lambda values: read_instants(values)[1],
     "string": _as_string,
 }
-"""Number of values that a load would make null, by type. Narrow types come first."""
+"""By type, a function that counts the values that a load would make null. Narrow types come first."""
 
 
 def _texts(values: list[Any]) -> set[str]:

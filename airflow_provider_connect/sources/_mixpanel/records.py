@@ -1,7 +1,6 @@
-"""Parses lines of an export: fast for usual lines, exact for all others.
+"""Parses lines of an export, ``{"event":"…","properties":{…}}``. Unusual lines take a slower, exact path.
 
-A line is ``{"event":"…","properties":{…}}``. The bytes of the properties are kept, and only the properties that become
-columns are decoded.
+The bytes of the properties are kept. Only properties that become columns are decoded.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.polling.jsonlines import Block
 
 REQUIRED_PROPERTIES = ("time", "distinct_id", "$insert_id", "mp_processing_time_ms")
-"""Properties of every row. Promoted properties follow them."""
+"""Properties that are decoded for every row, before the promoted properties."""
 
 _OPENING, _MIDDLE, _CLOSING = b'{"event":"', b'","properties":{', b"}}"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -35,7 +34,7 @@ _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
 
 NotARecordError = NotJsonError
-"""Raised for a line that is not a record. The message explains why, without the line's values."""
+"""Raised for a line that is not a record. The message names the reason, but no values of the line."""
 
 
 class ErrorDocumentError(Exception):
@@ -43,10 +42,10 @@ class ErrorDocumentError(Exception):
 
 
 class ParsedRecord(NamedTuple):
-    """One record from :meth:`RecordReader.read_line`.
+    """Record of one line, from :meth:`RecordReader.read_line`.
 
     :param properties: bytes of the properties, unchanged.
-    :param values: decoded fields, in order.
+    :param values: decoded values in the order of :attr:`RecordReader.field_names`.
     :param notes: names of the counts that this record increases.
     """
 
@@ -63,9 +62,9 @@ class RecordColumns:
 
     :param positions: (int64) start of each record's line in the answer.
     :param events: (string) names of the events.
-    :param property_slices: (string) two for each record: its unchanged properties, and the bytes up to the next
-        record's properties. So nothing is copied until :meth:`properties_of_rows` copies the accepted rows.
-    :param field_values: one list for each field, with decoded JSON values. None if missing or null.
+    :param property_slices: (string) two views of the block for each record: its properties, and the bytes up to the
+        next record's properties. Only :meth:`properties_of_rows` copies bytes.
+    :param field_values: a list of decoded JSON values for each field. None if missing or null.
     """
 
     positions: Any
@@ -77,17 +76,17 @@ class RecordColumns:
         return len(self.events)
 
     def properties_of_rows(self, rows: Any) -> pa.StringArray:
-        """Return the properties of rows by index."""
+        """Return the properties of the rows with these indexes (numpy array)."""
         import pyarrow as pa
 
         return self.property_slices.take(pa.array(2 * rows))
 
     def properties_of_row(self, row: int) -> str:
-        """Return the properties of one row."""
+        """Return the properties of one row as JSON text."""
         return str(self.property_slices[2 * row].as_py())
 
     def select_rows(self, rows: list[int]) -> RecordColumns:
-        """Return the rows with these indexes."""
+        """Return the records with these indexes."""
         import pyarrow as pa
 
         return RecordColumns(
@@ -101,7 +100,7 @@ class RecordColumns:
 
     @classmethod
     def from_list(cls, records: list[ParsedRecord]) -> RecordColumns:
-        """Collect single records."""
+        """Convert parsed records to columns."""
         import numpy as np
         import pyarrow as pa
 
@@ -115,7 +114,7 @@ class RecordColumns:
 
 
 class BlockRecords(NamedTuple):
-    """Records of a block's usual lines, and the positions of its other lines.
+    """Records of a block's usual lines, and the positions of its odd lines.
 
     :param odd_lines: (index among the nonblank lines, start in the block) of lines for :meth:`RecordReader.read_line`.
     :param line_count: number of nonblank lines.
@@ -128,7 +127,7 @@ class BlockRecords(NamedTuple):
 
 
 class RecordReader:
-    """Reads records with the decoded fields :data:`REQUIRED_PROPERTIES` and ``promoted_names``."""
+    """Parses records. Decodes the properties :data:`REQUIRED_PROPERTIES` and ``promoted_names``, and no others."""
 
     def __init__(self, promoted_names: tuple[str, ...] = ()) -> None:
         import msgspec
@@ -157,7 +156,7 @@ class RecordReader:
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def read_block(self, block: Block, bounds: LineBounds) -> BlockRecords:
-        """Read the usual lines of a block."""
+        """Read the usual lines of a block, and find its odd and blank lines."""
         import numpy as np
         import pyarrow as pa
 
@@ -186,13 +185,13 @@ class RecordReader:
         return BlockRecords(records if len(records) else None, odd_lines, len(starts) - blanks, blanks)
 
     def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
-        """Decode lines marked as usual. Returns index, event and properties of the lines that are records.
+        """Decode the lines that are marked as usual. Returns row index, event and properties of each decoded line.
 
         The decoder takes many lines at once, and ends an object at the end of its JSON, not of its line. Here both are
-        the same. A string never contains a bare newline, so it ends in its line. Each line starts with ``{`` and ends
-        with ``}``, and ``}{`` cannot occur inside an object. So each object ends in its line, and equal numbers of
-        objects and lines mean one object a line. Equal numbers of properties and lines mean that no line has the key
-        ``properties`` twice: the object that closes the line is the one found at its start.
+        the same: a string contains no bare newline, each line starts with ``{`` and ends with ``}``, and ``}{`` cannot
+        occur inside an object. So if objects and lines are equally many, each line is one object. If properties and
+        lines are equally many, no line has the key ``properties`` twice, so the object at the line's start also closes
+        the line.
         """
         import numpy as np
 
@@ -221,9 +220,9 @@ class RecordReader:
     def read_line(self, line: bytes, position: int) -> ParsedRecord:
         """Read one line of any shape.
 
-        If a key occurs twice, the last counts. A lone surrogate becomes U+FFFD in columns, and stays in the properties.
+        If a key occurs twice, the last value is used. A lone surrogate becomes U+FFFD, except in the properties' bytes.
 
-        :raises NotARecordError: if it is not a record. :class:`ErrorDocumentError` if it reports a failure.
+        :raises NotARecordError: the line is not a record. :class:`ErrorDocumentError` if the line reports a failure.
         """
         text = decode_utf8(line)
         notes: tuple[str, ...] = ()
@@ -243,7 +242,6 @@ class RecordReader:
         return tuple(column[0] for column in self._columns([self._properties.decode(properties)]))
 
     def _read_with_json(self, text: str) -> tuple[Any, bytes, tuple[Any, ...], tuple[str, ...]]:
-        """Read a line that msgspec cannot: with other top-level keys, lone surrogates or numbers beyond a double."""
         top = dict(members(text))
         if "error" in top and "event" not in top:
             error = parse_json(top["error"])
@@ -262,13 +260,12 @@ class RecordReader:
 
 
 def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
-    """Return the start of the properties of decoded lines, and a mask of the lines with a certain start.
+    """Return where each line's properties start, and a mask of the lines for which this is certain.
 
-    Without an escape, the length of an event name gives its end. With an escape, the computed position lies inside the
-    name, where the text that follows a name cannot occur: its second quote would end the name, and no JSON continues
-    so.
+    A name's length gives its end. If the name has an escape, this end lies inside the name, where ``","properties":{``
+    cannot occur: its second quote would end the name, and no JSON continues so.
 
-    :param names: start of the event name of each line.
+    :param names: start of each line's event name.
     """
     import numpy as np
     import pyarrow.compute as pc

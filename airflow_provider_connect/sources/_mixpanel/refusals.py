@@ -1,4 +1,4 @@
-"""Errors for Mixpanel's refusals, with a remedy for each."""
+"""Converts Mixpanel's refusals to errors that name a remedy."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NO_DATA_GROUP = "missing datagroup"
 
 
 class UnreadableCohortError(ConfigError):
-    """Raised for a cohort whose data group was deleted, so its members cannot be read."""
+    """Raised if a cohort's members cannot be read, because its data group was deleted."""
 
 
 class _Meaning(NamedTuple):
-    """Meaning and remedy of an answer. The first entry that matches counts."""
+    """Error for answers with this status that contain ``text``. The first match in ``_TABLE`` is used."""
 
     status: int
     text: str
@@ -66,7 +66,7 @@ _TABLE = (
     _Meaning(408, "", RetriableError, "the server stopped waiting"),
     _Meaning(429, "", RetriableError, "the project's query limit is reached"),
 )  # fmt: skip
-"""Refusals from the documentation and from other connectors (2026-11):
+"""Refusals from Mixpanel's documentation and other connectors (2026-11):
 https://developer.mixpanel.com/reference/raw-event-export, /reference/rate-limits.
 """
 
@@ -109,12 +109,11 @@ def refusal_error(
     is_cut: bool = False,
     subject: str = "",
 ) -> ConnectError:
-    """Return the error for a refusal.
+    """Return the error for a refusal or an error document.
 
     :param body: beginning of the answer, or of the error document in it.
-    :param retry_after: value of the header.
     :param progress: amount read before an answer with status 200 failed.
-    :param is_cut: whether ``body`` is incomplete.
+    :param is_cut: True if ``body`` is incomplete.
     :param subject: requested object and its option.
     """
     text = _error_text(body)
@@ -152,7 +151,7 @@ def refusal_error(
 
 
 def status_of_refusal(status: int, body: str) -> int:
-    """Return the status of a refusal. For an error document with status 200, return the status that fits it."""
+    """Return the status of a refusal. For status 200, return the status that the error text implies."""
     return _effective_status(status, _error_text(body))
 
 
@@ -177,7 +176,7 @@ def _limit_error(message: str, text: str, wait: float | None) -> RetriableError:
     """Return the error for an exceeded limit.
 
     :param text: such as ``1/5 queries running concurrently and 61/60 queries running in the last hour``.
-    :param wait: seconds from the answer. If None, they are estimated from these counters.
+    :param wait: seconds in Retry-After, or None.
     """
     if (hour := _reached_limit(text, "in the last hour")) is not None:
         retry_after_seconds = _HOUR_IS_USED_UP_SECONDS if wait is None else wait

@@ -1,4 +1,4 @@
-"""Number of days in one export, and its cost. DAG files import this."""
+"""Chooses the number of days in one export, and computes the number of requests. DAG files import this."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from airflow_provider_connect.sources._mixpanel.options import MAX_DAYS_PER_REQU
 from airflow_provider_connect.window import Day, group_days
 
 TARGET_BYTES = 1 << 30
-"""Most decoded bytes of one request with ``auto``. A truncated answer or killed task loses the whole request. Reading
-and staging this much takes some 20 s of a processor (measured 2026-11), and four minutes from a server that sends 5
-MB a second: a small loss, and far below ``request_deadline_seconds``.
+"""Greatest size of a request with ``auto``, in decoded bytes, because a truncated answer or killed task loses the whole
+request. Reading and staging it takes some 20 s of a processor (measured 2026-11), or four minutes at 5 MB a second.
 """
 
 
@@ -23,9 +22,9 @@ def max_days_per_request(options: MixpanelOptions) -> int:
 
 
 def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
-    """Return the least number of requests for the days of a window.
+    """Return the least number of exports for the days of a window.
 
-    :raises ConfigError: the option is a template that is not rendered yet.
+    :raises ConfigError: ``days_per_request`` is a template that is not rendered yet.
     """
     if "days_per_request" in options.templates:
         raise ConfigError(
@@ -36,10 +35,10 @@ def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
 
 
 def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: Sizes) -> Together:
-    """Return the number of days in the next request.
+    """Return the number of days in the next request, and the reason.
 
-    ``auto`` takes the fewest that fit the window into one hour's limit, and at most :data:`TARGET_BYTES`. While the
-    size of no day is known, this is one day.
+    ``auto`` takes the fewest days with which the window fits one hour's limit, up to :data:`TARGET_BYTES`. While no
+    size is known, it takes one day.
     """
     if options.days_per_request != "auto":
         return Together(options.days_per_request)

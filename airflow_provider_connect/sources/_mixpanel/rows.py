@@ -1,4 +1,4 @@
-"""Converts records of an export to rows with a record key, without duplicates and rows of other days."""
+"""Converts records of an export to rows. Computes record keys, and drops duplicates and rows of other days."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_SECONDS = -62_135_596_800 + 2 * 86_400
 MAX_SECONDS = 253_402_300_799 - 2 * 86_400
-"""Years 1 to 9999, without two days at each end, so that no zone moves a time out of the calendar."""
+"""Readable times: years 1 to 9999 without two days at each end, so that no zone moves a time out of the calendar."""
 
 _SEPARATOR = b"\xff"
 _FALLBACK_MARK = b"\xfe"
@@ -33,10 +33,9 @@ _MILLION = 1_000_000
 
 
 class EventRowMaker:
-    """Converts records to batches of one day's rows, and counts dropped records.
+    """Converts records to batches of one day's rows.
 
-    :param field_names: names of the records' fields.
-    :param keys: keys of the rows so far.
+    :param keys: record keys of earlier rows, to drop duplicates.
     :param drops_other_days: drop rows of other days, because the answer covers more than the day.
     """
 
@@ -62,7 +61,7 @@ class EventRowMaker:
         self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
 
     def make_batch(self, records: RecordColumns) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the accepted rows and the rejects."""
+        """Return the accepted rows, and the rejected records."""
         import numpy as np
         import pyarrow as pa
 
@@ -93,7 +92,7 @@ class EventRowMaker:
         return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
 
     def rows_by_day(self, records: RecordColumns) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the accepted rows with their day, and the rejects."""
+        """Return the accepted rows with the day, and the rejected records."""
         batch, rejects = self.make_batch(records)
         return [(self._day, batch)] if batch.num_rows else [], rejects
 
@@ -139,7 +138,7 @@ class EventRowMaker:
     def _identifier(
         self, name: str, records: RecordColumns, value: dict[str, list[Any]]
     ) -> tuple[pa.StringArray, list[int]]:
-        """Return an identifier's column, and the rows whose JSON is nested too deep."""
+        """Return the column of an identifier, and the rows whose JSON is nested too deep."""
         import pyarrow as pa
 
         try:
@@ -205,7 +204,7 @@ class EventRowMaker:
 
 
 def parse_times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
-    """Return times as whole seconds (for the key) and as microseconds. Both are null if unreadable."""
+    """Return times as whole seconds, for the key, and as microseconds. Unreadable times are null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -221,13 +220,13 @@ def parse_times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
 
 
 def reject_undated(records: RecordColumns, rows: list[int]) -> list[Reject]:
-    """Return the rejects for records without a time, if the time decides their day."""
+    """Return rejects for the rows with these indexes. They have no usable time, so their day is unknown."""
     reason = "it has no usable time, so its day is unknown"
     return [Reject(int(records.positions[row]), reason, _line(records, row)) for row in rows]
 
 
 def _as_integers(values: list[Any]) -> pa.Array | None:
-    """Return the values as integers, or None unless all are integers: pyarrow would silently truncate floats."""
+    """Return an integer array, or None unless all values are integers. pyarrow would silently truncate floats."""
     import pyarrow as pa
 
     if set(map(type, values)) <= {int, type(None)}:

@@ -1,10 +1,9 @@
-"""Cuts a large day into several exports by time. DAG files import this.
+"""Splits a large day into several exports by time. DAG files import this.
 
-Mixpanel's export accepts names of events to send, but cannot send all except some, and its expressions do not know an
-event's name (https://docs.mixpanel.com/reference/segmentation-expressions, 2026-11). So a cut by name would lose events
-with unlisted names. Instead part *n* requests the events that have reached its own cut time and not the next. Cut times
-ascend, and ``not`` is true for values that cannot be compared. So every event is in exactly one part, with any value as
-its time, and in any zone in which the server reads a cut time. A different zone only makes parts unequal.
+A split by event name would lose events with unlisted names: an export cannot exclude names, and its expressions do not
+know them (https://docs.mixpanel.com/reference/segmentation-expressions, 2026-11). Each part requests the events from
+its cut time to the next. Cut times ascend, and ``not`` is true for values that cannot be compared. So every event is in
+exactly one part, whatever its time is and in whichever zone the server reads a cut time.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.window import Day, zone
 
 MAX_PARTS = 24
-"""The vendor's counts are by hour, and a hundred exports may run concurrently."""
+"""Hours of a day. Mixpanel counts by hour."""
 
 CONCURRENT_PARTS = 4
-"""More would not help: each is read by its own task, and days are polled concurrently too."""
+"""Concurrent exports of one day. Each needs a Spark task, and several days are polled concurrently too."""
 
 
 def find_cut_times(
     day: Day, regime: Regime, hours: Mapping[str, int], split_rows: int | None, previous_parts: int = 0
 ) -> list[str]:
-    """Return the times that divide a day, ascending. Empty for a small day.
+    """Return the times at which a day is split, ascending. Empty for a small day.
 
     :param hours: number of events in each hour of the project's clock (``2026-03-01 14:00:00``).
-    :param previous_parts: make at least twice as many parts, or as many as the hours allow.
+    :param previous_parts: parts of an earlier try. The day gets at least twice as many, or as many as its hours allow.
     """
     parts = min(MAX_PARTS, 1 if split_rows is None else math.ceil(sum(hours.values()) / split_rows))
     cut_times = _cut_times_between(day, regime, hours, parts)
@@ -61,7 +60,7 @@ def _cut_times_between(day: Day, regime: Regime, hours: Mapping[str, int], parts
 
 
 def part_conditions(cut_times: list[str]) -> list[str]:
-    """Return the expression of each part."""
+    """Return the ``where`` expression of each part."""
     if not cut_times:
         return []
     reached = [f'(event["$time"] >= datetime("{mark}"))' for mark in cut_times]
@@ -70,19 +69,19 @@ def part_conditions(cut_times: list[str]) -> list[str]:
 
 
 def can_split(options: MixpanelOptions) -> bool:
-    """Return whether a day may be requested in several exports."""
+    """Return True if a day may be requested in several exports."""
     return options.days_per_request == 1 and not count_problems(options)
 
 
 def join_expressions(first_expression: str | None, second_expression: str | None) -> str | None:
-    """Return one expression for two."""
+    """Join two expressions by ``and``. None stands for no expression."""
     if first_expression is None or second_expression is None:
         return first_expression if second_expression is None else second_expression
     return f"({first_expression}) and ({second_expression})"
 
 
 def split_problems(options: MixpanelOptions) -> list[str]:
-    """Return the reasons why days cannot be split, or an empty list if they can or need not."""
+    """Return the reasons why ``split_rows`` is impossible. Empty if it is possible or not set."""
     if options.split_rows is None:
         return []
     problems = count_problems(options)
@@ -92,14 +91,13 @@ def split_problems(options: MixpanelOptions) -> list[str]:
 
 
 def count_problems(options: MixpanelOptions) -> list[str]:
-    """Return the reasons why Mixpanel cannot count the export, or an empty list."""
+    """Return the reasons why Mixpanel cannot count the exported events, or an empty list."""
     if options.where_expression is not None and options.event is None:
         return ["with where, Mixpanel counts one event at a time. List the events in option event"]
     return []
 
 
 def _cut_time(hour: str, day: Day, regime: Regime) -> str | None:
-    """Return an hour of the project's clock in the events' time. None if it is unreadable."""
     try:
         wall = dt.datetime.fromisoformat(hour).replace(tzinfo=None)
     except ValueError:

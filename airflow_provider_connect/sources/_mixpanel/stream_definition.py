@@ -1,4 +1,4 @@
-"""Definition of a Mixpanel stream: data about the API from which one poller makes rows."""
+"""Definition of a Mixpanel stream: its API, columns, options and reader."""
 
 from __future__ import annotations
 
@@ -24,19 +24,16 @@ PROMOTED_COUNTS = {
     "promote_null.<property>": "values that do not fit the promoted column's type and become null",
     "promote_null_text.<property>": "texts of null_texts, which become null in the promoted column",
 }
-"""Counts of a stream with promoted properties."""
+"""Counts of streams with promoted properties, and their descriptions."""
 
 OTHER_DAY_COUNT = {"other_day": "dates in an answer that were not requested"}
 
 BatchReader = Callable[["MixpanelStream", "MixpanelClient"], Iterator["pa.RecordBatch"]]
-"""Function that reads a day or a snapshot and yields its rows. It returns only at the end of the data."""
+"""Reads a day or a snapshot and yields its rows. It returns only at the end of the data."""
 
 
 def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:
-    """Return a function that names a stream's variant by the values of these options.
-
-    Other values are another stream.
-    """
+    """Return a function that hashes the values of the named options. Different values make different streams."""
 
     def variant(options: MixpanelOptions) -> str:
         values = json.dumps([getattr(options, name) for name in names])
@@ -47,18 +44,16 @@ def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:
 
 @dataclass(frozen=True)
 class MixpanelStream:
-    """One stream.
+    """Definition of one stream.
 
-    :param summary: a row, in a few words.
-    :param columns: columns of every row, in order. Promoted properties follow them.
-    :param key: columns of ``record_key``.
-    :param options: options of this stream. An option that no stream names belongs to all.
-    :param variant: distinguishes streams of this name in a project, in the ledger and the record key: letters, digits,
-        dot, dash and underscore. Empty for the only one.
-    :param problems: problems of the options of this stream.
-    :param min_requests: least number of counted requests for a day or snapshot.
-    :param cost_text: the same in words.
-    :param counts: counts in the report besides ``rows_read``, with their meaning.
+    :param summary: description of a row, in a few words.
+    :param columns: columns of every row. Promoted properties follow.
+    :param key: columns of which ``record_key`` is made.
+    :param options: options that the stream uses. Options that no stream lists belong to all.
+    :param variant: returns a suffix for the stream's name in ledger and record key, or "".
+    :param problems: returns the problems of the stream's options.
+    :param min_requests: returns the least number of counted requests for a day or snapshot.
+    :param counts: descriptions of counts in the report, except ``rows_read``.
     :param read_batches: reads the stream. None for the export, which has its own poller.
     """
 

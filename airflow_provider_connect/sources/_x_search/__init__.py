@@ -1,1 +1,1 @@
-"""The workshop of :mod:`airflow_provider_connect.sources.x_search`."""
+"""Internal modules of :mod:`airflow_provider_connect.sources.x_search`."""

@@ -1,4 +1,4 @@
-"""Address, token and limits of X. DAG files import this: keep it light."""
+"""Address, token and limits of X. DAG files import this, so it must stay light."""
 
 from __future__ import annotations
 
@@ -26,17 +26,15 @@ VENDOR_LIMITS = {
     "all": Quota("all", requests=300, seconds=_WINDOW_SECONDS, per_second=1),
     "counts": Quota("counts", requests=300, seconds=_WINDOW_SECONDS),
 }
-"""X's published limits for an app: https://docs.x.com/x-api/fundamentals/rate-limits (2026-11). A connection may set
-others: :func:`quota_of`.
+"""X's limits for an app, by endpoint: https://docs.x.com/x-api/fundamentals/rate-limits (2026-11). ``limits`` in a
+connection replace them.
 """
 
 
 def quota_of(connection: Connection, endpoint: str) -> Quota:
-    """Return an app's limit on one endpoint, shared by all tasks.
+    """Return an app's limit on one endpoint, shared by all tasks with the same ``app`` in their connection.
 
-    Connections with the same token share its limits. The token is not part of the name.
-
-    :raises ConfigError: if the connection's own limits are wrong.
+    :raises ConfigError: ``limits`` in the connection is invalid.
     """
     name = shared_quota_name(
         "x", endpoint, connection.option("app") or connection.conn_id, (connection.host or "", connection.port)
@@ -45,7 +43,7 @@ def quota_of(connection: Connection, endpoint: str) -> Quota:
 
 
 def limit_problems(connection: Connection) -> list[str]:
-    """Return the problems of a connection's own limits."""
+    """Return the problems of ``limits`` in the connection, or an empty list."""
     return quota_problems(connection.extra, VENDOR_LIMITS)
 
 
@@ -53,12 +51,12 @@ HOST = "api.x.com"
 
 
 def server_url(connection: Connection) -> str:
-    """Return scheme and host of a valid connection."""
+    """Return the URL of the API's host. The connection must be valid."""
     return base_url(connection.host or HOST, connection.port if connection.host else None)
 
 
 def read_access(connection: Connection) -> HttpAccess:
-    """Read a connection.
+    """Read address, token and route from a connection.
 
     :raises ConfigError: naming every problem of the connection.
     """
@@ -68,7 +66,7 @@ def read_access(connection: Connection) -> HttpAccess:
 
 
 def access_problems(connection: Connection) -> list[str]:
-    """Return every problem of a connection, or an empty list."""
+    """Return the problems of a connection, or an empty list."""
     subject = f"connection {connection.conn_id!r}"
     messages = []
     if connection.password is None or not connection.password.get_secret_value().strip():

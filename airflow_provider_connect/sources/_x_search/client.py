@@ -1,6 +1,6 @@
-"""Client of X. Every request returns one complete document or raises an error with a remedy.
+"""Client of X. A request returns a complete document, or raises an error that names a remedy.
 
-An app's window limits all its requests. So every caller waits here for the next window and keeps the pace.
+An app's requests share one limit for each 15-minute window. If it is used up, the client waits for the next window.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from airflow_provider_connect.window import Day
 _T = TypeVar("_T")
 
 _MAX_BYTES = 64 << 20
-"""Largest answer, which is held in memory. A page of 500 posts has a few megabytes."""
+"""Largest accepted answer, which is held in memory. A page of 500 posts has a few megabytes."""
 
 _PAUSES = (1.0, 5.0, 20.0)
 """Seconds before each retry of a later page."""
@@ -53,9 +53,8 @@ def current_time() -> dt.datetime:
 class XClient:
     """Sends the requests of one poll or count to one endpoint.
 
-    :param path: path of the endpoint, which has its own windows.
-    :param quota: its limits. None for a single request without waiting.
-    :param share: number of concurrent clients of the endpoint.
+    :param quota: limits of the endpoint. None for a single request that never waits.
+    :param share: number of concurrent clients that share the limits.
     """
 
     def __init__(
@@ -89,13 +88,11 @@ class XClient:
         self._api = CountedApi(api, quota)
 
     def fetch_document(self, params: Mapping[str, str], parse: Callable[[bytes, XClient], _T]) -> _T:
-        """Send a request and return the parsed document.
+        """Send a request and return the parsed document. Waits for the next window if this one is used up.
 
-        After the first answer a failed request is repeated a few times, because the earlier pages stay valid. The
-        client waits for the next window, because a day may have more pages than a window allows.
+        After the first answer a failed request is repeated up to three times, because earlier pages stay valid.
 
-        :raises RetriableError: X is unreachable, failing or busy, or the document is incomplete.
-        :raises ConfigError: X refuses the request, the token, or more posts.
+        :raises ConnectError: as :meth:`.Poller.poll`.
         """
         call = Call("", params=params, is_repeatable=False)
         refusal_of_call = partial(self._refusal, is_later_page="next_token" in params)
@@ -118,7 +115,7 @@ class XClient:
         parse: Callable[[bytes, XClient], _T],
         next_token_of: Callable[[_T], str | None],
     ) -> Iterator[_T]:
-        """Yield the parsed pages, with the errors of :meth:`fetch_document`."""
+        """Yield the parsed pages of a request. Raises the errors of :meth:`fetch_document`."""
 
         def fetch(token: str | None) -> _T:
             return self.fetch_document({**params, **({} if token is None else {"next_token": token})}, parse)
@@ -126,12 +123,12 @@ class XClient:
         return pages(fetch, next_token_of)
 
     def error_in_answer(self, status: int, body: bytes) -> ConnectError:
-        """Return the error for a problem that came with status 200."""
+        """Return the error for a problem that X reports in an answer with status 200."""
         reply = Reply(status, {}, body, self._url, secrets=self._secrets)
         return refusal_error(reply, self.day, current_time())
 
     def incomplete_answer_error(self, size_bytes: int) -> RetriableError:
-        """Return the error for an answer that is not the expected document."""
+        """Return the error for an answer that is truncated or has an unexpected shape."""
         host = urlsplit(self._url).netloc
         return RetriableError(
             f"{host} sent an incomplete answer ({size_bytes} bytes). A proxy or a login page may have answered instead"
@@ -144,9 +141,9 @@ class XClient:
 
 
 def describe_usage(connection: Connection) -> str:
-    """Return the app's usage of its monthly posts as a sentence. Reads no post.
+    """Return how many of the app's monthly posts are used, as a sentence.
 
-    This request has its own limit: 50 in 15 minutes.
+    Sends one request, which reads no post. X allows 50 in 15 minutes.
 
     :raises ConnectError: X is unreachable, or refuses the token.
     """

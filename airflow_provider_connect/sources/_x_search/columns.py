@@ -1,4 +1,4 @@
-"""Columns of posts, users and media."""
+"""Columns of the streams: posts, users, media and referenced posts."""
 
 from __future__ import annotations
 
@@ -77,11 +77,10 @@ _REFERENCED: dict[str, RowColumn] = {name: column for name, column in COLUMNS.it
 
 
 class XStream(NamedTuple):
-    """Rows of one stream.
+    """Definition of one stream's rows.
 
-    :param summary: a row, in a few words.
-    :param record_name: full name of a row's schema.
-    :param key: column of ``record_key``.
+    :param summary: description of a row, in a few words.
+    :param key: column of which ``record_key`` is made.
     """
 
     summary: str
@@ -106,7 +105,7 @@ STREAMS: dict[StreamName, XStream] = {
 
 
 def schema(stream: StreamName = "posts") -> pa.Schema:
-    """Return the schema of all batches of a stream, with the metadata of :meth:`.Poller.schema`."""
+    """Return the Arrow schema of a stream's batches."""
     import pyarrow as pa
 
     fields = [arrow_field(name, column) for name, column in STREAMS[stream].columns.items()]

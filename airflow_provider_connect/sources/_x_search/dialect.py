@@ -1,16 +1,14 @@
-"""Field names of X in two dialects: one for a request, both for answers. DAG files import this.
+"""Field names of X in its two dialects, ``post`` and ``tweet``. DAG files import this.
 
 X's specification (2.167, 2026-08) has ``post.fields``, its guides of the same time ``tweet.fields``. The server accepts
 both, and answers with the names of the request (https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md,
-2026-09). So a request uses one dialect, and answers are read in both.
+2026-09). A request uses one dialect, answers are read in both, and options use the names of ``post``.
 
-The newer dialect has no fields for the ids of author and referenced posts. They come only with expansions, whose users
-and posts X bills.
+In ``post``, the ids of author and referenced posts come only with expansions, whose users and posts X bills.
 
-X ignores an unknown field: it answers with status 200, without an error, and bills posts that lack the field. A client
-measured it on 2026-09-21 (there, and tests/api-field-validity.test.ts). So unknown names are refused before a request
-is sent. The names are from the specification, https://api.x.com/2/openapi.json: 2.167 (2026-08) for ``post``, 2.159 for
-``tweet``. Both lists, and the options, use the newer names.
+X answers a request for an unknown field with status 200 and bills posts that lack the field (measured on 2026-09-21,
+same repository, tests/api-field-validity.test.ts). So unknown names are refused before a request is sent. The names are
+from https://api.x.com/2/openapi.json: 2.167 (2026-08) for ``post``, 2.159 for ``tweet``.
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ from typing import Any, Literal
 Dialect = Literal["post", "tweet"]
 
 SENT_WITH_EXPANSIONS = ("author_id", "in_reply_to_user_id", "referenced_posts")
-"""Fields that are only expansions in the newer dialect. The older dialect has both."""
+"""Names that are only expansions in ``post``. In ``tweet`` they are fields too."""
 
 ALWAYS_SENT = "edit_history_post_ids"
-"""Field of every post, not among the requestable fields of the newer dialect."""
+"""Field that every post has. It cannot be requested in ``post``."""
 
 _OLD_FIELDS = {
     "edit_history_post_ids": "edit_history_tweet_ids",
@@ -42,11 +40,7 @@ _OLD_EXPANSIONS = {
 
 
 def request_parameters(dialect: Dialect, field_names: Iterable[str], expansion_names: Iterable[str]) -> dict[str, str]:
-    """Return the parameters for fields of posts and for expansions.
-
-    :param field_names: fields, by newer names.
-    :param expansion_names: expansions, by newer names.
-    """
+    """Return the request parameters for fields of posts and for expansions, both given by their names in ``post``."""
     if dialect == "tweet":
         fields = [_OLD_FIELDS.get(name, name) for name in field_names]
         expansions = [_old_expansion(name) for name in expansion_names]
@@ -58,7 +52,7 @@ def request_parameters(dialect: Dialect, field_names: Iterable[str], expansion_n
 
 
 def newer_name(name: str) -> str | None:
-    """Return the newer name of a field or an expansion, or None if the name is not an older one."""
+    """Convert a name of ``tweet`` to the name of ``post``. None if the name is not one of ``tweet``."""
     head, _, suffix = name.partition("referenced_tweets.id")
     if not head and name.startswith("referenced_tweets.id"):
         return f"referenced_posts{suffix}"
@@ -66,7 +60,7 @@ def newer_name(name: str) -> str | None:
 
 
 def get_field(document: Mapping[str, Any], name: str) -> Any:
-    """Return a field by its newer name, whichever dialect the answer uses, or None."""
+    """Return a field of an answer in either dialect, or None. ``name`` is the field's name in ``post``."""
     value = document.get(name)
     return document.get(_OLD_FIELDS[name]) if value is None and name in _OLD_FIELDS else value
 
@@ -136,4 +130,4 @@ VOCABULARY: Mapping[Dialect, Mapping[str, frozenset[str]]] = {
     "post": _vocabulary("post"),
     "tweet": _vocabulary("tweet"),
 }
-"""Names of each option, by dialect."""
+"""Allowed names by dialect and option."""

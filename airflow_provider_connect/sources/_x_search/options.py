@@ -1,4 +1,4 @@
-"""Options of X search. DAG files import this: keep it light."""
+"""Options of X search. DAG files import this, so it must stay light."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_QUERY_LENGTHS: dict[str, dict[Endpoint, int]] = {
     "self_serve": {"recent": 512, "all": 1024},
     "enterprise": {"recent": 4096, "all": 4096},
 }
-"""Longest query by access level: https://docs.x.com/x-api/posts/search/integrate/overview (2026-11)."""
+"""Longest query in characters: https://docs.x.com/x-api/posts/search/integrate/overview (2026-11)."""
 
 MAX_PAGE_SIZE: dict[Endpoint, int] = {"recent": 100, "all": 500}
 _HEAVY_FIELD, _HEAVY_PAGE = "context_annotations", 100
@@ -55,7 +55,7 @@ _NEEDED_EXPANSIONS: dict[StreamName, tuple[str, tuple[str, ...]]] = {
     "media": ("attachments.media_keys", ("media_keys",)),
     "referenced": ("referenced_posts", ("referenced_posts",)),
 }
-"""By stream, an expansion that brings its rows, and the endings of all such names."""
+"""By stream: an example of an expansion that sends its objects, and the endings of all such expansions."""
 
 
 def _as_list(value: Any) -> Any:
@@ -191,27 +191,27 @@ class XSearchOptions(Options):
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Endpoints that may serve days."""
+        """Endpoints that the option ``endpoint`` allows."""
         return ("recent", "all") if self.endpoint == "auto" else (self.endpoint,)
 
     @property
     def variant(self) -> str:
-        """Hash of the queries, which distinguishes streams of one connection."""
+        """Hash of the queries. It distinguishes the streams of one connection."""
         return hashlib.blake2b(json.dumps(sorted(self.queries)).encode(), digest_size=4).hexdigest()
 
     @property
     def joined_query(self) -> str:
-        """Query for the posts of all queries, joined by OR."""
+        """All queries joined by OR, as one query."""
         if len(self.queries) == 1:
             return self.queries[0]
         return " OR ".join(f"({query})" for query in self.queries)
 
     def max_page_size(self, endpoint: Endpoint) -> int:
-        """Return the greatest number of posts in one answer."""
+        """Return the greatest number of posts in an answer of the endpoint."""
         return min(MAX_PAGE_SIZE[endpoint], _HEAVY_PAGE if _HEAVY_FIELD in self.post_fields else MAX_PAGE_SIZE["all"])
 
     def joined_query_problems(self) -> list[str]:
-        """Return the reasons why X's counts cannot be compared with the rows, or an empty list."""
+        """Return the reasons why X's count cannot be compared with the rows, or an empty list."""
         max_length = min(MAX_QUERY_LENGTHS[self.access_level][endpoint] for endpoint in self.endpoints)
         if len(self.joined_query) <= max_length:
             return []

@@ -1,6 +1,6 @@
-"""Polls a day, or a part of a day, with all queries. Succeeds only after the end of each.
+"""Polls a day, or a part of a day, with all queries. A poll succeeds only if it has read every query's last page.
 
-Counts are an upper bound, because they include deleted and withheld posts, which a search leaves out
+X's counts are an upper bound, because they include deleted and withheld posts
 (https://docs.x.com/x-api/posts/counts/introduction, 2026-11).
 """
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_PARTS = 24
-"""Counts are by hour."""
+"""Hours of a day. X counts by hour."""
 
 
 def count_posts_by_hour(api_client: XClient, search_range: SearchRange, query: str) -> dict[dt.datetime, int]:
     """Return X's count of posts by start of the hour.
 
-    :raises RetriableError: the counts do not reach the start of the range, as twarc has seen
+    :raises RetriableError: the counts do not reach back to the start of the range, as twarc has seen
         (https://github.com/DocNow/twarc, client2.py, 2026-11).
     :raises ConnectError: as :meth:`.CountsRows.count`.
     """
@@ -63,10 +63,10 @@ def count_posts_by_hour(api_client: XClient, search_range: SearchRange, query: s
 def split_day(
     day: Day, endpoint: Endpoint, posts_by_hour: Mapping[dt.datetime, int], split_rows: int | None
 ) -> list[SearchRange]:
-    """Cut a day at full hours into parts of similar size, which together cover the day.
+    """Split a day at full hours into parts with similar numbers of posts.
 
-    :param posts_by_hour: number of posts in each hour.
-    :param split_rows: number of posts above which a day is split. None for never.
+    :param posts_by_hour: number of posts by start of the hour.
+    :param split_rows: approximate number of posts in a part. None to never split.
     """
     total = sum(posts_by_hour.values())
     parts = 1 if split_rows is None else min(MAX_PARTS, max(1, math.ceil(total / split_rows)))
@@ -84,14 +84,14 @@ def split_day(
 _ZONE = "UTC"
 _WEEK = dt.timedelta(days=7)
 _TIME_TO_READ_A_DAY = dt.timedelta(hours=3)
-"""Time to read a day to its last page, before it leaves the week."""
+"""Time to read a day to its last page before it leaves the week of recent search."""
 
 _NOT_YET = dt.timedelta(seconds=10)
 _FIRST_DAY = dt.date(2006, 3, 21)
 
 
 class XSearchPoller(Poller, CountsRows):
-    """Polls the posts of days."""
+    """Polls the posts of days, or the objects to which they refer."""
 
     def __init__(self, options: XSearchOptions, connection: Connection, context: PollContext) -> None:
         self._options = options
@@ -106,8 +106,7 @@ class XSearchPoller(Poller, CountsRows):
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return one partition for each day, or several for a large day.
 
-        :raises ConfigError: a day is in the future, in another zone, or too old for the endpoint.
-        :raises RetriableError: a day ends within the hour, or ended within ten seconds.
+        :raises ConnectError: as :meth:`.Poller.plan`. Days that ended less than ten seconds ago are retriable.
         """
         ranges = [(day, search_range) for day in days for search_range in self._search_ranges(day)]
         parts = {day: sum(day == range_day for range_day, _ in ranges) for day in days}
@@ -126,10 +125,9 @@ class XSearchPoller(Poller, CountsRows):
         ]
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Return X's count of posts on a day, deleted posts included.
+        """Return X's count of posts on a day, including deleted posts.
 
-        :raises ConfigError: the token or the app's access do not allow it.
-        :raises RetriableError: X is unreachable, failing or busy.
+        :raises ConnectError: the token or the app's access do not allow it, or X is unreachable, failing or busy.
         """
         search_range = SearchRange(self._endpoint(day), day.start, day.end)
         path, quota = f"/2/tweets/counts/{search_range.endpoint}", quota_of(self._connection, "counts")
@@ -138,11 +136,9 @@ class XSearchPoller(Poller, CountsRows):
         return VendorCount(sum(hours.values()), is_most=True)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the posts of a day or of a part of it.
+        """Yield the rows of a day, or of a part of a day, in batches.
 
-        :raises RetriableError: X is unreachable, failing or busy, or an answer is incomplete.
-        :raises ConfigError: token, access or options are wrong, or the usage cap is reached.
-        :raises DataError: a post has no id or time, and that is not tolerated.
+        :raises ConnectError: as :meth:`.Poller.poll`. :class:`.ConfigError` also if the usage cap is reached.
         """
         (day,) = part.days
         options, endpoint = self._options, part.params["endpoint"]
@@ -176,11 +172,6 @@ class XSearchPoller(Poller, CountsRows):
         return split_day(day, endpoint, self._hours.get(day, {}), options.split_rows)
 
     def _endpoint(self, day: Day) -> Endpoint:
-        """Return the endpoint for a day.
-
-        :raises ConfigError: no endpoint can serve the day.
-        :raises RetriableError: the day cannot be read yet.
-        """
         options, present = self._options, client.current_time()
         require_over(day, _ZONE, present - _NOT_YET)
         if options.endpoint != "auto":

@@ -1,8 +1,8 @@
-"""Errors for X's refusals, with a remedy for each.
+"""Converts X's refusals to errors that name a remedy.
 
-Problems are recognized by the end of their ``type``, which has come with two host names
-(https://docs.x.com/x-api/fundamentals/response-codes-and-errors, 2026-11, and replies of that year). A 429 is either a
-rate limit, which passes, or the usage cap, which only a person can raise.
+Problems are recognized by the end of their ``type``, a URL whose host name varies
+(https://docs.x.com/x-api/fundamentals/response-codes-and-errors, 2026-11). A 429 is either a rate limit, which passes,
+or the usage cap, which only a person can raise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaErro
 from airflow_provider_connect.window import Day
 
 MAX_WAIT_SECONDS = 960.0
-"""X's windows are fifteen minutes long. A later reset is attributed to a wrong clock."""
+"""Longest wait for the next window. Windows have 15 minutes, so a later reset means that a clock is wrong."""
 
 WINDOW_RESET = Moment(header="x-rate-limit-reset", format="epoch_s")
 """Header with the start of the next window."""
@@ -31,14 +31,14 @@ _CAPS = ("usage-capped", "usagecapexceeded", "credits", "creditsdepleted")
 
 
 class TokenError(RetriableError):
-    """Raised if X no longer accepts its own next_token. Repeating the request does not help."""
+    """Raised if X no longer accepts its own next_token. The day must be read again from the start."""
 
 
 def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: bool = False) -> ConnectError:
     """Return the error for a refusal.
 
-    :param day: requested day, or None for a request without a day.
-    :param is_later_page: whether the request had a next_token.
+    :param day: requested day, if any.
+    :param is_later_page: True if the request had a next_token.
     """
     status, host, problem = reply.status, reply.host, _problem(reply.text)
     words = excerpt(_problem_text(problem) or reply.text, reply.secrets, is_cut=reply.is_cut)
@@ -60,7 +60,7 @@ def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_p
 
 
 def is_usage_cap(status: int, problem: Mapping[str, Any]) -> bool:
-    """Return whether the app has read all posts that it has paid for. Waiting does not help."""
+    """Return True if the app has read all posts that it has paid for, so that waiting does not help."""
     if status not in (402, 429):
         return False
     kind, title = _kind(problem), str(problem.get("title", "")).replace(" ", "").lower()
@@ -68,7 +68,7 @@ def is_usage_cap(status: int, problem: Mapping[str, Any]) -> bool:
 
 
 def problem_kind(problem: Mapping[str, Any]) -> str:
-    """Return the end of a problem's type, such as ``resource-not-found``, as a part of a count's name."""
+    """Return the end of a problem's type, such as ``resource-not-found``, for the name of a count."""
     kind = "".join(letter if letter.isalnum() or letter == "-" else "-" for letter in _kind(problem))[:60]
     return kind or "unknown"
 
@@ -83,9 +83,9 @@ _MEANINGS = {
 
 
 def _rate_limit_error(reply: Reply, current_time: dt.datetime, wait: float | None, quoted: str) -> RetriableError:
-    """Return the error for a rate limit, from the headers of the app's window.
+    """Return the error for a rate limit.
 
-    :param wait: seconds in the header Retry-After.
+    :param wait: seconds in the header Retry-After, or None.
     """
     limit, remaining, reset = (
         _int_or_none(reply.header(f"x-rate-limit-{name}")) for name in ("limit", "remaining", "reset")

@@ -1,4 +1,4 @@
-"""Parses a page: its posts with their JSON text, and the included objects."""
+"""Parses a page: posts with their JSON text, and the objects to which they refer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class JsonPart(NamedTuple):
-    """Part of an answer: the parsed object, and its JSON text as sent."""
+    """Object of an answer, parsed and as JSON text."""
 
     value: dict[str, Any]
     text: str
@@ -24,9 +24,8 @@ class JsonPart(NamedTuple):
 
 @dataclass(frozen=True)
 class ResultPage:
-    """One answer.
+    """Parsed page of results.
 
-    :param posts: in the order sent.
     :param includes: objects to which the posts refer, by kind and id.
     :param errors: problems of objects that X could not send.
     """
@@ -38,7 +37,7 @@ class ResultPage:
 
     @cached_property
     def errors_by_id(self) -> dict[str, list[int]]:
-        """Indexes of the errors that name an id."""
+        """Indexes in ``errors`` by the id that the error names."""
         numbers_by_id: dict[str, list[int]] = {}
         for number, error in enumerate(self.errors):
             for named_id in {str(error.value.get(name)) for name in ("resource_id", "value") if error.value.get(name)}:
@@ -50,18 +49,17 @@ _KEYS = {"users": "id", "posts": "id", "media": "media_key", "polls": "id", "pla
 
 
 def read_page(data: bytes, client: XClient) -> ResultPage:
-    """Parse an answer.
+    """Parse an answer of a search endpoint.
 
-    :raises RetriableError: the answer is not a page of results, or reports a passing error. :class:`.ConfigError` if a
-        person must act.
+    :raises ConnectError: the answer is not a page of results, or reports an error.
     """
     return _read(_page, data, client)
 
 
 def read_counts(data: bytes, client: XClient) -> tuple[list[tuple[str, int]], str | None]:
-    """Parse an answer of the counts: start and count of each bucket, and the next token.
+    """Parse an answer of the counts endpoint. Returns (start, count) of each hour, and the next token.
 
-    :raises RetriableError: as :func:`read_page`.
+    :raises ConnectError: as :func:`read_page`.
     """
     return _read(_buckets, data, client)
 

@@ -1,4 +1,4 @@
-"""Converts hits to rows: posts with the queries that found them, or objects to which posts refer."""
+"""Converts hits to rows: posts with the queries that found them, or the objects to which the posts refer."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Row = dict[str, Any]
 def post_batches(
     hits_by_query: Sequence[Iterator[Hit]], queries: Sequence[str], tally: Tally
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of several queries.
+    """Yield the rows of ``posts``.
 
-    All results come newest first and are merged by id, so hits of one post meet, and memory holds one page of each
-    query. A post that comes again out of order is dropped and counted.
+    The hits of each query come newest first and are merged by id, so memory holds one page of each query. A post that
+    comes again out of order is dropped and counted.
 
-    :param queries: their texts, in the order of ``hits_by_query``.
+    :param queries: texts of the queries, in the order of ``hits_by_query``.
     """
     merged = heapq.merge(*hits_by_query, key=lambda hit: -hit.post_number)
     with KeySet() as keys:
@@ -44,7 +44,7 @@ def post_batches(
 
 
 def keyed_unique_rows(rows: list[Row], stream: StreamName, keys: KeySet) -> list[Row]:
-    """Set ``record_key`` in each row, and return the rows with new keys."""
+    """Set ``record_key`` in each row. Returns the rows whose keys are not in ``keys`` yet."""
     from xxhash import xxh3_128_digest
 
     digests = [xxh3_128_digest(row[STREAMS[stream].key].encode()) for row in rows]
@@ -76,7 +76,10 @@ def _row(hits: list[Hit], queries: Sequence[str]) -> Row:
 
 
 def post_row(sent_post: JsonPart, page: ResultPage) -> Row:
-    """Return the columns of a post, with the included objects of its page."""
+    """Return a post's columns, with objects that its page includes.
+
+    Lacks ``record_key``, ``queries`` and ``errors``.
+    """
     post, includes = sent_post.value, page.includes
     author = includes.get("users", {}).get(text_or_none(post.get("author_id")) or "")
     note = object_or_empty(get_field(post, "note_post")).get("text")
@@ -99,7 +102,6 @@ def post_row(sent_post: JsonPart, page: ResultPage) -> Row:
 
 
 def _same_named_columns(sent_object: Mapping[str, Any], stream: StreamName) -> Row:
-    """Return the columns that are named like fields or public metrics, converted by type."""
     fields = {**object_or_empty(sent_object.get("public_metrics")), **sent_object}
     columns = STREAMS[stream].columns.items()
     return {name: _READERS[column.kind](get_field(fields, name)) for name, column in columns if column.kind in _READERS}
@@ -150,7 +152,7 @@ def _array(parts: list[JsonPart]) -> str | None:
 
 
 def object_or_empty(value: Any) -> dict[str, Any]:
-    """Return an object, or an empty one for any other value."""
+    """Return the value if it is an object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
@@ -159,17 +161,17 @@ def _strings(value: Any) -> list[str] | None:
 
 
 def text_or_none(value: Any) -> str | None:
-    """Return a text, else None."""
+    """Return the value if it is text, else None."""
     return value if isinstance(value, str) else None
 
 
 def bigint_or_none(value: Any) -> int | None:
-    """Return a whole number of 64 bits, else None."""
+    """Return the value if it is a whole number of 64 bits, else None."""
     return value if fits_bigint(value) else None
 
 
 def bool_or_none(value: Any) -> bool | None:
-    """Return true or false, else None."""
+    """Return the value if it is true or false, else None."""
     return value if isinstance(value, bool) else None
 
 
@@ -186,10 +188,7 @@ def related_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ``users``, ``media`` or ``referenced``.
 
-    X repeats a user on every page whose posts refer to it. To drop the repeats, pages are read in order, and only the
-    first object of each key is kept.
-
-    :param hits_by_query: results of each query.
+    X repeats an object on every page whose posts refer to it. Only the first one is kept.
     """
     import pyarrow as pa
 
@@ -204,7 +203,6 @@ def related_batches(
 
 
 def _related_rows(hits: list[Hit], stream: StreamName) -> list[Row]:
-    """Return the objects to which posts of one page refer. Objects of other days' posts on the page are left out."""
     page = hits[0].page
     referenced = _referenced_posts(hits, page)
     if stream == "referenced":

@@ -1,4 +1,4 @@
-"""Reads all result pages of one query, the newest post first."""
+"""Reads all result pages of a query, newest posts first."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from airflow_provider_connect.sources._x_search.result_page import JsonPart, Res
 from airflow_provider_connect.stage.rejects import Reject, Tolerance
 
 _MOST_PAGES_WITHOUT_A_POST = 1000
-"""The archive sends pages without posts that have a next page. A day's results never have this many in a row."""
+"""The archive sends pages without posts, but never this many in a row for a day."""
 
 _MOST_DIGITS = 30
 _MOST_PAGES_AGAIN = 5
 """Some lists of X repeat a page forever, each time with another next_token (measured 2026-09 by
-https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md). A page may repeat once by chance.
+https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md).
 """
 
 _KINDS = ("user", "media", "poll", "place")
@@ -32,11 +32,7 @@ _ALWAYS = ("id", "text", "created_at", "edit_history_post_ids")
 
 @dataclass(frozen=True)
 class SearchRange:
-    """Endpoint and time range of a partition.
-
-    :param start: inclusive.
-    :param end: exclusive.
-    """
+    """Endpoint and time range of a partition. ``end`` is exclusive."""
 
     endpoint: Endpoint
     start: dt.datetime
@@ -44,16 +40,16 @@ class SearchRange:
 
     @property
     def time_params(self) -> dict[str, str]:
-        """The range as request parameters."""
+        """The time range as request parameters."""
         return {"start_time": format_instant(self.start), "end_time": format_instant(self.end)}
 
 
 class Hit(NamedTuple):
-    """Post found by a query.
+    """Post that a query found.
 
-    :param post_number: its id. A later post has a higher one.
-    :param query_index: index of the query.
-    :param page: page with the post and its included objects.
+    :param post_number: id of the post. Later posts have higher ids.
+    :param query_index: index of the query in the option ``queries``.
+    :param page: page with the post and the objects to which it refers.
     """
 
     post_number: int
@@ -64,12 +60,12 @@ class Hit(NamedTuple):
 
 
 def format_instant(instant: dt.datetime) -> str:
-    """Format an instant for X, in whole seconds."""
+    """Format a UTC time for X, in whole seconds."""
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def shared_parameters(options: XSearchOptions, endpoint: Endpoint) -> dict[str, str]:
-    """Return the parameters that are equal for all queries and pages."""
+    """Return the request parameters that all queries and pages have in common."""
     params = {
         "max_results": str(options.max_page_size(endpoint)),
         "sort_order": "recency",
@@ -80,7 +76,7 @@ def shared_parameters(options: XSearchOptions, endpoint: Endpoint) -> dict[str, 
 
 
 class Search:
-    """Reads the results of queries in one partition."""
+    """Reads the results of queries in one time range."""
 
     def __init__(self, options: XSearchOptions, client: XClient, search_range: SearchRange, tally: Tally) -> None:
         self._options = options
@@ -92,7 +88,7 @@ class Search:
         self._posts_read = self._rejected = 0
 
     def find_hits(self, query_index: int) -> Iterator[Hit]:
-        """Yield the posts in the range that a query finds. Within a page, ids descend.
+        """Yield the posts that a query finds in the time range. Within a page, ids descend.
 
         :raises ConnectError: as :meth:`.Poller.poll`.
         """
@@ -119,7 +115,7 @@ class Search:
         return hits
 
     def _hit(self, post: JsonPart, page: ResultPage, query_index: int) -> Hit | None:
-        """Convert a post to a hit. Returns None if it is outside the range or was rejected."""
+        """Convert a post to a hit. Returns None if the post lies outside the time range or is rejected."""
         self._posts_read += 1
         number, created_at = post.value.get("id"), parse_instant(post.value.get("created_at"))
         if not isinstance(number, str) or not number.isdecimal() or len(number) > _MOST_DIGITS:
@@ -141,7 +137,6 @@ class Search:
         self._tolerance.require(self._rejected, f"post {self._posts_read} cannot be a row: {reason}")
 
     def _count_errors(self, page: ResultPage) -> None:
-        """Count objects that X could not send. Errors that no row holds are stored as rejects."""
         if not page.errors:
             return
         named_ids = (
@@ -157,7 +152,7 @@ class Search:
 
 
 def collect_ids(post: dict[str, object]) -> set[str]:
-    """Return all ids and keys that a post names, including its own."""
+    """Return every string in a post, nested ones included. They contain all ids and keys that the post names."""
     ids: set[str] = set()
     pending: list[object] = [post]
     while pending:
@@ -176,7 +171,7 @@ def _next_token(page: ResultPage) -> str | None:
 
 
 def parse_instant(value: object) -> dt.datetime | None:
-    """Parse a time in X's format, else return None."""
+    """Parse a time with an offset and convert it to UTC. Returns None for any other value."""
     if not isinstance(value, str):
         return None
     try:
@@ -187,5 +182,5 @@ def parse_instant(value: object) -> dt.datetime | None:
 
 
 def to_json(value: object) -> str:
-    """Return a small document as JSON text."""
+    """Return a value as compact JSON text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

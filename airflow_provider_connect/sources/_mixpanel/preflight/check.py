@@ -45,20 +45,17 @@ _API_NAMES: dict[Api, str] = {"export": "the export", "query": "the Query API", 
 
 @dataclass(frozen=True)
 class MixpanelReport(findings.PreflightReport):
-    """Findings of one check.
-
-    :param requests_by_api: number of counted requests that it sent.
-    """
+    """Findings of one check, and the number of counted requests that it sent."""
 
     requests_by_api: dict[Api, int] = field(default_factory=dict)
 
     @property
     def requests_text(self) -> str:
-        """The requests as text."""
+        """Number of requests by API, such as ``1 of the export``."""
         return ", ".join(f"{count} of {_API_NAMES[api]}" for api, count in self.requests_by_api.items()) or "none"
 
     def __str__(self) -> str:
-        """Return the report as text, problems first. Each line is a sentence, so lines may be joined."""
+        """Return the report, problems first. Each line is a sentence, so lines may be joined."""
         return f"{super().__str__()}\nRequests sent: {self.requests_text}."
 
 
@@ -72,8 +69,7 @@ def check_connection(
     """Check a connection.
 
     :param options: options of the source. None checks the export, without a zone.
-    :param store: shared count of requests, or None.
-    :param clock: returns the current time in UTC.
+    :param store: store of the tasks' shared count of requests.
     """
     return _Check(connection, options, store, clock).report()
 
@@ -172,7 +168,7 @@ class _Check:
         return [region for region in HOSTS if region != region_in_use]
 
     def _find_region(self) -> tuple[str, dict[str, str]]:
-        """Return the region that knows the credentials, or "", and the regions without an answer, with the reason."""
+        """Return the region that knows the credentials, or "", and the reasons of regions that gave no answer."""
         silent = {}
         for region in self._other_regions():
             extra = {**self._connection.extra, "region": region}
@@ -237,11 +233,7 @@ class _Check:
     # Quota
 
     def _probe(self, connection: Connection) -> ProbeResult:
-        """Send one request, counted with the requests of all tasks.
-
-        :raises NoRoomError: the count has no room.
-        :raises ConnectError: there is no answer.
-        """
+        """Send one request and count it with the requests of all tasks."""
         access, quota = MixpanelAccess.from_connection(connection, self._api), quota_of(connection, self._api)
         turns = self._turns(quota)
         times: list[float] = []

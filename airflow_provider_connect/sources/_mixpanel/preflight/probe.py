@@ -1,4 +1,4 @@
-"""Sends the one small request of a check and reads its answer."""
+"""Sends the small request of a connection check and reads its answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_connect.sources._mixpanel.preflight.regime_detection impor
 from airflow_provider_connect.sources._mixpanel.refusals import refusal_error, status_of_refusal
 
 _EVENTS = 10_000
-"""Number of events of a day to request: enough to detect the regime, about a megabyte on the wire."""
+"""Number of events in the sample. They suffice to detect the regime, and are about a megabyte on the wire."""
 
 _LIMITS = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 64 << 20
@@ -27,12 +27,11 @@ _LATEST = 1 << 33
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """Answer of an API.
+    """Result of a check's request.
 
     :param status: status of the answer, or of the error document in an answer with status 200.
-    :param error: error to raise, or None for an answer as expected.
+    :param error: None for success.
     :param clock_ahead_seconds: least lead of our clock over the server's. None if the answer has no date.
-    :param day: day of the requested events.
     """
 
     status: int
@@ -48,15 +47,14 @@ class ProbeResult:
 
     @property
     def rejects_credentials(self) -> bool:
-        """True if the host reports unknown credentials."""
+        """True if the host reports that it does not know the credentials."""
         return self.status == 401 or (self.status == 400 and "authenticate" in str(self.error).lower())
 
 
 def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Callable[[], None]) -> ProbeResult:
     """Send one small request to an API.
 
-    :param clock: returns the current time in UTC.
-    :param on_sent: called when the request is sent, from which time Mixpanel may count it.
+    :param on_sent: called when the request is sent. Mixpanel may count it from then on.
     :raises ConnectError: if there is no answer.
     """
     sent_at = clock()
@@ -74,12 +72,10 @@ def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Cal
 
 
 def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetime) -> float | None:
-    """Return the least lead of our clock over a server's, in seconds. Negative if ours is behind.
+    """Return the least lead of our clock over a server's, in seconds. Negative if our clock is behind.
 
-    :param date: date header of the answer: the second in which the server wrote it.
-    :param sent_at: our time when the request was sent.
-    :param received_at: our time when the answer came.
-    :return: 0 if the server may have written the date between both, None if the header is unreadable.
+    :param date: the answer's header Date. Both other times are by our clock.
+    :return: 0 if ``date`` lies between both times, None if it is unreadable.
     """
     try:
         written = email.utils.parsedate_to_datetime(date)
@@ -108,8 +104,6 @@ def _send_request(access: MixpanelAccess, day: dt.date, on_its_way: Callable[[],
 
 
 class _AnswerHead(NamedTuple):
-    """Answer whose headers have arrived."""
-
     access: MixpanelAccess
     answer: HttpResponse
     day: dt.date
@@ -192,6 +186,6 @@ def _sample(line: bytes) -> EventTimes | None:
 
 
 def _instant(value: Any, units_per_second: int) -> int | None:
-    """Return a count of seconds since 1970, or of fractions, if it is plausible."""
+    """Return a time since 1970, or None if it is implausible."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return value if is_whole and 0 < value < _LATEST * units_per_second else None

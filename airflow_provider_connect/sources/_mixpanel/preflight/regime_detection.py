@@ -1,8 +1,7 @@
-"""Detects from a sample of events whether a project's times are UTC or the clock times of its zone.
+"""Detects the time regime from a sample of events: UTC, or the clock times of the project's zone.
 
-In both regimes a day's ``time`` lies between the day's midnights, so times alone show nothing. But each event also has
-the UTC time at which Mixpanel received it. No event is received before it happened, and live devices send events
-immediately. So the smallest delay, if it is the same at many times of the day, is the zone's offset from UTC, or zero.
+The times of a day look alike in both regimes. But each event also has the UTC time at which Mixpanel received it, and
+live devices send events immediately. So the least delay, if equal at many times of the day, is the zone's offset or 0.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from zoneinfo import ZoneInfo
 from airflow_provider_connect.sources._mixpanel.columns import Regime
 
 _LOW_QUANTILE = 0.05
-"""Shorter delays are attributed to devices with wrong clocks."""
+"""Share of the shortest delays to ignore, because some devices have wrong clocks."""
 
 _QUICK_SECONDS = 600
 _MIN_EVENTS = 20
 _MIN_QUARTERS = 6
-"""Least number of quarters of an hour with quick events. With a few uploads a day, only the last events before each
-upload are quick. Live devices have quick events all day.
+"""Least number of quarter-hours with quick events. Live devices have quick events all day.
+Devices with a few uploads a day have quick events only just before an upload.
 """
 
 _QUARTER = 900
@@ -36,7 +35,7 @@ class EventTimes(NamedTuple):
     """Times of one event, in seconds since 1970.
 
     :param time: as exported, in the unknown regime.
-    :param received: when Mixpanel received it (UTC).
+    :param received: when Mixpanel received the event (UTC).
     """
 
     time: int
@@ -45,12 +44,12 @@ class EventTimes(NamedTuple):
 
 @dataclass(frozen=True)
 class RegimeReading:
-    """Regime that a sample shows.
+    """Result of a detection.
 
     :param regime: None if unknown.
-    :param reason: evidence, or why the regime is unknown.
-    :param ahead_minutes: approximate lead of the times over UTC, or None if unknown.
-    :param matches_zone: whether the named zone has the same offset from UTC as the times.
+    :param reason: evidence for the regime, or why it is unknown.
+    :param ahead_minutes: approximate lead of the exported times over UTC.
+    :param matches_zone: True if the configured zone has this lead.
     """
 
     regime: Regime | None
@@ -60,10 +59,9 @@ class RegimeReading:
 
 
 def detect_regime(samples: Sequence[EventTimes], zone: str | None) -> RegimeReading:
-    """Detect the regime of a project.
+    """Detect the time regime of a project from events of one day, in any order.
 
-    :param samples: events of one day, in any order.
-    :param zone: the project's zone if it is configured.
+    :param zone: configured zone of the project.
     """
     count = len(samples)
     if count < _MIN_EVENTS:
@@ -91,7 +89,7 @@ def detect_regime(samples: Sequence[EventTimes], zone: str | None) -> RegimeRead
 
 
 def format_offset(minutes: int) -> str:
-    """Format an offset from UTC."""
+    """Format an offset from UTC, such as ``8:00 h behind UTC``."""
     hours, minutes_left = divmod(abs(minutes), 60)
     return f"{hours}:{minutes_left:02d} h {'ahead of' if minutes > 0 else 'behind'} UTC" if minutes else "at UTC"
 

@@ -1,1 +1,1 @@
-"""Streams of the Query and App APIs, defined as data."""
+"""Definitions and readers of the streams of the Query and App APIs."""

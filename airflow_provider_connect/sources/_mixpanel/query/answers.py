@@ -1,4 +1,4 @@
-"""Common parts of the Query API's answers: fields, lists with ids, values by date, and rows."""
+"""Parses values and lists in answers of the Query API, and makes rows of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bigint_or_none(value: Any) -> int | None:
 
 
 def float_or_none(value: Any) -> float | None:
-    """Return a finite number, else None."""
+    """Return a finite number as a float, else None."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
@@ -51,12 +51,12 @@ def to_json_text(value: Any) -> str:
 
 
 def flag_or_none(value: Any) -> bool | None:
-    """Return true or false, which Mixpanel also writes as 1 or 0, else None."""
+    """Convert true, false, 1 or 0 to a boolean, else return None."""
     return bool(value) if value in (0, 1) else None
 
 
 def wall_time_or_none(value: Any) -> dt.datetime | None:
-    """Parse a clock time such as ``2019-03-19 23:49:51``."""
+    """Parse a clock time such as ``2019-03-19 23:49:51``, else return None."""
     try:
         return dt.datetime.fromisoformat(value).replace(tzinfo=None)
     except (TypeError, ValueError):
@@ -64,7 +64,7 @@ def wall_time_or_none(value: Any) -> dt.datetime | None:
 
 
 def instant_or_none(value: Any) -> dt.datetime | None:
-    """Parse a time with an offset, such as ``2026-03-01T00:00:00-08:00``."""
+    """Parse a time with an offset, such as ``2026-03-01T00:00:00-08:00``, to UTC, else return None."""
     try:
         parsed = dt.datetime.fromisoformat(value)
         return parsed.astimezone(dt.UTC) if parsed.tzinfo is not None else None
@@ -82,16 +82,16 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def same_named_columns(stream: MixpanelStream, sent_object: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that are named like fields of an object, converted by type."""
+    """Return the columns that are named like fields of the object, converted by type."""
     columns = stream.columns.items()
     return {name: _READERS[column.kind](sent_object.get(name)) for name, column in columns if column.kind in _READERS}
 
 
 def fetch_member(client: MixpanelClient, call: Call, *path: str, kind: type) -> Any:
-    """Return the value in an answer under the names of ``path``.
+    """Send a request and return the value at ``path``, a sequence of nested names.
 
     :param kind: required type, ``dict`` or ``list``.
-    :raises RetriableError: the answer has another shape. Also the errors of :meth:`.MixpanelClient.fetch`.
+    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or if the answer has another shape.
     """
     data = client.fetch(call)
     value = client.parse_json(data)
@@ -105,10 +105,10 @@ def fetch_member(client: MixpanelClient, call: Call, *path: str, kind: type) -> 
 def fetch_entries(
     client: MixpanelClient, call: Call, *path: str, entry_name: str, id_field: str = "id"
 ) -> list[dict[str, Any]]:
-    """Return the entries of a list in an answer, each with a whole number in ``id_field``.
+    """Send a request and return the list at ``path``.
 
     :param entry_name: plural noun for messages.
-    :raises DataError: an entry has no id.
+    :raises DataError: an entry has no whole number in ``id_field``.
     """
     entries: list[Any] = fetch_member(client, call, *path, kind=list)
     if not all(isinstance(entry, dict) and bigint_or_none(entry.get(id_field)) is not None for entry in entries):
@@ -117,11 +117,9 @@ def fetch_entries(
 
 
 def value_of_day(client: MixpanelClient, by_date: Any, report_name: str) -> Any:
-    """Return a report's value for the requested day, or None.
+    """Return a report's value for the requested day, or None. Counts entries of other days as ``other_day``.
 
-    Entries of other days are counted as ``other_day``. Dates may have a time after them.
-
-    :param report_name: for messages.
+    :param by_date: values by date. A time may follow the date.
     :raises RetriableError: the report has other days only.
     """
     if not isinstance(by_date, dict):
@@ -137,9 +135,9 @@ def value_of_day(client: MixpanelClient, by_date: Any, report_name: str) -> Any:
 
 
 def require_count(value: Any, report_name: str) -> int:
-    """Return a count.
+    """Return the value if it is a whole number.
 
-    :raises DataError: the value is not a whole number.
+    :raises DataError: for any other value.
     """
     count = bigint_or_none(value)
     if count is None:
@@ -154,7 +152,7 @@ _ROWS_AT_ONCE = 10_000
 
 
 def batch_reader(fetch_rows: Callable[[MixpanelClient], Iterable[RowValues]]) -> BatchReader:
-    """Return a reader of a stream from a function that fetches its rows, with any number of requests."""
+    """Return a stream's ``read_batches`` for a function that fetches its rows."""
 
     def read(stream: MixpanelStream, client: MixpanelClient) -> Iterator[pa.RecordBatch]:
         rows = iter(fetch_rows(client))

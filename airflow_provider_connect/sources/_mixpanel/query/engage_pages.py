@@ -1,12 +1,11 @@
-"""Pages of an engage session: parsing, and consistency checks. No network.
+"""Parses the pages of an engage session and checks that they are consistent. Sends no requests.
 
-Mixpanel keeps an answer for a while as a session. Pages of one session fit together, pages of two do not. Page 0 has
-the total and the page size, so the size of every page is known, and a missing, repeated or short page is detected.
-Later pages of the real API have no ``total`` (``EngagePaginationStrategy`` of Airbyte and ``source-mixpanel-native`` of
-Estuary, 2026-11).
+Mixpanel keeps an answer for a while as a session. Page 0 has the total and the page size, so a missing, repeated or
+short page is detected. Later pages of the real API have no ``total`` (``EngagePaginationStrategy`` of Airbyte and
+``source-mixpanel-native`` of Estuary, 2026-11).
 
-A profile is written as a line ``{"event":<distinct_id>,"properties":<properties>}``. So ids and promoted properties are
-decoded in bulk, and the bytes of the properties stay unchanged.
+A profile is rewritten as a line ``{"event":<distinct_id>,"properties":<properties>}``, which :class:`.RecordReader`
+decodes in bulk.
 """
 
 from __future__ import annotations
@@ -41,12 +40,11 @@ class GoneError(RetriableError):
 
 
 class EngagePage(NamedTuple):
-    """Header of a page. Fields that the page lacks are None, or "" for the session.
+    """Header of a page. Missing fields are None. A missing session is "".
 
-    :param number: 0-based.
-    :param size: most profiles of a page.
-    :param total: profiles on all pages.
-    :param profile_count: profiles on this page.
+    :param number: number of the page, from 0.
+    :param size: greatest number of profiles on a page.
+    :param total: number of profiles on all pages.
     :param fingerprint: equal only for pages with the same profiles.
     """
 
@@ -59,7 +57,7 @@ class EngagePage(NamedTuple):
 
 
 class EngageSession:
-    """Checks the pages of a session in order, from page 0.
+    """Checks that the pages of a session come in order from page 0, without gaps or repeats.
 
     :raises RetriableError: page 0 contradicts itself.
     """
@@ -89,7 +87,7 @@ class EngageSession:
     def accept(self, page: EngagePage) -> None:
         """Check the next page.
 
-        :raises RetriableError: the page has another number or session, or the wrong number of profiles.
+        :raises RetriableError: the page has an unexpected number, session or number of profiles.
         """
         number = self._next_number
         subject = f"page {number} of {self.page_count}"
@@ -116,15 +114,15 @@ class EngageSession:
 
 
 def is_session_lost(status: int, text: str) -> bool:
-    """Return whether a refusal of a later page reports a dropped session.
+    """Return True if the refusal of a later page means that Mixpanel has dropped the session.
 
-    The answer of an expired session is not documented. "request for page in uncached query" has been seen.
+    The wording is not documented. "request for page in uncached query" has been seen.
     """
     return status >= 400 and status != 429 and _GONE.search(text) is not None
 
 
 def session_lost_error(page: int, pages: int, reason: str) -> GoneError:
-    """Return the error for a dropped session. A new session starts at page 0."""
+    """Return the error for a dropped session. The next try starts a new session at page 0."""
     return GoneError(
         f"page {page} of {pages} {reason}. The pages read so far are dropped, and the next try starts at page 0"
     )
@@ -137,7 +135,7 @@ _NUMBER_STARTS = tuple(b"%c" % byte for byte in b"-0123456789")
 
 
 class _Profile(NamedTuple):
-    """Profile as encoded parts. A missing part is b""."""
+    """Profile as encoded JSON parts. A missing part is b""."""
 
     id: bytes
     properties: bytes
@@ -146,9 +144,9 @@ class _Profile(NamedTuple):
 class PageProfiles(NamedTuple):
     """Profiles of a page.
 
-    :param records: with distinct_id in place of the event's name.
+    :param records: profiles, with distinct_id as the event's name.
     :param rejects: profiles that cannot be rows. Their position is their number in the session.
-    :param notes: names of the counts that they increase.
+    :param notes: names of the counts to increase.
     """
 
     records: tuple[RecordColumns, ...]
@@ -160,7 +158,7 @@ class PageReader:
     """Parses pages.
 
     :param promoted_names: properties to decode.
-    :param is_cohort: whether these are members of a cohort, which Mixpanel lists even without a profile.
+    :param is_cohort: True for members of a cohort, which may have no profile.
     """
 
     def __init__(self, client: MixpanelClient, promoted_names: tuple[str, ...], *, is_cohort: bool = False) -> None:
@@ -183,7 +181,7 @@ class PageReader:
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def read_page(self, data: bytes) -> tuple[EngagePage, list[Any]]:
-        """Return the header of a page, and its encoded profiles.
+        """Return the header of a page, and its profiles for :meth:`read_profiles`.
 
         :raises RetriableError: the document is not a page of profiles, or reports an error.
         """
@@ -201,10 +199,7 @@ class PageReader:
         return EngagePage(number, session, page.page_size, page.total, len(page.results), mark), page.results
 
     def _decode_tolerantly(self, data: bytes) -> Any:
-        """Read a page that msgspec refuses: with lone surrogates, NaN or invalid UTF-8 in a profile.
-
-        The affected profiles are found when they are read.
-        """
+        """Read a page that msgspec refuses, because a profile has lone surrogates, NaN or invalid UTF-8."""
         text = data.decode("utf-8", "surrogateescape")
         try:
             top = dict(members(text, _TOLERANT))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LIST = Call("/api/query/funnels/list", about="saved funnels")
 
 MAX_FUNNEL_DURATION = dt.timedelta(days=90)
-"""Most time to complete a funnel. A user counts for the day on which the funnel began, however late it is completed."""
+"""Longest time that a funnel gives a user. A completion counts for the day on which the user began."""
 
 
 def _rows(api_client: MixpanelClient) -> Iterator[RowValues]:

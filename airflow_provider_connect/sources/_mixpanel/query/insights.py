@@ -1,10 +1,10 @@
 """Stream ``insights``: values of a saved report, as its page in Mixpanel shows them.
 
-https://developer.mixpanel.com/reference/insights-query (2026-11). Saved reports of funnels and of retention have this
-shape too: https://github.com/jaredmcfarland/mixpanel_data/blob/main/context/research/bookmarks-api-findings.md.
+https://developer.mixpanel.com/reference/insights-query (2026-11). Reports of Funnels and Retention have this shape too:
+https://github.com/jaredmcfarland/mixpanel_data/blob/main/context/research/bookmarks-api-findings.md.
 
-A report of Insights has its dates innermost: ``{"Sign up": {"DE": {"2026-03-01T00:00:00-08:00": 12}}}``. A report of
-retention has them in the middle, above lists, and a report of funnels has none.
+An Insights report has dates as the innermost names: ``{"Sign up": {"DE": {"2026-03-01T00:00:00-08:00": 12}}}``. A
+Retention report has dates in the middle, above lists. A Funnels report has no dates.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 _WITH_OFFSET = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,}(?:Z|[+-][0-9]{2}:[0-9]{2})")
 
 PathName = str | int | None
-"""Name above a value: text, or a position in a list. None replaces a time between other names."""
+"""Name above a value: text, or a position in a list. None stands for a time between other names."""
 
 
 class SeriesValue(NamedTuple):
     """Value of a series.
 
     :param path: names above the value, without the time.
-    :param date: day of the time, in its own offset.
-    :param time: time in UTC, or None if the series has none.
+    :param date: date of the time, in its own offset.
+    :param time: time in UTC.
     """
 
     path: tuple[PathName, ...]
@@ -53,7 +53,7 @@ class SeriesValue(NamedTuple):
 
 
 def series_values(series: Any) -> Iterator[SeriesValue]:
-    """Yield every value of a series in order. No two have the same path and time text."""
+    """Yield every value of a report's series, in order."""
     for names, value in walk_leaves(series):
         time_index = max((at for at, name in enumerate(names) if _time(name) is not None), default=None)
         if time_index is None:
@@ -66,7 +66,7 @@ def series_values(series: Any) -> Iterator[SeriesValue]:
 
 
 def walk_leaves(tree: Any) -> Iterator[tuple[tuple[PathName, ...], Any]]:
-    """Yield each value of a tree of objects and lists with the names above it. Empty objects and lists have none."""
+    """Yield each value of a tree of objects and lists, with the names above it. Empty objects and lists are skipped."""
     waiting: list[tuple[tuple[PathName, ...], Any]] = [((), tree)]
     while waiting:
         path, node = waiting.pop()

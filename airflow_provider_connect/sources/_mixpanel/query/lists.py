@@ -66,7 +66,7 @@ _COHORTS = Call("/api/query/cohorts/list", body=form_body({}))
 
 
 def fetch_cohorts(client: MixpanelClient) -> list[dict[str, Any]]:
-    """Return the project's cohorts from the API, each with an ``id``."""
+    """Request the project's cohorts. Each has an ``id``."""
     return fetch_entries(client, _COHORTS, entry_name="cohorts")
 
 

@@ -1,4 +1,4 @@
-"""Reads the pages of engage sessions, several concurrently, into batches of rows."""
+"""Reads engage sessions into batches of rows, several pages at a time."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 ENGAGE_PATH = "/api/query/engage"
 
 CONCURRENT_PAGES = 4
-"""One less than the concurrent queries of a project (https://developer.mixpanel.com/reference/rate-limits, 2026-11), so
-that other clients have room.
+"""One less than a project's concurrent queries, so that other clients have room
+(https://developer.mixpanel.com/reference/rate-limits, 2026-11).
 """
 
 _PAGE_TRIES = 5
@@ -46,7 +46,7 @@ _LAST_SEEN = "$last_seen"
 
 
 class ProfileReader:
-    """Reads sessions one after another. Drops profiles that occurred before, in any of them."""
+    """Reads sessions one after another. Drops profiles that occurred before in any session."""
 
     def __init__(self, stream: MixpanelStream, client: MixpanelClient) -> None:
         options = client.options
@@ -73,10 +73,9 @@ class ProfileReader:
     ) -> Iterator[pa.RecordBatch]:
         """Start a session and yield its rows.
 
-        :param form: fields of the request.
-        :param subject: requested cohort, for the message of a refusal, or "".
-        :param constant_columns: columns with one value in every row.
-        :raises RetriableError: the session is dropped, or its pages do not fit together.
+        :param subject: requested cohort, for messages.
+        :param constant_columns: columns with the same value in every row.
+        :raises RetriableError: Mixpanel drops the session, or its pages do not fit together.
         """
         page, results = self._reader.read_page(
             self._client.fetch(Call(ENGAGE_PATH, body=form_body(form), about=subject))

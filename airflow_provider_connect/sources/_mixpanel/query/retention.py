@@ -1,4 +1,4 @@
-"""Stream ``retention``: users that began on a day and came back in each later interval.
+"""Stream ``retention``: users who began on a day, and how many came back in each later interval.
 
 https://developer.mixpanel.com/reference/retention-query (2026-11).
 """
@@ -36,10 +36,10 @@ _REPORT_NAME = "the retention report"
 
 
 class ReturnInterval(NamedTuple):
-    """Time span in which the users of a day come back for the n-th time.
+    """Time span (UTC) in which the users of a day come back for the n-th time.
 
-    :param start: for the first user, UTC.
-    :param end: for the last user, UTC.
+    :param start: start of the first user's span.
+    :param end: end of the last user's span.
     """
 
     start: dt.datetime
@@ -47,9 +47,9 @@ class ReturnInterval(NamedTuple):
 
 
 def interval_of_day(day: Day, number: int, days: int) -> ReturnInterval:
-    """Return an interval of a day's users.
+    """Return the time span that covers interval ``number`` of all users of a day.
 
-    The interval of one user begins ``number`` times ``days`` after the first event, which is anywhere in the day.
+    A user's interval begins ``number`` times ``days`` days after the user's first event.
     """
     first = day.date + number * days * ONE_DAY
     return ReturnInterval(start_of(first, day.zone), start_of(first + (days + 1) * ONE_DAY, day.zone))

@@ -1,6 +1,6 @@
 """Stream ``segmentation``: number of events on a day, by segments of an expression.
 
-https://developer.mixpanel.com/reference/segmentation-query (2026-11). :func:`count_events` counts without rows.
+https://developer.mixpanel.com/reference/segmentation-query (2026-11). Also counts events for ``reconcile``.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sources._mixpanel.client import MixpanelClient
 
 MAX_SEGMENTS = 10_000
-"""Most segments that Mixpanel returns. Without a limit in the request it returns 60."""
+"""Greatest number of segments that Mixpanel returns. Without a limit in the request it returns 60."""
 
 MAX_EVENT_NAMES = 255
-"""Number of names that Mixpanel lists by default, counted by seven queries. On request it lists up to 5,000
+"""Number of names that Mixpanel lists by default. Counting them takes seven queries. On request it lists up to 5,000
 (https://github.com/jaredmcfarland/mixpanel_data, get_events, 2026-05).
 """
 
@@ -45,9 +45,9 @@ _NAMES_IN_ONE_URL = 40  # in one URL
 
 
 def count_events(client: MixpanelClient, event_names: Sequence[str], expression: str | None = None) -> dict[str, int]:
-    """Return Mixpanel's count of the day's events by name, with 0 for events that did not happen.
+    """Return Mixpanel's count of each named event on the day. 0 if the event did not happen.
 
-    Costs one query for forty names, or with ``expression`` one for each. The day is in the project's zone.
+    Costs one query for 40 names, or with ``expression`` one for each name.
 
     :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or if the answer lacks the day.
     """
@@ -62,11 +62,9 @@ def count_events(client: MixpanelClient, event_names: Sequence[str], expression:
 def count_events_by_hour(
     client: MixpanelClient, event_names: Sequence[str], expression: str | None = None
 ) -> Counter[str]:
-    """Return Mixpanel's count of the day's events by hour of the project's clock (``2026-03-01 14:00:00``).
+    """Return Mixpanel's count of the named events by hour of the project's clock (``2026-03-01 14:00:00``).
 
-    Costs as many queries as :func:`count_events`.
-
-    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or if the answer lacks the day.
+    Cost and errors are those of :func:`count_events`.
     """
     if expression is None:
         answers: Iterable[Mapping[str, Any]] = (values for _, values in _counts_by_group(client, event_names, "hour"))
@@ -93,10 +91,7 @@ def _counts_by_group(
 
 
 def fetch_frequent_events(client: MixpanelClient) -> list[str]:
-    """Return the names of the project's most frequent events of the last 31 days. Costs one query.
-
-    :raises ConnectError: as :meth:`.MixpanelClient.fetch`.
-    """
+    """Request the names of the project's most frequent events of the last 31 days. Costs one query."""
     call = Call(
         "/api/query/events/names", params={"type": "general", "limit": str(MAX_EVENT_NAMES)}, about="event names"
     )
@@ -105,7 +100,7 @@ def fetch_frequent_events(client: MixpanelClient) -> list[str]:
 
 
 def queries_to_count(event_count: int, expression: str | None) -> int:
-    """Return the number of queries that count this number of events on a day."""
+    """Return the number of queries that count this number of event names on a day."""
     return event_count if expression is not None else -(-event_count // _NAMES_IN_ONE_URL)
 
 
@@ -124,7 +119,7 @@ def _rows(client: MixpanelClient) -> Iterator[RowValues]:
 def _segments(
     client: MixpanelClient, name: str, expression: str | None, on: str | None = None, unit: str = "day"
 ) -> Mapping[str, Any]:
-    """Return the counts by date of each segment. Without ``on`` the event is the only segment."""
+    """Request the counts of each segment by date. Without ``on`` the event is the only segment."""
     limit = None if on is None else str(MAX_SEGMENTS)
     chosen = {"event": name, "type": "general", "where": expression, "on": on, "limit": limit}
     params = {key: value for key, value in chosen.items() if value is not None}
@@ -142,10 +137,6 @@ def _total(client: MixpanelClient, name: str, segments: Mapping[str, Any]) -> in
 
 
 def _values(client: MixpanelClient, path: str, params: Mapping[str, str], subject: str, unit: str) -> Mapping[str, Any]:
-    """Request counts by name and date.
-
-    :raises RetriableError: the answer lacks the requested day.
-    """
     date = str(client.day)
     call = Call(path, params={**params, "from_date": date, "to_date": date, "unit": unit}, about=subject)
     data = fetch_member(client, call, "data", kind=dict)
