@@ -31,9 +31,7 @@ def start_context() -> Any:
 def run_tasks(
     spark_context: SparkContext, tasks: list[Any], run_partition: Callable[[Iterable[Any]], Iterable[Any]]
 ) -> list[Any]:
-    """Run one Spark task for each item, and return all results.
-
-    Tasks return their errors as results, so an exception here comes from Spark itself.
+    """Run one Spark task for each item, and return all results. Tasks return their own errors as results.
 
     :raises RetriableError: Spark lost a task.
     """

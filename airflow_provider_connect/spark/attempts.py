@@ -120,10 +120,7 @@ class KeepAlive:
         self._write_sign(attempt)
 
     def remove(self, attempt: str) -> None:
-        """Remove an attempt.
-
-        Its folder can be deleted afterwards, because no sign of life is written to it any more.
-        """
+        """Remove an attempt. Its folder can be deleted afterwards, because no more signs of life are written."""
         with self._lock:
             self._attempts.discard(attempt)
 

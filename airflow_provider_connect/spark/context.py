@@ -86,10 +86,7 @@ class JobContext:
         return stages_marks(self.outlet.sink, self.intake.source.kind)
 
     def staging_options(self, erase_list: EraseList) -> dict[str, Any]:
-        """Return options for staging polled rows.
-
-        Before a transform, they are staged as one table without soft deletes.
-        """
+        """Return options for staging polled rows. Before a transform, they form one table without soft deletes."""
         if self.is_transformed:
             return {
                 "erased": erase_list.for_columns(self.intake.staged_schema.names)
@@ -102,8 +99,7 @@ class Executors:
     """Functions that run on the executors, and their concurrency.
 
     :param poll_partitions: runs :func:`.poll.run_poll_tasks` for tasks.
-    :param put_shares: sends shares of a day (groups of its staged files) to the sink, or None if the sink has no
-        ``put``.
+    :param put_shares: calls the sink's ``put`` with groups of a day's files, or None if the sink has no ``put``.
     """
 
     poll_partitions: PollPartitions
@@ -130,11 +126,10 @@ def fingerprint_of(context: JobContext) -> str:
 
 
 def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
-    """Return a digest of a day's rows and of everything that decides how they are published.
+    """Return a digest of a day's rows and of everything that decides their publish, or None if the rows have no digest.
 
-    Returns None if the rows have no digest. Unlike the fingerprint, it includes the sink's options: with other options,
-    the same rows go to another table or format. This package's version is included, since a later one may write rows
-    differently.
+    Unlike the fingerprint, it includes the sink's options: with other options, the same rows go to another table or
+    format. It includes this package's version, since another version may write rows differently.
     """
     contents = manifest.polled.contents
     if contents is None:

@@ -157,8 +157,7 @@ class SourceReader(spark_api.DataSourceReader):
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition. Runs on the executor.
 
-        :raises ConnectError: the source's error. For another library's exception, the message has only type and
-            location.
+        :raises ConnectError: the source's error. For other exceptions, the message has only type and location.
         """
         part = InputPartition.model_validate_json(partition.value)
         target = to_arrow_schema(self._schema, timezone="UTC")

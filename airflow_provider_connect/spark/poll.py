@@ -52,12 +52,10 @@ class PollTask(BaseModel):
 
     :param attempts: attempt name for each day of the partition, in order.
     :param polled_before: for each day, when it was last polled, or None if unknown.
-    :param requests: most requests that the task may send, if the source has a quota.
-    :param until: time by which the requests must be sent, in seconds since 1970.
+    :param requests: most requests that the task may send under a quota, before ``until`` (seconds since 1970).
     :param failed: number of requests that earlier jobs sent in vain for this partition.
     :param begins: earliest time of the first request, in seconds since 1970.
-    :param ends_late: true if a deadline error ends the poll without a retry, because the driver can plan smaller
-        requests.
+    :param ends_late: true if a deadline error is not retried here, because the driver can plan smaller requests.
     :param tables: assigns rows to tables, or None for one table.
     """
 
@@ -276,10 +274,7 @@ def _bound_memory(writers: Collection[RowWriter | TableSplitWriter]) -> None:
 
 
 def share_bytes(total: int, rows: Sequence[int]) -> list[int]:
-    """Divide a request's bytes among its days in proportion to their rows.
-
-    Without rows, the first day gets all bytes.
-    """
+    """Divide a request's bytes among its days in proportion to rows. Without rows, the first day gets all bytes."""
     if not sum(rows):
         return [total, *[0] * (len(rows) - 1)]
     ends = [total * end // sum(rows) for end in accumulate(rows, initial=0)]

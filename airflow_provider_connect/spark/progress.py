@@ -68,10 +68,7 @@ class PollProgress:
     byte_pace: PollPace = field(default_factory=PollPace)
 
     def count_ended(self, note_partition: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-        """Return a callback for an ended partition.
-
-        It notes the end for the progress, and then calls ``note_partition``.
-        """
+        """Return a callback for ended partitions. It counts the partition and calls ``note_partition``."""
 
         def ended_parts(part: Any, outcome: Any) -> None:
             self.ended.add(part.index)
@@ -93,10 +90,7 @@ class RowEstimate:
         self._published: dict[Day, Mapping[Day, int]] = {}
 
     def estimate(self, days: Sequence[Day], seconds: float) -> ExpectedTotal | None:
-        """Return the expected total of the days' rows, or None if unknown.
-
-        :param seconds: time since the poll began.
-        """
+        """Return the expected total of the days' rows, ``seconds`` after the poll began, or None if unknown."""
         counts = [count.rows for count in map(self._counted, days) if count is not None]
         if len(counts) == len(days):
             return ExpectedTotal(sum(counts), f"the source counts {sum(counts):,} rows")

@@ -24,10 +24,7 @@ def run_put_tasks(
     stage: str,
     connections: Connections,
 ) -> Iterator[tuple[Any, Failure | None]]:
-    """Send shares of a day (groups of staged files) to the sink, for ``mapPartitions``.
-
-    Yields for each share a receipt and None, or None and a failure.
-    """
+    """Send groups of a day's staged files, for ``mapPartitions``. Yields ``(receipt, None)`` or ``(None, failure)``."""
     target: Sink = registry.sink_class(sink_name).from_options(sink)
     for share in shares:
         try:
@@ -43,8 +40,8 @@ def run_put_tasks(
 def collect_receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
     """Return the receipts of all shares.
 
-    :raises ConnectError: the worst failure of a share. An OvertakenError outranks a RetriableError: the day must be polled
-        again, so a retry of the share would not help.
+    :raises ConnectError: the worst failure of a share. An OvertakenError outranks a RetriableError: the day must be
+        polled again, so a retry of the share would not help.
     """
     failures = [failure for _, failure in outcomes if failure is not None]
     if (decisive := worst_failure(failures)) is not None:

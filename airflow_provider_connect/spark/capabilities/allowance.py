@@ -82,10 +82,7 @@ class RequestBudget:
         return self._allowance.width if self._allowance else sys.maxsize
 
     def expect(self, expected_requests: int, *, max_requests_each: int) -> None:
-        """Set how many requests the job's days cost without failures.
-
-        Further requests of the allowance are for retries.
-        """
+        """Set how many requests the job's days cost without failures. All further requests are for retries."""
         self._expected_requests, self._max_requests_each = expected_requests, max_requests_each
 
     @contextmanager

@@ -98,10 +98,7 @@ class DaySplitter:
         return 0 if days[0].date in self._late_in_this_job else requests_for(self._source, days[:1])
 
     def can_split(self, days: Sequence[Day], parts: int) -> bool:
-        """Return True if the days can be planned in more partitions after a deadline.
-
-        A single day can only if this plan has more partitions than its plan at the previous deadline.
-        """
+        """Return True if a deadline may lead to more partitions: this plan has more than at the last deadline."""
         if len(days) > 1:
             return True
         may_split = self._parts_at_once > 1 and days[0].date not in self._unsplit_dates
@@ -165,7 +162,7 @@ class DaySplitter:
         return answer
 
     def _tried_parts(self, day: Day) -> int:
-        """Return a single day's number of partitions at its deadline, or 0 if it met its deadline or cannot be split."""
+        """Return a single day's number of partitions at its deadline. 0 if it met its deadline or cannot be split."""
         return 0 if day.date in self._unsplit_dates else self._parts.get(day.date, 0)
 
     def _write_note(self, day: Day, attempt: str, parts: int) -> None:

@@ -51,8 +51,7 @@ SAFE_REMEDIES = {
 class DefinitionGuard:
     """Decides whether a job's days may be polled with the stream's present definition. Thread-safe.
 
-    :param earlier_definition: definition of days published before ledgers kept definitions, if its key is known to
-        differ.
+    :param earlier_definition: definition of days older than the ledger's definitions, if its key is known to differ.
     """
 
     definition: StreamDefinition
@@ -75,10 +74,7 @@ class DefinitionGuard:
         return cls(definition, intake.source, outlet.sink, outlet.publisher, job.intent, earlier)
 
     def command(self, name: str, options: str = "") -> str:
-        """Return the ``airflow connect`` command for this task.
-
-        For a mapped task, which the command line does not support, the text says which task to name.
-        """
+        """Return an ``airflow connect`` command for this task. For a mapped task, it names a task to fill in."""
         dag_id, _, task = self.intent.task.partition("/")
         if "[" not in task:
             return f"airflow connect {name} {dag_id} {task}{options}"
@@ -140,7 +136,7 @@ class DefinitionGuard:
         return Restart(alarm.number, alarm.position, None)
 
     def _compare_with_days_before(self, days: DaySet) -> None:
-        """Compare the key with days published before ledgers kept definitions, and warn that their options are unknown."""
+        """Compare the key with days older than the ledger's definitions. Warns that their options are unknown."""
         if len(days):
             if self.earlier_definition is not None:
                 key = self._comparison(self.earlier_definition, is_same_task=True)

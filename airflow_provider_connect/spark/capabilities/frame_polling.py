@@ -164,10 +164,9 @@ def stage_batches(
     connection: Connection,
     shaping: Shaping = NO_SHAPES,
 ) -> str:
-    """Stage the batches of a partition that Spark has read. Takes the task and returns the outcome, both as JSON.
+    """Stage a partition's batches that Spark has read. Executor. Takes a task and returns its outcome, as JSON.
 
-    Runs on the executor. The outcome is valid only if the Spark task succeeds: if the read fails, its batches simply
-    end.
+    The outcome is valid only if the Spark task succeeds: if the read fails, its batches simply end.
     """
     task = PollTask.model_validate_json(text)
     try:

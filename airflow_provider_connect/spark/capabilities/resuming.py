@@ -33,10 +33,7 @@ from airflow_provider_connect.stage.temporary import DEAD_AFTER
 from airflow_provider_connect.window import Day
 
 MAX_SILENCE = DEAD_AFTER / 2
-"""Longest time since a try's last sign of life.
-
-An older try is not resumed, because a sweep may soon delete its files.
-"""
+"""Longest time since a try's last sign of life. An older try is not resumed, since a sweep may delete its files."""
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,7 @@ NotePartition = Callable[[InputPartition, PollOutcome], None]
 
 
 def lane_count(poller: Poller, parts: int, quota_limit: int) -> int | None:
-    """Return the number of lanes.
-
-    In a lane, each partition is its own Spark job. None means waves, with one job for many.
+    """Return the number of lanes, where each partition is a Spark job, or None for waves, where one job polls many.
 
     :param quota_limit: how many partitions the source's quota allows at the same time.
     """

@@ -60,10 +60,7 @@ class DayPublisher:
         return self._unless_published(publish, lambda: put_and_commit(publisher, publish, token, self.put_shares))
 
     def _unless_published(self, publish: Publish, commit: Callable[[], LedgerRow]) -> LedgerRow:
-        """Commit a day.
-
-        If the commit fails, but the ledger shows that this intent has published the day, return that row.
-        """
+        """Call ``commit``. If it fails although the ledger shows this intent's publish, return that ledger row."""
         try:
             return commit()
         except ConnectError:

@@ -69,9 +69,7 @@ class PolledStager:
 
 
 def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart | None) -> Span | None:
-    """Return the span that an increment's day reads: its published span, else all since the stream's newest span.
-
-    Returns None if the source's rows are not increments.
+    """Return the span of a day: its earlier span, or the rows after the stream's newest. None if not an increment.
 
     :raises ConfigError: the ledger has no position to continue from.
     """

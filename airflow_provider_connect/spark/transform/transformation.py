@@ -39,9 +39,7 @@ class Transformation:
             raise error_mapping.error_of_check(self.label, error) from None
 
     def compute(self, urls: list[str], day: Day) -> Any:
-        """Return the transform's result for a day's staged files, as a DataFrame.
-
-        Lazy unless a function runs its own actions.
+        """Return the result for staged files as a DataFrame. Lazy unless a function runs its own actions.
 
         :raises ConnectError: the result cannot be computed.
         """
