@@ -1,8 +1,8 @@
-"""Compares the definition of a stream with the definition of its published days.
+"""Compares the definition of a stream (its options that decide rows) with the definition of its published days.
 
 The Airflow task builds the definition (:func:`build_definition`) from the options in the DAG file, so a template is the
-same part on each day. The driver adds the key that the source has resolved, and compares (:func:`compare_definitions`)
-before the poll.
+same part on each day. Before the poll, the driver adds the key that the source has resolved, and compares
+(:func:`compare_definitions`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ MASK_KEYS, MASKED = "mask keys", "masked"
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON list of ``[column, class]`` for each column of ``record_key``."""
 EARLIER_KEY_METADATA = b"earlier_key"
-"""The same for the key of an earlier version of this package, if it was different."""
+"""The same for the key that an earlier version of this package made, if it was different."""
 _USER = re.compile(r"//[^/@?#;]*@")
 _MAY_BE_A_PASSWORD = re.compile(r"[^:]@")
-"""Oracle's ``jdbc:oracle:thin:@host`` has no user before the sign."""
+"""An ``@`` that may end a password. In Oracle's ``jdbc:oracle:thin:@host`` none precedes it."""
 
 
 class Comparison(NamedTuple):
@@ -35,8 +35,8 @@ class Comparison(NamedTuple):
 
     :param refusals: changes that must not be published, each with a remedy.
     :param acceptable: changes that are refused until a person accepts them.
-    :param notices: changes that cause a warning, and that make earlier days differ from later ones.
-    :param access: changes of host or login, which cause a warning and do not affect rows.
+    :param notices: changes that cause a warning, because earlier days may have other rows.
+    :param access: changes of host or login. They cause a warning and do not affect rows.
     """
 
     refusals: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ def compare_definitions(
 ) -> Comparison:
     """Compare the definition in force with the attempt's definition. Pure.
 
-    A part in only one definition is no change, since another version of this package did not know it.
+    A part that only one of them has is not a change, because another version of this package may not know it.
 
     :param is_same_task: True if the same task published the newest day.
     :param identifies_by_key: result of :meth:`.Sink.identifies_by_key`.
@@ -134,7 +134,7 @@ def compare_definitions(
 def days_with_other_rows(
     rows: Sequence[LedgerRow], definitions: Mapping[str, StreamDefinition], present: StreamDefinition
 ) -> list[dt.date]:
-    """Return the days that may have other rows than under the present definition. Pure.
+    """Return the days whose rows may differ from rows of the present definition. Pure.
 
     :param rows: ledger rows. Rows without a definition are skipped.
     :param definitions: the ledger's definitions, by digest.
@@ -156,7 +156,7 @@ def _changes(earlier: Mapping[str, str], present: Mapping[str, str]) -> list[str
 
 
 def _value(options: Mapping[str, Any], path: str) -> Any:
-    """Return the option at a dotted path. None if an option on the path is not set."""
+    """Return the option at a dotted path, or None if an option on the path is not set."""
     value: Any = options
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -171,7 +171,7 @@ def _shape_parts(shapes: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -
 
 
 def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the target's columns that a mask makes, sorted.
+    """Return the names, in the target, of columns that a mask creates, sorted.
 
     :param shapes: result of :meth:`.Chain.serialize`, also before templates are rendered.
     """
@@ -196,10 +196,9 @@ def _login(connection: Connection) -> str:
 
 
 def _shown_host(host: str | None) -> str:
-    """Return a host or URL without user information, query and properties, which may contain credentials.
+    """Return a host or URL without user, query and properties, which may contain credentials.
 
-    A password may contain any character, also one that ends it in a URL. If it cannot be separated, the host is not
-    shown.
+    Returns ``not shown`` if a password cannot be separated for sure, since it may contain any character.
     """
     text = _USER.sub("//", host or "")
     without_query = re.split(r"[?;#]", text, maxsplit=1)[0]

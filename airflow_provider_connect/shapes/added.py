@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Constant(Shape):
-    """Adds a last column with one value."""
+    """Adds a column with one value, in the last position."""
 
     name: ClassVar[str] = "constant"
 

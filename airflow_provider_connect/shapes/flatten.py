@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Flatten(Shape):
-    """Replaces each struct, with the structs inside it, by one column a field, in the struct's position.
+    """Replaces each struct, with the structs inside it, by a column for each field, in the struct's position.
 
     The fields of a NULL struct are NULL. Lists and maps stay as they are.
     """

@@ -42,7 +42,7 @@ _END = zigzag(0)  # of the blocks of an array or a map
 
 
 class AvroConverter(Converter):
-    """Avro records with logical types, after the id of their schema."""
+    """Avro records with logical types, each after the id of its schema."""
 
     kind: ClassVar[SchemaLanguage | None] = "AVRO"
     format_name = "Avro"
@@ -53,7 +53,7 @@ class AvroConverter(Converter):
         return avro.document(self.schema, self.record_name, self.day)
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
-        """Return the schema's id and each row as one record, written by the registered schema."""
+        """Return the schema's id and each row as one record, in the form of the registered schema."""
         pieces: list[Piece] = [registry_prefix(ref)]
         record = json.loads((ref and ref.document) or self.document)
         writer = _Writer(avro.named_types(record))
@@ -71,7 +71,7 @@ class AvroConverter(Converter):
 
 
 class _Writer:
-    """Writes columns by a schema without :func:`.avro.schema.misfits`."""
+    """Writes columns by a schema for which :func:`.avro.schema.misfits` returns nothing."""
 
     def __init__(self, names: dict[str, avro.Avro]) -> None:
         self.names = names
