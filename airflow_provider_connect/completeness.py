@@ -59,7 +59,6 @@ and rows that the vendor's reports leave out. A cut answer usually lacks more.
 
 
 _DAYS_AT_ONCE = 31
-"""Number of days in one read of the ledger."""
 
 
 class RowBounds(Wire):

@@ -156,7 +156,6 @@ def _changes(earlier: Mapping[str, str], present: Mapping[str, str]) -> list[str
 
 
 def _value(options: Mapping[str, Any], path: str) -> Any:
-    """Return the option at a dotted path, or None if an option on the path is not set."""
     value: Any = options
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None

@@ -112,7 +112,6 @@ def report_field(default: Any, unit: str, description: str, example: Any) -> Any
 
 
 _OF_THE_POLL = ("rows_read", "rows_written", "wire_bytes", "raw_bytes", "retries", "earliest", "latest", "digest")
-"""Figures of a poll that a day's report has under the same names."""
 _SUMMED = ("rows_written", "duplicates", "rejected", "retries")
 
 

@@ -38,10 +38,6 @@ class _Choice(Shape):
         """Return the names of the kept columns, in order."""
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema of the kept columns.
-
-        :raises ConfigError: a column is missing, or no column would remain.
-        """
         import pyarrow as pa
 
         refuse_any(unknown_column_problems(self.columns, schema))
@@ -50,11 +46,9 @@ class _Choice(Shape):
         return pa.schema([schema.field(name) for name in names], metadata=schema.metadata)
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins of the kept columns."""
         return {name: origins[name] for name in self.kept_columns([*origins])}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that removes the columns that are not kept."""
         import pyarrow as pa
 
         result_schema = self.result_schema(schema)

@@ -63,8 +63,6 @@ def make_reader(fields: Sequence[DocumentField], *, are_checked: bool) -> ReadDo
 
 
 class _Decoder:
-    """Decodes the fields at some paths, for all documents of a batch in one call if possible."""
-
     def __init__(self, paths: Sequence[tuple[str, ...]], *, are_checked: bool) -> None:
         import msgspec
 

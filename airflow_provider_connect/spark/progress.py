@@ -194,7 +194,6 @@ class ProgressLog:
         log_line(f"day {day}: {text} ({done} of {self.total_days} days{time_left})")
 
     def _remaining_time(self) -> str:
-        """Return the estimated time for the remaining days as text, or "" if unknown."""
         days = self.total_days - self.days_done
         if not self._ended or not days:
             return ""

@@ -116,10 +116,6 @@ class DefinitionGuard:
             self.publisher.note(note)
 
     def _restart(self, notes: Sequence[LedgerNote]) -> Restart | None:
-        """Return the position at which the stream continues after its last alarm, or None without an alarm.
-
-        :raises ConfigError: the alarm is not answered.
-        """
         alarm = newest_alarm(notes)
         if alarm is None:
             return None
@@ -206,6 +202,5 @@ class DefinitionGuard:
 
 
 def _last_run(notes: Collection[LedgerNote], in_force: DefinitionInForce) -> str:
-    """Return a run of the task that published last, or ``another task`` if no note names one."""
     runs = (note.run for note in notes_of_kind(notes, "definition"))
     return next((run for run in runs if digest_of(task_of(run)) == in_force.task), "another task")

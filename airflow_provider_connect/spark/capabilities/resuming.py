@@ -155,10 +155,6 @@ def _partitions(plan: PollPlan) -> list[InputPartition]:
 
 
 def _require_partitions_of_day(plan: PollPlan) -> None:
-    """Check that a plan's partitions belong to its day.
-
-    :raises ValueError: a partition belongs to another day.
-    """
     parts = _partitions(plan)
     if any(part.days != (plan.day,) for part in parts) or [part.index for part in parts] != [*plan.parts]:
         raise ValueError("its partitions are not those of the day")

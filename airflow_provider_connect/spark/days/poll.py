@@ -22,7 +22,6 @@ from airflow_provider_connect.spark.states import PlannedDays, PolledDays
 from airflow_provider_connect.stage.manifest import progress_file
 
 _DEFAULT_LANES = 32
-"""Number of lanes if neither the source nor its quota limits them."""
 
 NotePartition = Callable[[InputPartition, PollOutcome], None]
 

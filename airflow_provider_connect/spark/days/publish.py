@@ -141,7 +141,6 @@ def is_confirmed(row: LedgerRow, manifest: Manifest) -> bool:
 
 
 _REPORT_COUNTS = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_bytes")
-"""Counts that have their own report field."""
 
 
 def report_of_published(day: Day, row: LedgerRow) -> DayReport:

@@ -91,7 +91,6 @@ def _with_metadata(field: pa.Field, source: pa.Schema) -> pa.Field:
 
 
 def _unsupported_type(kind: Any) -> str | None:
-    """Return the first type in a Spark type that the stage does not support, or None if it supports all."""
     name = type(kind).__name__
     if name == "ArrayType":
         return _unsupported_type(kind.elementType)

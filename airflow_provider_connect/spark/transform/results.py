@@ -144,10 +144,6 @@ class ResultStager:
         return manifest
 
     def _compute_and_stage(self, polled: Manifest, attempt: str, erased: EraseList) -> PollResult:
-        """Compute a day's result, and stage it on the executors.
-
-        :raises ConnectError: the worst failure of its partitions.
-        """
         schema, label = self.transformation.schema, self.transformation.label
         task = StageResultTask(
             root=self.root.url,

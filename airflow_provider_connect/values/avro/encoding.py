@@ -77,16 +77,13 @@ class _Writer:
         self.names = names
 
     def constant(self, number: int, kind: avro.Avro) -> list[Piece]:
-        """Return the same integer for all rows."""
         _, null, type_index = avro.without_null(kind, self.names)
         return [(b"" if null is None else zigzag(type_index)) + zigzag(number)]
 
     def nothing(self, kind: avro.Avro) -> list[Piece]:
-        """Return NULL for all rows."""
         return [zigzag(avro.without_null(kind, self.names)[1] or 0)]
 
     def pieces(self, array: pa.Array, kind: avro.Avro, refuse: Refuse) -> list[Piece]:
-        """Return the pieces of a column's values."""
         array = without_dictionary(array)
         plain, null, type_index = avro.without_null(kind, self.names)
         body = self._value(array, plain, refuse)

@@ -47,8 +47,6 @@ def _parse_own(text: str) -> Any:
 
 
 class _Message:
-    """A message, and all messages of its file by their full names."""
-
     def __init__(self, message: Any, messages: dict[str, Any]) -> None:
         self.message = message
         self.messages = messages

@@ -145,7 +145,6 @@ def _type_name(field: Any) -> str:
 
 
 def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
-    """Add a field to a message."""
     kind = plain_type(kind)
     field = message.field.add(name=legal_name(name), number=len(message.field) + 1)
     if needs_message(kind):

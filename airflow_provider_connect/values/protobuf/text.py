@@ -23,7 +23,6 @@ _SCALARS = frozenset({
 _LABELS = {"optional": 1, "required": 2, "repeated": 3}
 _SKIPPED = ("option", "extensions")
 _MAX_FIELD_NUMBER = 1 << 29
-"""One more than the largest field number."""
 
 
 def source_text(file: Any) -> str:
