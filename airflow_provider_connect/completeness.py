@@ -17,10 +17,9 @@ a transform's result. Two exceptions: ``row_bounds`` compares published rows plu
 an empty one. The first three rules do not treat erased rows as lost: an unfinished or killed erase must not stop the
 loads of its stream.
 
-The number of newly erased rows is known only as a difference of two counts: rows that the erase list removed from the
-answer, and from the published day. While other people are erased, the difference is too small if the source itself
-deletes rows of people erased before: a complete day may be refused. It is too large if late rows of erased people
-arrive: as many lost rows are not noticed.
+The number of newly erased rows is a difference: rows that the erase list removed from the answer, minus rows that it
+removed from the published day. If the source itself deletes people who were erased before, it is too small, and a
+complete day may be refused. If late rows of erased people arrive, it is too large, and as many lost rows are missed.
 """
 
 from __future__ import annotations
@@ -119,11 +118,12 @@ def findings(
 ) -> list[Finding]:
     """Return the problems of an answer.
 
-    For days with a transform, the ledger has the number of polled rows, too. Only ``row_bounds`` compares published
-    rows, because no other count may be known of earlier days.
+    Of days with a transform, the ledger also has the number of polled rows. Only ``row_bounds`` compares published
+    rows, because earlier days may have no other count.
 
     :param replaced: the publish that this one would replace, or None if there is none.
-    :param earlier: the same, but for a day's first snapshot the snapshot of the day before.
+    :param earlier: the publish to compare rows with: ``replaced``, or for a day's first snapshot the snapshot before
+        it.
     :param result: the result of a transform, or None without one.
     :param has_rows: returns True if any published day of the stream has a row. Called only for a publish without rows.
     """
@@ -170,10 +170,7 @@ def effective_on_empty(polled: PollResult, on_empty: OnEmpty) -> OnEmpty:
 
 
 def emptied(day: dt.date, polled: PollResult, earlier: LedgerRow, on_empty: OnEmpty) -> Finding | None:
-    """Return a fatal problem if an empty answer would replace rows, unless ``on_empty`` accepts it.
-
-    :param earlier: the publish that the answer would replace.
-    """
+    """Return a fatal problem if an empty answer would replace published rows, unless ``on_empty`` accepts it."""
     is_lost = earlier.rows and rows_answered(earlier) > _newly_erased(polled, earlier)
     if on_empty == "accept" or rows_answered(polled) or not is_lost:
         return None
@@ -188,10 +185,7 @@ def emptied(day: dt.date, polled: PollResult, earlier: LedgerRow, on_empty: OnEm
 def made_nothing(
     day: dt.date, polled: PollResult, result: PollResult, earlier: LedgerRow, on_empty: OnEmpty
 ) -> Finding | None:
-    """Return a fatal problem if a transform's empty result would replace rows, unless ``on_empty`` accepts it.
-
-    :param earlier: the publish that the result would replace.
-    """
+    """Return a fatal problem if a transform's empty result would replace rows, unless ``on_empty`` accepts it."""
     if on_empty == "accept" or result.rows_written or not polled.rows_written or not earlier.rows:
         return None
     return Finding(
@@ -249,7 +243,7 @@ def _emptily(polled: PollResult) -> str:
 
 
 def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Finding | None:
-    """Return a problem if a day is empty because the requests for all of its parents failed with ignored errors.
+    """Return a problem if a day is empty because the requests for all its parents had errors that are ignored.
 
     One missing parent may be deleted. If all are missing, a permission is the more likely cause.
     """
@@ -297,8 +291,8 @@ def bounds_finding(
 ) -> Finding | None:
     """Return a problem if a day's rows lie too far from the mean of the days before.
 
-    :param erased: rows that the erase list removed from the answer. Only those beyond the mean of the earlier days'
-        erased rows are added back, because the earlier days lack their erased rows, too.
+    :param erased: rows that the erase list removed from the answer. The mean of the earlier days' erased rows is
+        subtracted, because those days lack erased rows as well.
     """
     compared = [row for row in earlier_rows if rows_before_filter(row)]
     counts = [rows_before_filter(row) for row in compared]
@@ -355,8 +349,8 @@ def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, m
 def _newly_erased(polled: PollResult, earlier: LedgerRow) -> int:
     """Return how many more rows the erase list removed from an answer than from ``earlier``.
 
-    The rows erased from ``earlier`` are not added to its rows: once the vendor has deleted these people too, no answer
-    has their rows.
+    The rows of ``earlier`` cannot be corrected instead: once the vendor has deleted these people, no answer has their
+    rows.
     """
     return max(polled.counts.get("erased", 0) - earlier.counts.get("erased", 0), 0)
 

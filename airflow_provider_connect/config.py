@@ -112,7 +112,7 @@ def has_template(value: Any) -> bool:
 
 
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
-    """Return a hint with the known name that is most similar. If none is, the hint lists all names, if they are few."""
+    """Return a hint with the most similar known name. Without one, the hint lists all known names, if they are few."""
     known_names = sorted(known_names)
     close = difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
     if close:
@@ -125,10 +125,7 @@ def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
 
 
 def describe_problems(model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()) -> str:
-    """Describe all problems of a model's options, without their values.
-
-    :param templates: options that cannot be validated before they are rendered.
-    """
+    """Describe all problems of a model's options in one text, without their values."""
     problems = problems_of(model, error, templates)
     return f"{model.__name__}: " + "; ".join(f"{'.'.join(map(str, at)) or 'options'}: {text}" for at, text in problems)
 
@@ -167,8 +164,6 @@ def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
     """Return options without templates, each validated by its own field.
 
     Validators that compare several options wait until all of them are rendered.
-
-    :param options: each valid by itself.
     """
     schema: Any = model.__pydantic_core_schema__
     while schema["type"] != "model-fields":

@@ -20,11 +20,11 @@ from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of, literal_part, plain_part
 
 MASK_KEYS, MASKED = "mask keys", "masked"
-"""Parts of the shapes: digests of the masks' keys, and the columns of the target that a mask makes."""
+"""Names of two parts of the shapes: digests of the masks' keys, and masked columns of the target."""
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON list of ``[column, class]`` for each column of ``record_key``."""
 EARLIER_KEY_METADATA = b"earlier_key"
-"""The same for the key that an earlier version of this package made, if it was different."""
+"""Metadata like :data:`KEY_METADATA`, for the key of an earlier version of this package, if it was different."""
 _USER = re.compile(r"//[^/@?#;]*@")
 _MAY_BE_A_PASSWORD = re.compile(r"[^:]@")
 """An ``@`` that may end a password. In Oracle's ``jdbc:oracle:thin:@host`` none precedes it."""
@@ -59,7 +59,6 @@ def build_definition(
     :param source: the source with rendered templates, so that kind and zone are known.
     :param declared_options: the source's options as plain JSON, as in the DAG file.
     :param shapes: the shapes of the DAG file, in the form of :meth:`.Chain.serialize`.
-    :param mask_key_digests: digests of the masks' keys, by position.
     :param transform: SQL of the DAG file, or the name of a function.
     """
     parts = {name: _value(declared_options, name) for name in source.row_options}
@@ -85,7 +84,7 @@ def build_definition(
 def add_key(
     definition: StreamDefinition, metadata: Mapping[bytes, bytes] | None, metadata_key: bytes = KEY_METADATA
 ) -> StreamDefinition:
-    """Return a definition with the key from the metadata of the source's schema."""
+    """Return the definition with its key: the columns in the metadata of the source's schema."""
     text = (metadata or {}).get(metadata_key)
     columns = () if text is None else tuple(f"{name}: {kind}" for name, kind in json.loads(text))
     return definition.model_copy(update={"key": columns})
@@ -134,7 +133,7 @@ def compare_definitions(
 def days_with_other_rows(
     rows: Sequence[LedgerRow], definitions: Mapping[str, StreamDefinition], present: StreamDefinition
 ) -> list[dt.date]:
-    """Return the days whose rows may differ from rows of the present definition. Pure.
+    """Return the days that were loaded with a definition that may give other rows than the present one. Pure.
 
     :param rows: ledger rows. Rows without a definition are skipped.
     :param definitions: the ledger's definitions, by digest.

@@ -57,14 +57,12 @@ class JobConfig(Wire):
     :param staging: path or URL of the stage, if the sink has none of its own. A day's files are deleted there after the
         publish.
     :param report: path or URL to which the report is written.
-    :param on_empty: treatment of an answer without rows for a day that has published rows.
     :param allowance: request limit of the job, or None if the source has no quota.
-    :param count_allowance: the same for the vendor's counts, if they have a quota of their own.
+    :param count_allowance: request limit for the vendor's counts, or None if they have no quota of their own.
     :param shape: shapes that the poll applies, in the form of :meth:`.Chain.serialize`.
     :param rejects_keep: parts of a rejected record that the source's rejects keep.
     :param sealed_connections: where a driver on another machine finds the connections. None if they lie beside the job
         file.
-    :param transform: transformation of a staged day before its publish.
     :param definition: the parts of options, connection and shapes that decide the stream's rows.
     """
 
@@ -249,7 +247,7 @@ class Totals(Wire):
 
 
 TOLD = frozenset(DayReport.model_fields) - {"stage_bytes", "failure"}
-"""Fields of a day that go to XCom and to the asset event. A task that returns has no failures."""
+"""Fields of a day that go to XCom and to the asset event. A task that succeeds has no ``failure``."""
 
 
 class JobReport(Wire):
@@ -270,7 +268,7 @@ class JobReport(Wire):
     :param staged_columns: the same for the published rows, if shapes changed the columns. ``made_of`` has the source
         columns of each.
     :param result_columns: the same for a transform's result, or None without a transform.
-    :param warnings: changes of the stream's definition that fail nothing.
+    :param warnings: changes of the stream's definition that do not fail the task.
     """
 
     attempt: str

@@ -111,7 +111,7 @@ class DefinitionInForce(NamedTuple):
 
 
 class Ledger(ABC):
-    """The published days of one stream in one sink. Used by the driver and the Airflow task. Offsets follow it.
+    """The published days of one stream in one sink, for driver and Airflow task. Offsets are derived from it.
 
     Every method reads the sink again.
     """
@@ -148,9 +148,9 @@ class Ledger(ABC):
         return EraseList()
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish, of any day, or None if no publish has one.
+        """Return the definition of the stream's newest publish that has one, of any day, or None.
 
-        Publishes without a definition are skipped: erases, and publishes of an earlier version of this package.
+        Erases, and publishes of an earlier version of this package, have no definition.
         """
         return None
 

@@ -64,9 +64,8 @@ class Patience:
 
     :param seconds: limit of tries and pauses together.
     :param pauses: seconds between tries, in order. The last one repeats.
-    :param jitter: each pause is multiplied by a random number between these two.
+    :param jitter: lower and upper limit of a random number that multiplies each pause.
     :param tries: most tries, including the first.
-    :param clock: None for :data:`CLOCK`.
     :param chance: returns a random number between its two arguments.
     """
 

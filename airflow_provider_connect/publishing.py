@@ -2,7 +2,7 @@
 
 Every sink calls :func:`next_generation` in the step that commits the data, with the ledger's state in that step. Where
 the step is a SQL script (BigQuery), the script compares the same generation, and :func:`overtaken_error` and
-:func:`superseded_error` word its refusals. The rule is a compare-and-set on the day's generation. It uses no clock.
+:func:`superseded_error` create the errors. The rule is a compare-and-set on the day's generation. It uses no clock.
 
 An attempt reads the newest publish **before it polls** and keeps it in its manifest, as :class:`.SeenPublish`. It may
 publish only while the ledger still has the same state. So every replaced answer was published before the replacing
@@ -10,8 +10,9 @@ answer was polled: the newest *answer* wins, whichever attempt started first. Th
 
 * **Two runs of one day at the same time.** Both saw generation n. The sink lets one publish n + 1. The other run finds
   n + 1. Its answer may be the older one, so it is discarded, and the day is polled again.
-* **A zombie of a cleared run.** It saw n, and the cleared run has published n + 1, so it is refused. If the zombie was
-  faster, the cleared run is refused, polls again and publishes n + 2, whose answer is newer than the zombie's.
+* **A zombie** (a driver still alive) **of a cleared run.** It saw n, and the cleared run has published n + 1, so it is
+  refused. If the zombie was faster, the cleared run is refused, polls again and publishes n + 2, whose answer is newer
+  than the zombie's.
 * **A run that was deleted and created again** has the same run id and counts its clears from 0. Its token is new, and
   its attempt saw the publish of the deleted run, so it may publish.
 * **A retry from the stage** publishes the answer that an earlier try of the same intent staged, without a poll. The
@@ -64,7 +65,7 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *
 
 
 def seen_publish(newest: LedgerRow | None, erased: int = 0) -> SeenPublish:
-    """Return the newest publish and the erase list's version in the form that the commit compares."""
+    """Return the ledger state that the commit compares: the newest publish, and the erase list's version."""
     if newest is None:
         return SeenPublish(erased=erased)
     return SeenPublish(day=newest.day, generation=newest.generation, checks=newest.checks, erased=erased)
@@ -95,7 +96,7 @@ def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
 
 
 def confirmed_row(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> LedgerRow:
-    """Return a day's row as this publish confirms it. Pure. Called in the sink's confirmation step.
+    """Return a day's ledger row with one more confirmation. Pure. Called in the sink's confirmation step.
 
     The caller has checked before that this intent is not published yet.
 

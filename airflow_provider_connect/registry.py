@@ -70,7 +70,7 @@ def quota_of(source: Source, connection: Connection) -> Quota | None:
 
 
 def requests_for(source: Source, days: Sequence[Day], alone: Collection[dt.date] = ()) -> int:
-    """Return the fewest requests that days cost. For a source without a quota, one for each day.
+    """Return the fewest requests that a poll of days needs. For a source without a quota, one for each day.
 
     :param alone: dates of days that share no request with another day.
     """

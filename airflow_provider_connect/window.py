@@ -249,7 +249,7 @@ class Settled:
 
     @classmethod
     def from_published(cls, published: DaySet, origin: dt.date | None, *, replaces_whole: bool) -> Settled:
-        """Return the settled days that follow from a stream's published days.
+        """Derive the settled days from a stream's published days.
 
         :param replaces_whole: True if a publish replaces everything in the target.
         """

@@ -28,7 +28,7 @@ _WITH_OFFSET = r"[T ].*[Zz+-]"
 _UNITS = {"epoch_s": "s", "epoch_ms": "ms", "epoch_us": "us"}
 _MICROS = {"epoch_s": 10**6, "epoch_ms": 10**3, "epoch_us": 1}
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""Microseconds of the years 1 to 9999."""
+"""First and last microsecond of the years 1 to 9999, since 1970."""
 
 
 def find_cast(kind: pa.DataType, name: str, time_format: TimeFormat) -> CastFunction | None:

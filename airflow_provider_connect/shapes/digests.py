@@ -39,7 +39,7 @@ def shape_digests(shapes: Sequence[Shape], connections: Mapping[str, Connection]
 
 
 def options_of(shape: Shape) -> dict[str, Any]:
-    """Return a shape as JSON without its ``conn_id``."""
+    """Return a shape as JSON, without its ``conn_id``."""
     ((name, options),) = shape.serialize().items()
     return {name: {option: value for option, value in options.items() if option != "conn_id"}}
 

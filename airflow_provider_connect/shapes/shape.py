@@ -36,7 +36,7 @@ TypeName = Annotated[str, AfterValidator(plain_type_name)]
 
 
 ColumnOrigins = Mapping[str, Sequence[str]]
-"""By column, the source columns that it originates from."""
+"""Maps each column to the source columns that it originates from."""
 
 
 class ShapedBatch(NamedTuple):

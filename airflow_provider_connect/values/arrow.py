@@ -51,7 +51,7 @@ def _shapes_by_id() -> dict[int, TypeGroup]:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Return True for lists. A map is no list."""
+    """Return True for lists, False for maps and all other types."""
     return type_group(kind) == "list"
 
 

@@ -39,7 +39,7 @@ class SchemaRef:
 class EncodedBatch:
     """The values of a batch.
 
-    :param refused: by row index, the column and the reason of the refusal, without the row's values.
+    :param refused: the column and the reason for each row that was refused, by row index, without values of the row.
     """
 
     values: list[bytes | None]

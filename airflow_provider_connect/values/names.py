@@ -27,7 +27,7 @@ def legal_name(name: str) -> str:
 
 
 def inner_name(record: str, field: str) -> str:
-    """Return the name of the record in a field of another record. Names are without namespace."""
+    """Return the name for a record nested in a field of ``record``. Both names are without namespace."""
     return f"{record}_{legal_name(field)}"
 
 
@@ -49,6 +49,6 @@ def comment(field: pa.Field) -> str:
 
 
 def comment_with_name(field: pa.Field) -> str:
-    """Return a field's comment, followed by its name in the source if that is not legal."""
+    """Return a field's comment. If the field's name is not legal, the comment ends with the name."""
     renamed = f"Source name: {field.name!r}." if legal_name(field.name) != field.name else ""
     return " ".join(part for part in (comment(field), renamed) if part)
