@@ -163,8 +163,8 @@ class Poller(Opened):
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Cut days into partitions that are deterministic, disjoint and complete. Runs on the driver.
 
-        A single day without a partition is empty. Of several days each needs a partition, even an empty day: a missing
-        day fails them all. A failed partition fails only its own days.
+        A single day without a partition is empty. Of several days, each needs a partition, even an empty day. If one
+        lacks a partition, all days fail. A failed partition fails only its own days.
 
         :param days: one day, or as many consecutive days as :class:`.SeveralDaysARequest` allows.
         :raises ConfigError: a day cannot be read with these options.

@@ -21,7 +21,7 @@ from airflow_provider_connect.window import Day
 
 
 class Admission(NamedTuple):
-    """The stream's definition as compared before the poll. The commit compares it again.
+    """The result of comparing the stream's definition with the ledger before the poll.
 
     :param digest: digest of the attempt's definition, or None if the ledger keeps no definitions.
     :param definition_in_force: digest of the ledger's current definition, or None if there was none.

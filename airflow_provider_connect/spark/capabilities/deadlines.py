@@ -98,7 +98,7 @@ class DaySplitter:
         return 0 if days[0].date in self._late_in_this_job else requests_for(self._source, days[:1])
 
     def can_split(self, days: Sequence[Day], parts: int) -> bool:
-        """Return True if a deadline may lead to more partitions: this plan has more than at the last deadline."""
+        """Return True if the days can be planned in more requests after another deadline."""
         if len(days) > 1:
             return True
         may_split = self._parts_at_once > 1 and days[0].date not in self._unsplit_dates

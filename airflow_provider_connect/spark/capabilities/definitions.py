@@ -74,7 +74,7 @@ class DefinitionGuard:
         return cls(definition, intake.source, outlet.sink, outlet.publisher, job.intent, earlier)
 
     def command(self, name: str, options: str = "") -> str:
-        """Return an ``airflow connect`` command for this task. For a mapped task, it names a task to fill in."""
+        """Return an ``airflow connect`` command for this task. For a mapped task, it explains which task to name."""
         dag_id, _, task = self.intent.task.partition("/")
         if "[" not in task:
             return f"airflow connect {name} {dag_id} {task}{options}"

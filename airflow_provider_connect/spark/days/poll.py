@@ -58,7 +58,7 @@ def poll_in_lanes(
     """Poll partitions. As soon as one has ended the next starts, but none after a failure.
 
     :param note_partition: called with each complete partition, by the thread that polled it.
-    :return: an outcome for each partition. Outcomes with neither days nor failure are of partitions that did not start.
+    :return: an outcome for each partition. The outcome of a partition that was not started is empty.
     """
     outcomes = [PollOutcome()] * len(tasks)
     stop = threading.Event()

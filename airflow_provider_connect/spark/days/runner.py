@@ -82,7 +82,7 @@ class DayRunner:
         return len(self.job.all_days) > 1 or self.job.is_remote
 
     def _publish_or_repoll(self, day: Day, state: DayState, *, may_poll_again: bool) -> DayReport:
-        """Publish a day. If another intent published it meanwhile, poll it again, once for each such intent.
+        """Publish a day. If another intent published it meanwhile, poll it again, once for each of these intents.
 
         Without its Airflow task the driver does not poll again, because its answer would be discarded.
         """
