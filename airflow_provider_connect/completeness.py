@@ -124,7 +124,6 @@ def findings(
     :param replaced: the publish that this one would replace, or None if there is none.
     :param earlier: the publish to compare rows with: ``replaced``, or for a day's first snapshot the snapshot before
         it.
-    :param result: the result of a transform, or None without one.
     :param has_rows: returns True if any published day of the stream has a row. Called only for a publish without rows.
     """
     rows = rows_answered(polled)

@@ -56,7 +56,6 @@ class JobConfig(Wire):
     :param attempt: unique for every start of a job, so that no two attempts write the same file name.
     :param staging: path or URL of the stage, if the sink has none of its own. A day's files are deleted there after the
         publish.
-    :param report: path or URL to which the report is written.
     :param allowance: request limit of the job, or None if the source has no quota.
     :param count_allowance: request limit for the vendor's counts, or None if they have no quota of their own.
     :param shape: shapes that the poll applies, in the form of :meth:`.Chain.serialize`.
@@ -265,9 +264,9 @@ class JobReport(Wire):
     :param alone: if the job ended for lack of requests: days to poll one by one, after a deadline of their group.
     :param count_said: the vendor's refusal of a count request, as in :class:`.QuotaError`.
     :param columns: Spark types of the source's columns, for lineage. Empty beyond a thousand columns.
-    :param staged_columns: the same for the published rows, if shapes changed the columns. ``made_of`` has the source
+    :param staged_columns: Spark types of the published columns, if shapes changed them. ``made_of`` has the source
         columns of each.
-    :param result_columns: the same for a transform's result, or None without a transform.
+    :param result_columns: Spark types of a transform's result, or None without a transform.
     :param warnings: changes of the stream's definition that do not fail the task.
     """
 

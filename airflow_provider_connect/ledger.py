@@ -77,7 +77,6 @@ class LedgerRow(Wire):
     :param definition: digest of the :class:`.StreamDefinition` with which the day was loaded. None if an earlier
         version of this package published the day. An erase does not change it.
     :param reference: id of the publish in the sink, for people: a job or a transaction.
-    :param link: https URL of the publish, for people.
     """
 
     day: dt.date

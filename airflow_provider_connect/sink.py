@@ -43,7 +43,6 @@ OnEmpty = Literal["fail", "accept", "never"]
 class Publish:
     """One day on its way into the sink.
 
-    :param schema: schema of the staged rows.
     :param stage: path or URL of the stage's root. The manifest's paths are relative to it.
     :param labels: DAG, run and task, for people. No secret.
     :param on_empty: treatment of an answer without rows. The driver has consulted the ledger.

@@ -122,7 +122,6 @@ class ProgressLog:
     """Logs the progress of polls on the executors and of publishes.
 
     :param interval_seconds: time between two rounds of lines.
-    :param row_estimate: None if no estimate is possible.
     """
 
     stage: Folder

@@ -90,7 +90,6 @@ def prepare(
 
     :param user_conf: the user's Spark properties, which override ours.
     :param run_folder: private folder of this run, also for :func:`finish`.
-    :param user_env: variables that the user adds to the environment of spark-submit.
     :raises ConfigError: the user requires speculation or another deploy mode, PySpark is installed in two versions, or
         a local master finds no Java of version 17 or later.
     """

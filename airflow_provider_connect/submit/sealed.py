@@ -29,7 +29,6 @@ def seal(control: str, attempt: str, connections: dict[str, Connection]) -> Seal
     """Write the sealed half for the driver, and delete old sealed halves of dead tasks.
 
     :param control: path or URL of the stage's folder for sealed halves.
-    :param attempt: unique name of the attempt.
     """
     plain = dump_connections(connections)
     key, pad = secrets.token_bytes(_KEY_BYTES), secrets.token_bytes(len(plain))
