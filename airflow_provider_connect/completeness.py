@@ -1,27 +1,25 @@
-"""Checks whether an answer is complete, and decides the consequence if it is not.
+"""Checks whether an answer (a day's polled rows) is complete, and decides the consequence if it is not.
 
-The driver checks before each publish. Only :func:`has_rows` reads anything: the ledger. Four rules, the first three for
-every source:
+The driver checks before each publish. Only :func:`has_rows` reads anything: the ledger. The rules:
 
-* ``on_empty``: an answer without rows for a day that has published rows, or because all of the day's parents failed.
-  With ``never`` any answer without rows. While no published day of the stream has a row, an empty publish gets a
+* ``on_empty``: an answer without rows, if rows of the day are published, or if all parents of the day failed. With
+  ``never``, any answer without rows. As long as no published day of the stream has a row, an empty publish gets a
   warning.
 * ``on_shrink``: an answer with more than ``shrink_percent`` fewer rows than the publish that it would replace.
 * ``row_bounds``: an answer far from the mean of the days before.
-* ``reconcile``: an answer far from the vendor's own count of the day.
+* ``reconcile``: an answer far from the vendor's own count of the day. Only for sources with such a count.
 
-Rows that shapes have left out count with the others, because the rules compare answers of the source. A transform's
-result is not an answer: the rules look at the polled rows. Two exceptions: ``row_bounds`` compares published rows plus
-rows left out by shapes, and ``on_empty`` also covers a result without rows.
+The rules compare the source's answers. So they include rows that shapes removed, and look at the polled rows instead of
+a transform's result. Two exceptions: ``row_bounds`` compares published rows plus rows that shapes removed, and
+``on_empty`` also covers a transform's result without rows.
 
-``on_empty`` judges empty answers alone, and ``on_shrink`` all others, so that ``on_empty="accept"`` is enough to accept
-an empty one. The first three rules do not count erased rows as lost: an unfinished or killed erase must not stop the
+``on_empty`` judges only empty answers, and ``on_shrink`` all others, so that ``on_empty="accept"`` is enough to accept
+an empty one. The first three rules do not treat erased rows as lost: an unfinished or killed erase must not stop the
 loads of its stream.
 
-The number of erased rows is known only as the difference of two counts: rows that the erase list removed from the
-answer, and from the published day. The difference is too small if the source itself deletes rows of erased people while
-other people are being erased: a complete day may be refused. It is too large if rows of erased people arrive late: as
-many lost rows are not noticed.
+The number of newly erased rows is a difference: rows that the erase list removed from the answer, minus rows that it
+removed from the published day. If the source itself deletes people who were erased before, it is too small, and a
+complete day may be refused. If late rows of erased people arrive, it is too large, and as many lost rows are missed.
 """
 
 from __future__ import annotations
@@ -45,28 +43,27 @@ OnBounds = Literal["fail", "warn"]
 Reconcile = Literal["off", "warn", "fail"]
 
 SHRINK_PERCENT = 50.0
-"""Deletions and the vendor's own deduplication remove a few percent of a day.
+"""Default of ``shrink_percent``.
 
-A cut export lacks any part of it. Half of a
-day is far above the first, and a larger loss is a fault that a person should see.
+Deletions and the vendor's own deduplication remove a few percent of a day. A loss of more than half is a fault that a
+person should see.
 """
 
 RECONCILE_PERCENT = 1.0
-"""Both figures are of one day and without duplicates.
+"""Default of ``reconcile_percent``.
 
-They may differ by rows that arrived between the two requests and by
-rows that a vendor's reports leave out: far less than one percent. A cut answer usually lacks more.
+A complete day differs from the vendor's count by far less than one percent: rows that arrived between the two requests,
+and rows that the vendor's reports leave out. A cut answer usually lacks more.
 """
 
 
 _DAYS_AT_ONCE = 31
-"""Days that one read of the ledger covers."""
 
 
 class RowBounds(Wire):
     """Limits of a day's rows around the mean of the days before.
 
-    :param percent: of the mean, above and below. From 100 on, only a day with too many rows is out of bounds.
+    :param percent: allowed distance from the mean, in percent of it. From 100 on, only too many rows are out of bounds.
     :param over_days: number of calendar days before the day. The ledger must have rows of at least half of them.
         Otherwise there is no bound, and the report says so.
     :param on: ``fail`` (default) fails the day, ``warn`` publishes it with a warning.
@@ -82,12 +79,12 @@ class RowBounds(Wire):
         return (self.over_days + 1) // 2
 
     def days_before(self, day: dt.date) -> tuple[dt.date, dt.date]:
-        """Return the first and the last of the days that a day is compared with."""
+        """Return the first and the last of the days with which a day is compared."""
         return day - ONE_DAY * self.over_days, day - ONE_DAY
 
 
 class Rules(Wire):
-    """Rules for an answer with rows. The operator's options of the same names."""
+    """Rules for an answer with rows. Fields are the operator's options of the same names."""
 
     on_shrink: OnShrink = "fail"
     shrink_percent: float = Field(default=SHRINK_PERCENT, ge=0, lt=100)
@@ -100,7 +97,7 @@ class Rules(Wire):
 class Finding:
     """A problem with an answer: one text with both figures and the remedy.
 
-    :param is_fatal: True if the day fails. Otherwise it is published, and the report carries the text.
+    :param is_fatal: True if the day fails. Otherwise the day is published, and its report has the text.
     """
 
     text: str
@@ -121,12 +118,12 @@ def findings(
 ) -> list[Finding]:
     """Return the problems of an answer.
 
-    Answers are compared with answers: the ledger knows how many rows were polled for the rows that a transform made.
-    Only ``row_bounds`` compares published rows, because no more may be known of earlier days.
+    Of days with a transform, the ledger also has the number of polled rows. Only ``row_bounds`` compares published
+    rows, because earlier days may have no other count.
 
     :param replaced: the publish that this one would replace, or None if there is none.
-    :param earlier: the same. For a day's first snapshot, the snapshot of the day before.
-    :param result: the result of a transform, or None without one.
+    :param earlier: the publish to compare rows with: ``replaced``, or for a day's first snapshot the snapshot before
+        it.
     :param has_rows: returns True if any published day of the stream has a row. Called only for a publish without rows.
     """
     rows = rows_answered(polled)
@@ -157,25 +154,22 @@ def rows_answered(day: PollResult | LedgerRow) -> int:
 
 
 def rows_from_vendor(day: PollResult | LedgerRow) -> int:
-    """Return the number of rows that the vendor sent, including rows that the erase list left out."""
+    """Return the number of rows that the vendor sent, including rows that the erase list removed."""
     return rows_answered(day) + day.counts.get("erased", 0)
 
 
 def rows_before_filter(day: PollResult | LedgerRow) -> int:
-    """Return the number of rows including those that shapes left out."""
+    """Return the number of staged or published rows, plus the rows that shapes removed."""
     return (day.rows_written if isinstance(day, PollResult) else day.rows) + day.counts.get(FILTERED, 0)
 
 
 def effective_on_empty(polled: PollResult, on_empty: OnEmpty) -> OnEmpty:
-    """Return ``on_empty`` for the sink. A day whose rows were all left out by shapes is meant to be empty."""
+    """Return ``on_empty`` for the sink: ``accept`` if shapes removed all rows of the day, because that is intended."""
     return "accept" if not polled.rows_written and rows_answered(polled) else on_empty
 
 
 def emptied(day: dt.date, polled: PollResult, earlier: LedgerRow, on_empty: OnEmpty) -> Finding | None:
-    """Refuse to replace rows by an empty answer, unless ``on_empty`` accepts it.
-
-    :param earlier: the publish that the answer would replace.
-    """
+    """Return a fatal problem if an empty answer would replace published rows, unless ``on_empty`` accepts it."""
     is_lost = earlier.rows and rows_answered(earlier) > _newly_erased(polled, earlier)
     if on_empty == "accept" or rows_answered(polled) or not is_lost:
         return None
@@ -190,10 +184,7 @@ def emptied(day: dt.date, polled: PollResult, earlier: LedgerRow, on_empty: OnEm
 def made_nothing(
     day: dt.date, polled: PollResult, result: PollResult, earlier: LedgerRow, on_empty: OnEmpty
 ) -> Finding | None:
-    """Refuse to replace rows by a transform's empty result, unless ``on_empty`` accepts it.
-
-    :param earlier: the publish that the result would replace.
-    """
+    """Return a fatal problem if a transform's empty result would replace rows, unless ``on_empty`` accepts it."""
     if on_empty == "accept" or result.rows_written or not polled.rows_written or not earlier.rows:
         return None
     return Finding(
@@ -205,7 +196,7 @@ def made_nothing(
 
 
 def refused_empty(day: dt.date, polled: PollResult, result: PollResult | None) -> Finding | None:
-    """Refuse an empty answer or an empty result of a transform, whether or not the day was published before."""
+    """Return a fatal problem if the answer or a transform's result is empty. For ``on_empty="never"``."""
     if not rows_answered(polled):
         text, subject = f"the source answered {_emptily(polled)}", "the source and the credentials' permissions"
     elif result is not None and polled.rows_written and not result.rows_written:
@@ -221,7 +212,7 @@ def refused_empty(day: dt.date, polled: PollResult, result: PollResult | None) -
 
 
 def never_had_rows(day: dt.date, polled: PollResult, result: PollResult | None) -> Finding:
-    """Warn of a publish without rows while no published day of the stream has a row."""
+    """Return a warning for a publish without rows, when no published day of the stream has a row."""
     if result is not None and polled.rows_written:
         text = f"the transform made no row of the {polled.rows_written:,} that were polled"
     elif rows_answered(polled):
@@ -251,7 +242,7 @@ def _emptily(polled: PollResult) -> str:
 
 
 def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Finding | None:
-    """Refuse an empty day if the answers for all of its parents were ignored errors, unless ``on_empty`` accepts it.
+    """Return a problem if a day is empty because the requests for all its parents had errors that are ignored.
 
     One missing parent may be deleted. If all are missing, a permission is the more likely cause.
     """
@@ -271,10 +262,10 @@ def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Find
 
 
 def shrink_finding(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased: int = 0) -> Finding | None:
-    """Compare the rows of an answer with the published rows.
+    """Return a problem if an answer has too few rows, compared with an earlier publish.
 
     :param earlier: the day's newest publish, or the snapshot before this one.
-    :param erased: rows that the erase list removed from the answer and ``earlier`` still has.
+    :param erased: rows that the erase list removed from the answer, and that ``earlier`` still has.
     """
     earlier_count = rows_answered(earlier)
     lost = earlier_count - rows - erased
@@ -297,10 +288,10 @@ def shrink_finding(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *,
 def bounds_finding(
     day: dt.date, rows: int, earlier_rows: Sequence[LedgerRow], bounds: RowBounds, *, erased: int = 0
 ) -> Finding | None:
-    """Compare the rows of an answer with the mean of the days before.
+    """Return a problem if a day's rows lie too far from the mean of the days before.
 
-    :param erased: rows that the erase list removed from the answer. Only those above the mean of the earlier days
-        count, because these days lack their erased rows, too.
+    :param erased: rows that the erase list removed from the answer. The mean of the earlier days' erased rows is
+        subtracted, because those days lack erased rows as well.
     """
     compared = [row for row in earlier_rows if rows_before_filter(row)]
     counts = [rows_before_filter(row) for row in compared]
@@ -332,10 +323,10 @@ def bounds_finding(
 
 
 def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, mode: Reconcile) -> Finding | None:
-    """Compare the rows of an answer with the vendor's own count.
+    """Return a problem if an answer's rows differ too much from the vendor's own count.
 
-    :param rows: rows of the answer without duplicates, including rows that an erase leaves out.
-    :param percent: allowed difference, of the count.
+    :param rows: rows of the answer without duplicates, including rows that an erase removed.
+    :param percent: allowed difference, in percent of the count.
     """
     away = rows - count.rows
     if abs(away) * 100 <= percent * count.rows or (away > 0 and count.is_least):
@@ -357,12 +348,12 @@ def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, m
 def _newly_erased(polled: PollResult, earlier: LedgerRow) -> int:
     """Return how many more rows the erase list removed from an answer than from ``earlier``.
 
-    The count of ``earlier`` is not added to its rows instead: once the vendor has deleted these people, too, no answer
-    has their rows.
+    The rows of ``earlier`` cannot be corrected instead: once the vendor has deleted these people, no answer has their
+    rows.
     """
     return max(polled.counts.get("erased", 0) - earlier.counts.get("erased", 0), 0)
 
 
 def _percent(part: int, total: int) -> str:
-    """Return a share with enough digits to distinguish it from a limit just below."""
+    """Return a share as text, with enough digits to distinguish it from a limit just below."""
     return f"{part / total * 100:,.4g} %"

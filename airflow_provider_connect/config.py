@@ -25,8 +25,8 @@ class Options(BaseModel):
     A subclass declares its options as fields, each with ``Field(description=…)``, the only place where an option is
     documented. An option may refer to a secret (``conn_id``), but never holds one.
 
-    Text that contains ``{{ … }}`` is an Airflow template. Such an option stays unchanged until the task renders it
-    (:meth:`rendered`) and validates it (:meth:`checked`).
+    Text that contains ``{{ … }}`` is an Airflow template. An option with a template stays unchanged until the task
+    renders it (:meth:`rendered`) and validates it (:meth:`checked`).
 
     :raises ConfigError: on construction, with every wrong option. An unknown one is shown with the nearest known name.
     """
@@ -59,7 +59,7 @@ class Options(BaseModel):
 
     @classmethod
     def from_options(cls, options: dict[str, Any]) -> Self:
-        """Make an instance from decoded JSON, with the constructor's errors. No text counts as a template."""
+        """Make an instance from decoded JSON, without templates. Raises the constructor's errors."""
         instance = cls.__new__(cls)
         try:
             BaseModel.__init__(instance, **cls._with_present_names(options))
@@ -69,7 +69,7 @@ class Options(BaseModel):
 
     @classmethod
     def _with_present_names(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options under their present names. An option given under both names keeps both, and is refused."""
+        """Return the options under their present names. If an option has both names, both stay, and are refused."""
         former = {name for name in cls.renamed if name in options and cls.renamed[name] not in options}
         for name in former:
             text = f"{cls.__name__}: {name} is called {cls.renamed[name]} now: the next version refuses the former name"
@@ -78,7 +78,7 @@ class Options(BaseModel):
 
     @property
     def templates(self) -> frozenset[str]:
-        """The options that hold a template."""
+        """Names of the options that hold a template."""
         return self._templates
 
     def rendered(self, render: Callable[[str], Any]) -> Self:
@@ -86,7 +86,7 @@ class Options(BaseModel):
         return self.model_copy(update={name: _rendered(getattr(self, name), render) for name in self._templates})
 
     def checked(self) -> Self:
-        """Return these options after validation of the rendered templates.
+        """Return these options after validating the rendered templates.
 
         :raises ConfigError: with every wrong option.
         """
@@ -112,7 +112,7 @@ def has_template(value: Any) -> bool:
 
 
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
-    """Suggest the known name that resembles a name most. Without a similar name, list them all if they are few."""
+    """Return a hint with the most similar known name. Without one, the hint lists all known names, if they are few."""
     known_names = sorted(known_names)
     close = difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
     if close:
@@ -125,10 +125,7 @@ def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
 
 
 def describe_problems(model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()) -> str:
-    """Describe all problems of a model's options, without their values.
-
-    :param templates: options that cannot be validated before they are rendered.
-    """
+    """Describe all problems of a model's options in one text, without their values."""
     problems = problems_of(model, error, templates)
     return f"{model.__name__}: " + "; ".join(f"{'.'.join(map(str, at)) or 'options'}: {text}" for at, text in problems)
 
@@ -136,9 +133,9 @@ def describe_problems(model: type[BaseModel], error: ValidationError, templates:
 def problems_of(
     model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()
 ) -> list[tuple[tuple[str | int, ...], str]]:
-    """Return all problems, without values: location and text of each.
+    """Return the location and the text of each problem with a model's options, without their values.
 
-    :param model: model of the options, which suggests a name for an unknown one.
+    :param model: model of the options. Its field names are suggested for an unknown option.
     :param templates: options that cannot be validated before they are rendered.
     """
     problems = [problem for problem in _problems(error) if not _waits(problem, templates)]
@@ -164,11 +161,9 @@ def _problems(error: ValidationError) -> list[Any]:
 
 
 def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
-    """Return options without templates as validated by their own fields.
+    """Return options without templates, each validated by its own field.
 
     Validators that compare several options wait until all of them are rendered.
-
-    :param options: each valid by itself.
     """
     schema: Any = model.__pydantic_core_schema__
     while schema["type"] != "model-fields":
@@ -180,7 +175,7 @@ def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waits(problem: Any, templates: frozenset[str]) -> bool:
-    """Return True if rendering may solve a problem: it concerns a template, or several options."""
+    """Return True if rendering may solve a problem, because it concerns a template or several options."""
     if problem["type"] == "extra_forbidden":
         return False
     return problem["loc"][0] in templates if problem["loc"] else bool(templates)

@@ -1,8 +1,8 @@
-"""Compares the definition of a stream with the definition of its published days.
+"""Compares the definition of a stream (its options that decide rows) with the definition of its published days.
 
 The Airflow task builds the definition (:func:`build_definition`) from the options in the DAG file, so a template is the
-same part on each day. The driver adds the key that the source has resolved, and compares (:func:`compare_definitions`)
-before the poll.
+same part on each day. Before the poll, the driver adds the key that the source has resolved, and compares
+(:func:`compare_definitions`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of, literal_part, plain_part
 
 MASK_KEYS, MASKED = "mask keys", "masked"
-"""Parts of the shapes: digests of the masks' keys, and the columns of the target that a mask makes."""
+"""Names of two parts of the shapes: digests of the masks' keys, and masked columns of the target."""
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON list of ``[column, class]`` for each column of ``record_key``."""
 EARLIER_KEY_METADATA = b"earlier_key"
-"""The same for the key of an earlier version of this package, if it was different."""
+"""Metadata like :data:`KEY_METADATA`, for the key of an earlier version of this package, if it was different."""
 _USER = re.compile(r"//[^/@?#;]*@")
 _MAY_BE_A_PASSWORD = re.compile(r"[^:]@")
-"""Oracle's ``jdbc:oracle:thin:@host`` has no user before the sign."""
+"""An ``@`` that may end a password. In Oracle's ``jdbc:oracle:thin:@host`` none precedes it."""
 
 
 class Comparison(NamedTuple):
@@ -35,8 +35,8 @@ class Comparison(NamedTuple):
 
     :param refusals: changes that must not be published, each with a remedy.
     :param acceptable: changes that are refused until a person accepts them.
-    :param notices: changes that cause a warning, and that make earlier days differ from later ones.
-    :param access: changes of host or login, which cause a warning and do not affect rows.
+    :param notices: changes that cause a warning, because earlier days may have other rows.
+    :param access: changes of host or login. They cause a warning and do not affect rows.
     """
 
     refusals: tuple[str, ...] = ()
@@ -59,7 +59,6 @@ def build_definition(
     :param source: the source with rendered templates, so that kind and zone are known.
     :param declared_options: the source's options as plain JSON, as in the DAG file.
     :param shapes: the shapes of the DAG file, in the form of :meth:`.Chain.serialize`.
-    :param mask_key_digests: digests of the masks' keys, by position.
     :param transform: SQL of the DAG file, or the name of a function.
     """
     parts = {name: _value(declared_options, name) for name in source.row_options}
@@ -85,7 +84,7 @@ def build_definition(
 def add_key(
     definition: StreamDefinition, metadata: Mapping[bytes, bytes] | None, metadata_key: bytes = KEY_METADATA
 ) -> StreamDefinition:
-    """Return a definition with the key from the metadata of the source's schema."""
+    """Return the definition with its key: the columns in the metadata of the source's schema."""
     text = (metadata or {}).get(metadata_key)
     columns = () if text is None else tuple(f"{name}: {kind}" for name, kind in json.loads(text))
     return definition.model_copy(update={"key": columns})
@@ -102,7 +101,7 @@ def compare_definitions(
 ) -> Comparison:
     """Compare the definition in force with the attempt's definition. Pure.
 
-    A part in only one definition is no change, since another version of this package did not know it.
+    A part that only one of them has is not a change, because another version of this package may not know it.
 
     :param is_same_task: True if the same task published the newest day.
     :param identifies_by_key: result of :meth:`.Sink.identifies_by_key`.
@@ -134,7 +133,7 @@ def compare_definitions(
 def days_with_other_rows(
     rows: Sequence[LedgerRow], definitions: Mapping[str, StreamDefinition], present: StreamDefinition
 ) -> list[dt.date]:
-    """Return the days that may have other rows than under the present definition. Pure.
+    """Return the days that were loaded with a definition that may give other rows than the present one. Pure.
 
     :param rows: ledger rows. Rows without a definition are skipped.
     :param definitions: the ledger's definitions, by digest.
@@ -156,7 +155,6 @@ def _changes(earlier: Mapping[str, str], present: Mapping[str, str]) -> list[str
 
 
 def _value(options: Mapping[str, Any], path: str) -> Any:
-    """Return the option at a dotted path. None if an option on the path is not set."""
     value: Any = options
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -171,7 +169,7 @@ def _shape_parts(shapes: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -
 
 
 def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the target's columns that a mask makes, sorted.
+    """Return the names, in the target, of columns that a mask creates, sorted.
 
     :param shapes: result of :meth:`.Chain.serialize`, also before templates are rendered.
     """
@@ -196,10 +194,9 @@ def _login(connection: Connection) -> str:
 
 
 def _shown_host(host: str | None) -> str:
-    """Return a host or URL without user information, query and properties, which may contain credentials.
+    """Return a host or URL without user, query and properties, which may contain credentials.
 
-    A password may contain any character, also one that ends it in a URL. If it cannot be separated, the host is not
-    shown.
+    Returns ``not shown`` if a password cannot be separated for sure, since it may contain any character.
     """
     text = _USER.sub("//", host or "")
     without_query = re.split(r"[?;#]", text, maxsplit=1)[0]

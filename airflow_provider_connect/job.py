@@ -34,8 +34,8 @@ class SealedConnections(Wire):
 class Allowance(Wire):
     """The share of a vendor's quota that a job may use.
 
-    :param requests: most requests that it may send.
-    :param until: time by which they must be sent, in seconds since 1970.
+    :param requests: most requests that the job may send.
+    :param until: time by which the requests must be sent, in seconds since 1970.
     :param width: most days that may be polled at the same time.
     :param per_second: most requests in a second.
     :param failed: by day, requests that earlier jobs of this try spent on failed polls.
@@ -51,22 +51,17 @@ class Allowance(Wire):
 class JobConfig(Wire):
     """The configuration of a Spark job. It holds no secret.
 
-    :param source: options of the source ``source_name``, which is also its name in ledger and offset. The same for the
-        sink.
+    :param source: options of the source ``source_name``, which is also its name in ledger and offset.
     :param lookback: earlier days that are loaded again, after ``days``.
     :param attempt: unique for every start of a job, so that no two attempts write the same file name.
     :param staging: path or URL of the stage, if the sink has none of its own. A day's files are deleted there after the
         publish.
-    :param report: path or URL that the report is written to.
-    :param on_empty: treatment of an answer without rows for a day that has published rows.
     :param allowance: request limit of the job, or None if the source has no quota.
-    :param count_allowance: the same for the vendor's counts, if they have a quota of their own.
-    :param rules: rules for an answer with rows.
+    :param count_allowance: request limit for the vendor's counts, or None if they have no quota of their own.
     :param shape: shapes that the poll applies, in the form of :meth:`.Chain.serialize`.
-    :param rejects_keep: content that the source's rejects keep of their records.
-    :param sealed_connections: where a driver on another machine finds the connections, or None if they lie beside the
-        job.
-    :param transform: transformation of a staged day before its publish.
+    :param rejects_keep: parts of a rejected record that the source's rejects keep.
+    :param sealed_connections: where a driver on another machine finds the connections. None if they lie beside the job
+        file.
     :param definition: the parts of options, connection and shapes that decide the stream's rows.
     """
 
@@ -94,7 +89,7 @@ class JobConfig(Wire):
 
     @property
     def all_days(self) -> tuple[Day, ...]:
-        """The days in processing order. The newest come first, in case the source stops answering."""
+        """All days in processing order. The lookback's days come last, in case the source stops answering."""
         return (*self.days, *self.lookback)
 
     @property
@@ -105,16 +100,15 @@ class JobConfig(Wire):
 
 DayStatus = Literal["published", "already_published", "unchanged", "superseded", "overtaken", "failed", "not_started"]
 SETTLED: tuple[DayStatus, ...] = ("published", "already_published", "unchanged", "superseded", "overtaken")
-"""The statuses that settle a day."""
+"""The statuses after which a day needs no further try."""
 
 
 def report_field(default: Any, unit: str, description: str, example: Any) -> Any:
-    """Declare a report field for people. docs/report.md is generated from these fields."""
+    """Declare a report field with its unit, description and example, from which docs/report.md is generated."""
     return Field(default, description=description, examples=[example], json_schema_extra={"unit": unit})
 
 
 _OF_THE_POLL = ("rows_read", "rows_written", "wire_bytes", "raw_bytes", "retries", "earliest", "latest", "digest")
-"""Figures of a poll that the day's report has under the same names."""
 _SUMMED = ("rows_written", "duplicates", "rejected", "retries")
 
 
@@ -211,7 +205,7 @@ class DayReport(Wire):
 
     @classmethod
     def for_day(cls, day: Day, status: DayStatus, polled: PollResult | None = None, **fields: Any) -> DayReport:
-        """Make the report of a day, with the figures of its poll if there was one."""
+        """Make the report of a day, including the figures of its poll if given."""
         if polled is not None:
             counts = dict(polled.counts)
             same = {name: getattr(polled, name) for name in _OF_THE_POLL}
@@ -252,7 +246,7 @@ class Totals(Wire):
 
 
 TOLD = frozenset(DayReport.model_fields) - {"stage_bytes", "failure"}
-"""Fields of a day that go to XCom and to the asset event: a task that returns has no failures."""
+"""Fields of a day that go to XCom and to the asset event. A task that succeeds has no ``failure``."""
 
 
 class JobReport(Wire):
@@ -261,19 +255,19 @@ class JobReport(Wire):
     :param seconds: by phase: ``start`` (from the process to its first task), ``work``, ``total``. With a transform,
         ``sql_session`` is a part of ``start``.
     :param sent: with an allowance: send times of the requests, in seconds since 1970.
-    :param lost: most requests of lost Spark tasks, which may have been sent in addition.
+    :param lost: most requests that lost Spark tasks may have sent in addition.
     :param failed: like :attr:`Allowance.failed`, after this job.
-    :param needs: by day, requests that it takes, if its plan exceeded the requests that were left.
-    :param ran_out: by day, fewest requests that it takes, if the vendor refused more of them halfway.
+    :param needs: by day, the requests that it takes, if its plan exceeded the requests that were left.
+    :param ran_out: by day, the fewest requests that it takes, if the vendor refused some of them.
     :param counted: send times of the requests for the vendor's counts, in seconds since 1970.
-    :param to_count: days that must be counted before they are planned, if the job ended for lack of requests.
-    :param alone: days of groups that exceeded a deadline and are polled singly, if the job ended for lack of requests.
+    :param to_count: if the job ended for lack of requests: days that must be counted before they are planned.
+    :param alone: if the job ended for lack of requests: days to poll one by one, after a deadline of their group.
     :param count_said: the vendor's refusal of a count request, as in :class:`.QuotaError`.
-    :param columns: columns of the source's rows with their Spark types, for lineage. Empty beyond a thousand columns.
-    :param staged_columns: the same for the published rows, if shapes changed the columns. ``made_of`` names the
-        source's columns of each.
-    :param result_columns: the same for a transform's result, or None without a transform.
-    :param warnings: changes of the stream's definition that fail nothing.
+    :param columns: Spark types of the source's columns, for lineage. Empty beyond a thousand columns.
+    :param staged_columns: Spark types of the published columns, if shapes changed them. ``made_of`` has the source
+        columns of each.
+    :param result_columns: Spark types of a transform's result, or None without a transform.
+    :param warnings: changes of the stream's definition that do not fail the task.
     """
 
     attempt: str
@@ -298,13 +292,13 @@ class JobReport(Wire):
 
     @classmethod
     def from_days(cls, attempt: str, days: list[DayReport], **fields: Any) -> JobReport:
-        """Make the report of a job. The worst failure of its days is the job's."""
+        """Make the report of a job from its days. The worst failure of the days becomes the job's."""
         failures = [day.failure for day in days if day.failure and day.status in ("failed", "not_started")]
         return cls(attempt=attempt, days=tuple(days), failure=worst_failure(failures), **fields)
 
     @property
     def exit_code(self) -> int:
-        """The driver's exit code: 0, or that of the failure."""
+        """The driver's exit code: 0, or the code of the failure."""
         return self.failure.error().exit_code if self.failure else 0
 
     def totals(self) -> dict[str, Any]:

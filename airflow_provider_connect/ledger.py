@@ -21,7 +21,7 @@ from airflow_provider_connect.wire import Wire
 
 
 class StreamKey(Wire):
-    """The stream of a ledger row: the connector's name and the source's name for the stream."""
+    """Identifies the stream of a ledger row: the connector's name, and the source's name for the stream."""
 
     connector: str
     stream: str
@@ -32,11 +32,11 @@ class StreamKey(Wire):
 
 
 class Intent(Wire):
-    """The task run that a day is published for. Retries and crashes keep it. A clear or a new run has another one.
+    """The task run for which a day is published. Retries and crashes keep it. A clear or a new run has another one.
 
     :param token: digest of (dag_id, run_id, task, map index, dag_run.start_date, dag_run.clear_number).
-    :param run: ``dag_id/run_id/task_id``, followed by ``[map index]`` for a mapped task. A clear keeps it, and so does
-        a run that is deleted and created again.
+    :param run: ``dag_id/run_id/task_id``, followed by ``[map index]`` for a mapped task. It stays the same after a
+        clear, and if a run is deleted and created again.
     :param clear_number: number of clears of the run. It starts at 0 again when the run is created again.
     """
 
@@ -56,7 +56,7 @@ class Intent(Wire):
 
 
 def task_of(run: str) -> str:
-    """Return the task in an intent's ``run``. A run id may contain slashes. Ids of DAGs and tasks contain none."""
+    """Return the task in an intent's ``run``. A run id may contain slashes, but ids of DAGs and tasks do not."""
     return f"{run.partition('/')[0]}/{run.rpartition('/')[2]}"
 
 
@@ -68,16 +68,15 @@ class LedgerRow(Wire):
     :param token: the intent that published the day or confirmed it last. ``run`` and ``clear_number`` belong to that
         intent. All fields that describe the data stay as published.
     :param rows: visible rows in the sink, without soft-deleted ones.
-    :param counts: counts of the day's report, including ``rows_read``, ``duplicates`` and ``rejected``. The last one
-        includes the rejects of the sink.
+    :param counts: counts of the day's report, including ``rows_read``, ``duplicates`` and ``rejected``, which includes
+        the sink's rejects.
     :param answer: digest of the published answer, see :class:`.Publish`. None if unknown.
-    :param polled_at: time of the poll, UTC. Of the last one if the day was confirmed. For people, like
-        ``published_at``: no decision depends on a clock.
+    :param polled_at: time of the last poll whose answer was published or confirmed, UTC. Like ``published_at``, it only
+        informs people: no decision depends on a clock.
     :param span: the range that an increment has read, or None for other kinds.
-    :param definition: digest of the :class:`.StreamDefinition` that the day was loaded with. None if an earlier version
-        of this package published the day. An erase does not change it.
+    :param definition: digest of the :class:`.StreamDefinition` with which the day was loaded. None if an earlier
+        version of this package published the day. An erase does not change it.
     :param reference: id of the publish in the sink, for people: a job or a transaction.
-    :param link: https URL of the publish, for people.
     """
 
     day: dt.date
@@ -100,7 +99,7 @@ class LedgerRow(Wire):
 
 
 class DefinitionInForce(NamedTuple):
-    """The definition that a stream's newest publish was loaded with, and the task that published it.
+    """The definition with which a stream's newest publish was loaded, and the task that published it.
 
     :param digest: 15 hex digits, the id of the definition's note.
     :param task: 15 hex digits, the publishing intent's :attr:`.Intent.task_digest`.
@@ -111,14 +110,14 @@ class DefinitionInForce(NamedTuple):
 
 
 class Ledger(ABC):
-    """The published days of one stream in one sink. Offsets follow it. Driver and Airflow task.
+    """The published days of one stream in one sink, for driver and Airflow task. Offsets are derived from it.
 
     Every method reads the sink again.
     """
 
     @abstractmethod
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day, or None if it was never published."""
+        """Return the day's newest published state, or None if it was never published."""
 
     @abstractmethod
     def days(self) -> DaySet:
@@ -127,8 +126,8 @@ class Ledger(ABC):
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return the newest published state of each published day from ``first`` to ``last``, oldest first.
 
-        By default one read for each day. Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``, and
-        the counts of late rows (:data:`.stage.counts.LATE_COUNTS`) and of rows left out (``shape_filtered``,
+        The default reads each day by itself. Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``,
+        and the counts of late rows (:data:`.stage.counts.LATE_COUNTS`) and of removed rows (``shape_filtered``,
         ``erased``, ``rows_polled``).
         """
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
@@ -137,9 +136,9 @@ class Ledger(ABC):
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that the next publish of a day must follow, or None if there is none.
 
-        This is the newest publish of the day. Where a snapshot replaces everything, it is the stream's newest snapshot,
-        of any day. Rows that arrived after its ``polled_at`` count as late. For increments it is the newest publish of
-        the day or, if the day has none, the publish of the stream whose span has the highest number.
+        For days, it is the day's newest publish. For snapshots that replace everything, it is the stream's newest
+        snapshot, of any day: rows that arrived after its ``polled_at`` count as late. For increments, it is the day's
+        newest publish or, if the day has none, the stream's publish whose span has the highest number.
         """
         return self.row(day)
 
@@ -148,9 +147,9 @@ class Ledger(ABC):
         return EraseList()
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish, of any day, or None if no publish has one.
+        """Return the definition of the stream's newest publish that has one, of any day, or None.
 
-        Publishes without a definition are skipped: erases, and publishes of an earlier version of this package.
+        Erases, and publishes of an earlier version of this package, have no definition.
         """
         return None
 
@@ -160,7 +159,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the row that was published or confirmed for an intent on a day, or None if there is none.
+        """Return the row that an intent published or confirmed for a day, or None if there is none.
 
         A later generation may have replaced it: the sink remembers the tokens of earlier generations.
 

@@ -2,15 +2,13 @@
 
 Every wait in this package uses a :class:`Patience`, in one of two ways:
 
-* **An operation failed** and may succeed later: :meth:`Patience.wait_and_retry`. A pause longer than the remaining time
-  is not begun, because no try could follow it.
-* **An event is expected**: :meth:`Patience.wait_and_poll`. The last pause is shortened, so that the last look comes at
-  the end of the time.
+* **An operation failed** and may succeed later: :meth:`Patience.wait_and_retry`. If a pause is longer than the
+  remaining time, it is not begun, because no try could follow it.
+* **An event is expected**: :meth:`Patience.wait_and_poll`. The last pause is shortened, so that the last check comes
+  at the end of the time.
 
-The caller decides which errors are worth a retry.
-
-tenacity does not fit: its clock is fixed to ``time.monotonic``, and it has neither a restart after progress nor a last
-look at the end of the time.
+The caller decides which errors are retried. tenacity does not fit: its clock is fixed to ``time.monotonic``, and it has
+neither a restart after progress nor a last check at the end of the time.
 """
 
 from __future__ import annotations
@@ -31,14 +29,14 @@ class Clock(Protocol):
     """The clock of a wait. Tests use one that takes no time."""
 
     def now(self) -> float:
-        """Return seconds since a fixed instant. They never decrease."""
+        """Return seconds since a fixed instant, never fewer than before."""
 
     def sleep(self, seconds: float) -> None:
         """Return after the given number of seconds."""
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The machine's monotonic clock."""
 
     def now(self) -> float:
         """Return the seconds of :func:`time.monotonic`."""
@@ -54,7 +52,7 @@ CLOCK: Clock = SystemClock()
 
 
 def doubling_pauses(first_seconds: float, most_seconds: float) -> tuple[float, ...]:
-    """Return pauses that double from the first one up to the longest."""
+    """Return pauses in seconds that double from the first one to the longest."""
     pauses = [first_seconds]
     while pauses[-1] < most_seconds:
         pauses.append(min(2 * pauses[-1], most_seconds))
@@ -62,14 +60,13 @@ def doubling_pauses(first_seconds: float, most_seconds: float) -> tuple[float, .
 
 
 class Patience:
-    """One wait, begun on construction. ``tries`` counts the tries, including the present one.
+    """One wait, begun on construction. ``tries`` is the number of tries, including the present one.
 
     :param seconds: limit of tries and pauses together.
     :param pauses: seconds between tries, in order. The last one repeats.
-    :param jitter: each pause is multiplied by a random number between these two.
+    :param jitter: lower and upper limit of a random number that multiplies each pause.
     :param tries: most tries, including the first.
-    :param clock: None for :data:`CLOCK`.
-    :param chance: returns a random number between two others.
+    :param chance: returns a random number between its two arguments.
     """
 
     def __init__(
@@ -91,13 +88,13 @@ class Patience:
         self.restart()
 
     def restart(self) -> None:
-        """Restart time and tries after progress."""
+        """Start time and number of tries again, after progress."""
         self.tries = 1
         self._started = self._clock.now()
         self._ends = self._started + self._seconds
 
     def shorten(self, seconds: float) -> None:
-        """Limit the remaining time to a number of seconds."""
+        """Limit the remaining time to this number of seconds."""
         self._ends = min(self._ends, self._clock.now() + seconds)
 
     @property
@@ -112,14 +109,13 @@ class Patience:
 
     @property
     def is_over(self) -> bool:
-        """True if the time or the tries are used up."""
+        """True if no time or no try is left."""
         return self.left_seconds <= 0 or self.tries >= self._most_tries
 
     def next_pause(self, requested_seconds: float | None = None) -> float | None:
         """Return the pause before the next try in seconds, or None if no time is left for one.
 
-        :param requested_seconds: pause that the other side requested. It is kept, with jitter, if the remaining time
-            allows.
+        :param requested_seconds: shortest pause that the server requested. Jitter only makes it longer.
         """
         requested, remaining = requested_seconds or 0.0, self.left_seconds
         pause = self._pause()
@@ -129,20 +125,20 @@ class Patience:
         return max(pause, self._chance(requested, min(requested * _ASKED_FOR[1], (requested + remaining) / 2)))
 
     def pause_as_requested(self, seconds: float) -> float:
-        """Return a pause of at least the requested seconds, and at most half as long again.
+        """Return a pause between the requested seconds and one and a half times as many.
 
         The jitter keeps clients that received the same request from returning together.
         """
         return seconds * self._chance(*_ASKED_FOR)
 
     def sleep(self, seconds: float) -> None:
-        """Pause before a try."""
+        """Sleep, and count one more try."""
         self.tries += 1
         if seconds > 0:
             self._clock.sleep(seconds)
 
     def wait_and_retry(self, requested_seconds: float | None = None) -> bool:
-        """Pause before another try and return True. Return False immediately if no time is left for one."""
+        """Pause before another try and return True. Return False without a pause if no time is left for a try."""
         pause = self.next_pause(requested_seconds)
         if pause is None:
             return False
@@ -150,9 +146,9 @@ class Patience:
         return True
 
     def wait_and_poll(self) -> bool:
-        """Pause before another look and return True.
+        """Pause before another check and return True.
 
-        Return False immediately if the time was up at the previous look.
+        Return False without a pause if the time was up at the previous check.
         """
         if self.is_over:
             return False

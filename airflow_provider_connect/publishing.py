@@ -2,20 +2,21 @@
 
 Every sink calls :func:`next_generation` in the step that commits the data, with the ledger's state in that step. Where
 the step is a SQL script (BigQuery), the script compares the same generation, and :func:`overtaken_error` and
-:func:`superseded_error` word its refusals. The rule is a compare-and-set on the day's generation. It uses no clock.
+:func:`superseded_error` create the errors. The rule is a compare-and-set on the day's generation. It uses no clock.
 
 An attempt reads the newest publish **before it polls** and keeps it in its manifest, as :class:`.SeenPublish`. It may
 publish only while the ledger still has the same state. So every replaced answer was published before the replacing
 answer was polled: the newest *answer* wins, whichever attempt started first. This covers:
 
-* **Two runs of one day at the same time.** Both saw generation n. The sink lets one publish n + 1. The other finds
-  n + 1: its answer may be the older one, so it is discarded, and the day is polled again.
-* **A zombie of a cleared run.** It saw n, and the cleared run has published n + 1, so it is refused. If the zombie was
-  faster, the cleared run is refused, polls again and publishes n + 2, whose answer is newer than the zombie's.
+* **Two runs of one day at the same time.** Both saw generation n. The sink lets one publish n + 1. The other run finds
+  n + 1. Its answer may be the older one, so it is discarded, and the day is polled again.
+* **A zombie** (a driver still alive) **of a cleared run.** It saw n, and the cleared run has published n + 1, so it is
+  refused. If the zombie was faster, the cleared run is refused, polls again and publishes n + 2, whose answer is newer
+  than the zombie's.
 * **A run that was deleted and created again** has the same run id and counts its clears from 0. Its token is new, and
   its attempt saw the publish of the deleted run, so it may publish.
 * **A retry from the stage** publishes the answer that an earlier try of the same intent staged, without a poll. The
-  manifest says which publish that try saw. If the ledger has changed since, the retry polls.
+  manifest names the publish that the earlier try saw. If the ledger has changed since, the retry polls.
 * **A retry after a commit whose response was lost** finds its own intent in the ledger, even if a later generation has
   replaced it. It does nothing.
 * **An erase** between poll and commit. The attempt saw an older erase list, is refused and polls again
@@ -23,9 +24,9 @@ answer was polled: the newest *answer* wins, whichever attempt started first. Th
 * **An unchanged answer** adds a check instead of a generation. Checks are compared as well. Otherwise an answer older
   than the confirmed one could replace it.
 * **Two runs of increments at the same time**, of any days. Both saw the stream's newest publish and read the rows after
-  it. One follows it. The other is refused and reads the rows after the new publish (:mod:`.stage.spans`).
+  it. One is published. The other is refused and reads the rows after the new publish (:mod:`.stage.spans`).
 * **A clear during a publish.** Airflow ends the running try. If its commit succeeds all the same, the cleared run saw
-  it before its poll, or is refused and polls again. In both cases the cleared run's answer is the newer one.
+  the commit before its poll, or is refused and polls again. In both cases the cleared run's answer is the newer one.
 
 An attempt does not poll again if a later clear of its own run published last: that clear has cancelled this try. (If
 another run has published after that clear, the attempt polls again, which costs one poll.)
@@ -47,13 +48,12 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *
 
     The caller has checked before that this intent is not published yet.
 
-    :param newest: the publish that this one must follow, read in the commit step: the day's newest, or the stream's
-        newest if a snapshot replaces everything or an increment follows another day.
+    :param newest: the publish that this one must follow (:meth:`.Ledger.newest`), read in the commit step.
     :param used: highest generation under which records were sent, published or not, or 0 if records become visible only
         with the publish.
     :param erased: version of the stream's erase list in that step.
-    :raises SupersededError: this is a snapshot, and the target shows a later day's.
-    :raises OvertakenError: another attempt has published since this one looked.
+    :raises SupersededError: the target shows the snapshot of a later day.
+    :raises OvertakenError: another attempt has published since this one read the ledger.
     """
     day = publish.day.date
     if publish.kind != "increment" and newest is not None and newest.day > day:
@@ -65,18 +65,16 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *
 
 
 def seen_publish(newest: LedgerRow | None, erased: int = 0) -> SeenPublish:
-    """Return the newest publish and the erase list's version in the form that the commit compares."""
+    """Return the ledger state that the commit compares: the newest publish, and the erase list's version."""
     if newest is None:
         return SeenPublish(erased=erased)
     return SeenPublish(day=newest.day, generation=newest.generation, checks=newest.checks, erased=erased)
 
 
 def require_definition(publish: Publish, in_force: DefinitionInForce | None) -> None:
-    """Refuse a publish if the stream's definition has changed since its attempt looked.
+    """Refuse a publish if the stream's definition has changed since its attempt read the ledger.
 
-    Pure. Called in the commit step.
-
-    The attempt then looks again, and compares its definition with the one in force.
+    Pure. Called in the commit step. The attempt then compares its definition with the new one.
 
     :raises OvertakenError: another definition is in force, and the attempt did not see it.
     """
@@ -98,13 +96,13 @@ def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
 
 
 def confirmed_row(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> LedgerRow:
-    """Return a day's row as this publish confirms it. Pure. Called in the sink's confirmation step.
+    """Return a day's ledger row with one more confirmation. Pure. Called in the sink's confirmation step.
 
     The caller has checked before that this intent is not published yet.
 
     :param newest: the day's newest row, read in the confirmation step.
     :param erased: version of the stream's erase list in that step.
-    :raises OvertakenError: another attempt has published or confirmed the day since this one looked.
+    :raises OvertakenError: another attempt has published or confirmed the day since this one read the ledger.
     """
     if newest is None or seen_publish(newest, erased) != publish.manifest.seen or not is_unchanged(publish, newest):
         raise overtaken_error(publish, newest, erased)
@@ -128,10 +126,10 @@ def superseded_error(publish: Publish, newest: LedgerRow) -> SupersededError:
 
 
 def overtaken_error(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> OvertakenError:
-    """Return the error for a publish or erase that came between this attempt's look at the ledger and its commit.
+    """Return the error for an attempt whose ledger changed between its first read and its commit.
 
-    :param newest: that publish, or None if the ledger has lost the one that was seen.
-    :param erased: version of the stream's erase list now.
+    :param newest: the new publish, or None if the ledger has lost the publish that the attempt saw.
+    :param erased: present version of the stream's erase list.
     """
     subject, seen_generation = f"{publish.key} {publish.day}", publish.manifest.seen.generation
     if erased != publish.manifest.seen.erased:
@@ -162,7 +160,7 @@ def overtaken_error(publish: Publish, newest: LedgerRow | None, erased: int = 0)
 def ledger_row(publish: Publish, generation: int, **fields: Any) -> LedgerRow:
     """Return the ledger row of a publish.
 
-    :param fields: values that the sink knows better: ``rows``, ``counts``, ``reference``, ``link``.
+    :param fields: values that replace the manifest's: ``rows``, ``counts``, ``reference``, ``link``.
     """
     polled = publish.manifest.polled
     values: dict[str, Any] = {

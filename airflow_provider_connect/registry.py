@@ -1,6 +1,6 @@
 """Finds a connector by name: the name of its file in ``sources/`` or ``sinks/``, or of an entry point.
 
-Also asks a connector for a capability, and gives the default of a connector without it.
+Also looks up capabilities, with a default for connectors that lack one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ C = TypeVar("C")
 
 
 def names(room: str) -> list[str]:
-    """Return the names of all connectors of a room (``sources`` or ``sinks``), including those of other packages.
+    """Return the names of all connectors in ``sources`` or ``sinks`` (the room), including those of other packages.
 
     This package's connectors take precedence over entry points of the same name.
     """
@@ -37,7 +37,7 @@ def names(room: str) -> list[str]:
 
 
 def source_class(name: str) -> type[Source]:
-    """Return the source class of a name.
+    """Return the source class with this name.
 
     :raises ConfigError: no source has this name.
     """
@@ -45,7 +45,7 @@ def source_class(name: str) -> type[Source]:
 
 
 def sink_class(name: str) -> type[Sink]:
-    """Return the sink class of a name.
+    """Return the sink class with this name.
 
     :raises ConfigError: no sink has this name.
     """
@@ -53,10 +53,10 @@ def sink_class(name: str) -> type[Sink]:
 
 
 def require_capability(poller: Poller, kind: type[C], because: str) -> C:
-    """Return a poller as an instance of a capability.
+    """Return the poller, typed as a capability.
 
-    :param because: the reason why it is necessary, for the message.
-    :raises ConfigError: the poller does not have it.
+    :param because: reason why the capability is necessary, for the message.
+    :raises ConfigError: the poller lacks the capability.
     """
     if not isinstance(poller, kind):
         raise ConfigError(f"{type(poller).__name__} must be a {kind.__name__}, because {because}: correct it")
@@ -64,13 +64,13 @@ def require_capability(poller: Poller, kind: type[C], because: str) -> C:
 
 
 def quota_of(source: Source, connection: Connection) -> Quota | None:
-    """Return the request limit of a source, or None if it has none."""
+    """Return a source's quota (its request limit), or None without one."""
     limited = source.capability(HasQuota)
     return None if limited is None else limited.quota(connection)
 
 
 def requests_for(source: Source, days: Sequence[Day], alone: Collection[dt.date] = ()) -> int:
-    """Return the fewest requests that days cost: one each for a source without a quota.
+    """Return the fewest requests that a poll of days needs. For a source without a quota, one for each day.
 
     :param alone: dates of days that share no request with another day.
     """
@@ -83,7 +83,7 @@ def requests_for(source: Source, days: Sequence[Day], alone: Collection[dt.date]
 
 
 def column_names(source: Source) -> Sequence[str] | None:
-    """Return the names of the rows' columns, or None if the options leave some to the source."""
+    """Return the names of the source's columns, or None if the options leave some of them to the source."""
     names = source.capability(NamesColumns)
     return None if names is None else names.column_names()
 
@@ -99,7 +99,7 @@ def resumes(poller: object) -> TypeGuard[Resumes]:
 
 
 def stages_marks(sink: Sink, kind: SourceKind) -> bool:
-    """Return True if rows staged for a sink must have the columns of :mod:`.stage.soft_deletes`."""
+    """Return True if rows staged for a sink need the columns of :mod:`.stage.soft_deletes`."""
     marking = sink.capability(StagesMarks)
     return marking is not None and marking.stages_marks(kind)
 

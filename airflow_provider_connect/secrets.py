@@ -3,8 +3,8 @@
 A field is secret by its name (:func:`is_secret_name`), the one rule for masking, hiding and redacting. Other text may
 still look like a credential (:func:`redact_tokens`).
 
-A server may echo a request as JSON, as HTML, in a URL, or nested in each other. So :class:`Secrets` searches a text as
-it is and as decoded by every chain of a few decoders, and redacts each match at its original position.
+A server may echo a request as JSON, as HTML, in a URL, or nested in each other. So :class:`Secrets` searches a text in
+its original form and as decoded by chains of up to three decoders. It redacts each match at its original position.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ HIDDEN_NAME = (
     r"secret|passw|passphrase|token|credential|authorization|key|jaas|dsn|oauthbearer\.config$"
     r"|(?:^|[^a-z])sas(?:[^a-z]|$)"
 )
-"""Pattern of the names of secret fields, in any case. Valid in Python and in Java."""
+"""Pattern for names of secret fields, in any case. Valid in Python and in Java."""
 _SECRET_NAME = re.compile(HIDDEN_NAME, re.IGNORECASE)
 _PLACE_NAME = re.compile(r"\.(?:location|keytab|private\.key\.file|token\.endpoint\.url)$", re.IGNORECASE)
-"""Names of files and services. Messages must be able to show them. A password within a URL is redacted there."""
+"""Names of fields with files and services. Messages must be able to show them, without a password in a URL."""
 _TOKEN = re.compile(r"(?i:\bauth=bearer\s*\S+|\b(?:bearer|basic)\s+\S+)|\bya29\.\S+|\beyJ[\w-]+\S*|-----BEGIN.*")
 _DECODINGS_DEEP = 3
 _STRUCK = "***"
 _NOT_SHOWN = re.compile(r"[^\x21-\x7e]+")
 _REPLACED = r"\?*"  # what servers put where a character is not in their encoding
 _AS_COMPARED = re.compile(r"(?:[^\x21-\x7e]|\?)+")
-"""Ignored in the search for a partial echo: characters that no message shows, and their replacements."""
+"""Characters that the search for a partial echo ignores: those that no message shows, and their replacements."""
 _HALF_AN_ESCAPE = re.compile(
     r"(?:\\(?:[uU]\{?[0-9A-Fa-f]{0,8}|x[0-9A-Fa-f]?|[0-3][0-7]?)?"
     r"|&(?:#(?:[0-9]{0,8}|[xX][0-9A-Fa-f]{0,7})|[A-Za-z][A-Za-z0-9]{0,31})?"
@@ -40,17 +40,17 @@ _SIMPLE_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "
 
 
 def is_secret_name(name: str) -> bool:
-    """Return True if the value of a connection field must be hidden, by the field's name."""
+    """Return True if the value of a connection field with this name must be hidden."""
     return bool(_SECRET_NAME.search(name)) and not _PLACE_NAME.search(name)
 
 
 def redact_tokens(text: str) -> str:
-    """Return a text without anything that looks like a credential."""
+    """Return a text in which anything that looks like a credential is replaced by ``…``."""
     return _TOKEN.sub("…", text)
 
 
 class Secrets:
-    """Values that must be hidden."""
+    """A set of secret values, which can be redacted in texts."""
 
     def __init__(self, values: Iterable[str]) -> None:
         refuse_text("values", values)
@@ -65,12 +65,11 @@ class Secrets:
         return f"{len(self._patterns) + len(self._not_shown)} secrets"
 
     def redact(self, text: str, *, is_cut: bool = False) -> str:
-        """Return the text with every value replaced, in any encoding of an echo.
+        """Return the text with every secret replaced by ``***``, in any encoding of an echo.
 
-        An echo may lose characters that messages do not show (spaces, non-ASCII). The search ignores them.
+        Characters that messages do not show (spaces, non-ASCII) are ignored, because an echo may lack them.
 
-        :param is_cut: True if the end of the text is missing. Then the beginning of a value at the end is replaced,
-            too.
+        :param is_cut: True if the end of the text is missing. Then the beginning of a secret there is replaced, too.
         """
         readings = list(_readings(text, is_cut=is_cut))
         spans = [span for reading in readings for span in self._find_secrets(reading)]
@@ -93,7 +92,7 @@ class Secrets:
                 yield reading.begins[match.start()], reading.ends[match.end() - 1]
 
     def _partial_matches(self, reading: _Reading) -> Iterator[int]:
-        """Yield the positions where a value, or half an escape, may begin at the end of a text."""
+        """Yield positions near the end of a text where the beginning of a secret, or half an escape, may stand."""
         compared = reading.decoded(_AS_COMPARED, lambda run: [])
         for value in self._beginnings:
             most = min(len(value), len(compared.text))
@@ -106,7 +105,7 @@ class Secrets:
 
 
 class _Reading(NamedTuple):
-    """A decoded text, with the position of each of its characters in the original text."""
+    """A decoded text. Each of its characters has a position in the original text."""
 
     text: str
     begins: list[int]
@@ -136,7 +135,7 @@ class _Reading(NamedTuple):
         return _Reading("".join(text), begins + self.begins[last:], ends + self.ends[last:])
 
     def without_half_an_escape(self) -> _Reading:
-        """Return the text without an escape at its end that may be incomplete."""
+        """Return the text without an incomplete escape at its end."""
         half = _HALF_AN_ESCAPE.search(self.text)
         end = half.start() if half is not None else len(self.text)
         return _Reading(self.text[:end], self.begins[:end], self.ends[:end])
@@ -145,7 +144,7 @@ class _Reading(NamedTuple):
 def _readings(text: str, *, is_cut: bool) -> Iterator[_Reading]:
     """Yield the text as it is, and as decoded by chains of decoders, without repetitions.
 
-    :param is_cut: True to read it also without half an escape at its end, which decoders would misread.
+    :param is_cut: True to also yield it without half an escape at its end, which decoders would misread.
     """
     places = list(range(len(text) + 1))
     others = [_Reading(text, places[:-1], places[1:])]
@@ -201,4 +200,4 @@ _DECODERS: tuple[tuple[re.Pattern[str], Callable[[str], list[tuple[str, int]]]],
     (re.compile(_PERCENTS), _percent),
     (re.compile(rf"\+|{_PERCENTS}"), _percent),
 )
-"""Escapes of JSON, JavaScript and Python. Of HTML. Of URLs. And of forms, where a plus is a space."""
+"""Decoders of escapes: of JSON, JavaScript and Python, of HTML, of URLs, and of forms, where a plus is a space."""

@@ -1,6 +1,6 @@
 """The contract of sinks, which every file in ``sinks/`` fulfils.
 
-A sink is a pydantic model of its options, free to import in a DAG file. Its :class:`Publisher` does the work for one
+A sink is a pydantic model of its options, cheap to import in a DAG file. Its :class:`Publisher` does the work for one
 stream. The life of one day, with the capability (:mod:`.capabilities`) that a step needs::
 
     driver         preflight(schema, days, kind)     once a job, before the first request to the source
@@ -36,21 +36,20 @@ __all__ = ["DefinitionInForce", "Intent", "Ledger", "LedgerRow", "StreamKey"]  #
 
 Connections = dict[str, Connection]
 OnEmpty = Literal["fail", "accept", "never"]
-"""Treatment of an answer without rows: fail if rows are published, publish it, or fail always."""
+"""Treatment of an answer without rows: fail if rows are published, publish it, or always fail."""
 
 
 @dataclass(frozen=True)
 class Publish:
     """One day on its way into the sink.
 
-    :param schema: schema of the staged rows.
     :param stage: path or URL of the stage's root. The manifest's paths are relative to it.
     :param labels: DAG, run and task, for people. No secret.
     :param on_empty: treatment of an answer without rows. The driver has consulted the ledger.
     :param answer: 32 hex digits, a digest of the answer's contents and of everything that decides the published rows:
         the options of source and sink, the target, and this package's version. None if unknown.
     :param definition: digest of the stream's definition, whose note the ledger has.
-    :param definition_seen: digest of the definition in force when this attempt looked, or None if there was none.
+    :param definition_seen: digest of the definition in force when this attempt read the ledger, or None.
     """
 
     key: StreamKey
@@ -98,7 +97,7 @@ class Sink(Connector):
         return False
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Return the options that have no meaning for a kind of rows, as problems. No network."""
+        """Return a problem for each option that has no meaning for this kind of rows. No network."""
         return []
 
     @property
@@ -130,7 +129,7 @@ class Sink(Connector):
         return None
 
     def dataset(self, connections: Connections) -> Dataset:
-        """Return the target's name in lineage, by default its asset's. No network, no secret."""
+        """Return the target's name in lineage, by default from its asset. No network, no secret."""
         return Dataset.from_uri(self.asset_uri)
 
     @property
@@ -140,9 +139,9 @@ class Sink(Connector):
 
     @abstractmethod
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
-        """Return a publisher for one stream and import its module.
+        """Return a publisher for one stream. Imports its module, but uses no network.
 
-        Driver, executor and Airflow task. No network yet.
+        Runs on driver, executor and in the Airflow task.
         """
 
 
@@ -158,20 +157,20 @@ class Publisher(Opened):
         """The stream's ledger. Empty if the target does not exist yet."""
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return problems for a person to mend before the first request to the source. Driver, once a job."""
+        """Return problems that a person must correct in the target. Driver, once a job, before any request."""
         return []
 
     @abstractmethod
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Make the day and its ledger row visible in one step. Driver, once an attempt. Safe to repeat.
 
-        If the ledger has the intent already, the ledger's row is returned. Any other intent is committed only if the
-        ledger's state in that step equals the manifest's ``seen`` (:mod:`.publishing`). Read the ledger again if a
-        response was lost.
+        If the ledger already has the intent, the ledger's row is returned. Any other intent is committed only if the
+        ledger's state in that step equals the manifest's ``seen`` (:mod:`.publishing`). If a response was lost, read
+        the ledger again.
 
         :param token: return value of :meth:`.StagesByExecutors.begin`, or None without that capability.
         :raises OvertakenError: another attempt has published the day since this one began to poll.
         :raises SupersededError: a later day's snapshot is published.
-        :raises RetriableError: the sink is unreachable, or lost the race several times.
+        :raises RetriableError: the sink is unreachable, or concurrent commits came first several times.
         :raises DataError: a column's type conflicts with the target's.
         """

@@ -1,6 +1,6 @@
 """The contract of sources, which every file in ``sources/`` fulfils.
 
-A source is a pydantic model of its options, free to import in a DAG file. :meth:`Source.open` returns the
+A source is a pydantic model of its options, cheap to import in a DAG file. :meth:`Source.open` returns the
 :class:`Poller` that does the work. Optional abilities are classes in :mod:`.capabilities`. The life of one day::
 
     Airflow task   check(connection)     options against the connection, before any process starts
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PlanGoneError(RetriableError):
-    """The basis of a plan is gone, such as a database snapshot that its partitions share. Only a new plan helps."""
+    """The basis of a plan is gone, such as a database snapshot shared by its partitions. Only a new plan helps."""
 
 
 class InputPartition(Wire):
@@ -40,7 +40,7 @@ class InputPartition(Wire):
 
     :param days: the days of its rows, ascending. Usually one.
     :param index: 0-based, unique within a plan, the same in every plan of the same days.
-    :param params: data with which the source finds the partition again. Plain JSON, no secret.
+    :param params: data by which the source finds the partition again. Plain JSON, no secret.
     """
 
     days: tuple[Day, ...] = Field(min_length=1)
@@ -52,7 +52,7 @@ class InputPartition(Wire):
 class PollContext:
     """The circumstances under which a source is opened.
 
-    The defaults fit a caller that plans, polls and closes by itself.
+    Defaults are for a caller that plans, polls and closes by itself.
 
     :param polls_at_once: number of the job's polls that may run at the same time, each in its own process. They share
         limits per second and on concurrent requests. None if unknown.
@@ -72,7 +72,7 @@ ALONE = PollContext()
 
 
 class Source(Connector):
-    """Base of every source. Its fields are the options that all sources have. ``name`` is the name of its file."""
+    """Base of every source, with the options that all sources have. ``name`` is the name of its file."""
 
     name: ClassVar[str]
     connection_types: ClassVar[tuple[str, ...]]
@@ -108,7 +108,7 @@ class Source(Connector):
 
     @property
     def kind(self) -> SourceKind:
-        """The kind of the stream's rows: a day's, a snapshot of everything, or an increment (:class:`.Follows`)."""
+        """Kind of the rows: those of a day, a snapshot of everything, or an increment (:class:`.Follows`)."""
         return "day"
 
     @property
@@ -138,12 +138,12 @@ class Source(Connector):
         return []
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the stream's name in lineage, by default made of connector and connection. No network, no secret."""
+        """Return the stream's name in lineage, by default from connector and connection. No network, no secret."""
         return Dataset(f"{self.name}://{connection.conn_id}", self.stream_key)
 
     @abstractmethod
     def open(self, connection: Connection, context: PollContext) -> Poller:
-        """Return the stream's poller and import its module. Driver and executor. No network yet."""
+        """Return the stream's poller. Imports its module, but uses no network. Runs on driver and executor."""
 
 
 class Poller(Opened):
@@ -154,17 +154,17 @@ class Poller(Opened):
 
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """Return the schema of every batch that :meth:`poll` yields. Driver, once a job. It travels with the tasks.
+        """Return the schema of every batch that :meth:`poll` yields. Runs on the driver, once a job.
 
         May query the source. Metadata of fields and schema give sinks more than types: docs/connectors.md, *Rows*.
         """
 
     @abstractmethod
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Cut days into partitions that are deterministic, disjoint and complete. Driver.
+        """Cut days into partitions that are deterministic, disjoint and complete. Runs on the driver.
 
-        A single day without a partition is empty. Of several days each needs a partition, also an empty one: a missing
-        day fails them all. A failed partition fails only its own days.
+        A single day without a partition is empty. Of several days, each needs a partition, even an empty day. If one
+        lacks a partition, all days fail. A failed partition fails only its own days.
 
         :param days: one day, or as many consecutive days as :class:`.SeveralDaysARequest` allows.
         :raises ConfigError: a day cannot be read with these options.
@@ -175,10 +175,9 @@ class Poller(Opened):
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a partition, each batch with its day.
 
-        Executor. Restarted from the beginning after any error.
-
-        Ends normally only if the end of the data was really seen. Counts and rejects go to ``tally.for_day(day)``.
-        Bytes and requests go to ``tally`` as soon as they are sent. A request that could not be sent does not count.
+        Runs on the executor. After any error it starts again from the beginning. It may end normally only if it saw the
+        end of the data. Counts and rejects go to ``tally.for_day(day)``. Bytes and requests go to ``tally`` as soon as
+        they are sent. A request that could not be sent is not counted.
 
         :raises RetriableError: the answer was cut, the source refused for now or is unreachable. The yielded rows are
             discarded. A :class:`.DeadlineError` if a request exceeded its deadline.

@@ -3,9 +3,9 @@
 A *day* is a calendar day in the source's time zone. It has 24 hours, or 23 or 25 (rarely another number) when the zone
 changes its offset. A *window* is a half-open span ``[start, end)`` in UTC that holds whole days.
 
-A day is *settled* if it is published, if its answer was found unchanged, or if it is superseded. Where a snapshot
-replaces everything in its target (:meth:`.Sink.replaces_whole`), each day before the newest published one is
-superseded: the sink refuses to publish it, so no clear could fill the gap. Where each day is kept, as with
+A day is *settled* if it needs no load: it is published, its answer was found unchanged, or it is superseded. Where a
+snapshot replaces everything in its target (:meth:`.Sink.replaces_whole`), the newest published day supersedes all
+earlier days: the sink refuses to publish them, so no clear could fill the gap. Where each day is kept, as with
 ``snapshot="daily"``, only a publish settles a day. Offset, gaps, lag, lateness, page and commands all use
 :class:`Settled`.
 """
@@ -28,12 +28,12 @@ from airflow_provider_connect.wire import Wire
 ONE_DAY = dt.timedelta(days=1)
 
 SourceKind = Literal["day", "snapshot", "increment"]
-"""The rows of a source: those of one day, all that exist as of that day, or all since the previous increment."""
+"""Kind of a source's rows: of one day, all rows as of that day, or all rows since the previous increment."""
 
 
 @lru_cache(maxsize=64)
 def zone(name: str) -> ZoneInfo:
-    """Return the IANA zone of a name.
+    """Return the IANA zone with this name.
 
     :raises ConfigError: this machine's zone database has no such zone.
     """
@@ -207,9 +207,9 @@ class DaySet(Wire):
         return DaySet(ranges=tuple((begin, end) for begin, end in ranges if begin <= end))
 
     def position(self, origin: dt.date | None) -> dt.date | None:
-        """Return the end of the unbroken run of days that begins at ``origin``.
+        """Return the end of the unbroken run of days that begins at ``origin``, or None if the set lacks ``origin``.
 
-        None if ``origin`` is not in the set. Without an origin, the run begins at the first date of the set.
+        Without an origin, the run begins at the first date of the set.
         """
         for first, last in self.ranges:
             if origin is None or first <= origin <= last:
@@ -241,7 +241,7 @@ class Schedule(NamedTuple):
 class Settled:
     """The settled days of one stream.
 
-    :param origin: the first requested day; None counts from the first settled day.
+    :param origin: the first requested day, or None to begin at the first settled day.
     """
 
     days: DaySet
@@ -249,7 +249,7 @@ class Settled:
 
     @classmethod
     def from_published(cls, published: DaySet, origin: dt.date | None, *, replaces_whole: bool) -> Settled:
-        """Return the settled days of a stream by its published days.
+        """Derive the settled days from a stream's published days.
 
         :param replaces_whole: True if a publish replaces everything in the target.
         """
@@ -291,7 +291,7 @@ class Settled:
 
 
 def reloadable_days(published: DaySet, *, replaces_whole: bool) -> DaySet:
-    """Return the published days that can be loaded again: all, or only the newest where it superseded the others."""
+    """Return the published days that can be loaded again: all, or only the newest if it superseded the others."""
     if not (replaces_whole and published.ranges):
         return published
     newest = published.ranges[-1][1]

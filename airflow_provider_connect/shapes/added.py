@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Constant(Shape):
-    """Adds a column with one value at the end. Counts the values."""
+    """Adds a column with one value, in the last position."""
 
     name: ClassVar[str] = "constant"
 
@@ -61,7 +61,7 @@ class Constant(Shape):
         return schema.append(pa.field(self.column, arrow_type(self.type), self.when is not None, few))
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins, with none for the new column."""
+        """Return the origins. The new column has none."""
         return {**origins, self.column: ()}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
@@ -105,12 +105,12 @@ Template = Annotated[str, Field(min_length=1), AfterValidator(_valid_template)]
 
 
 def template_columns(template: str) -> list[str]:
-    """Return the columns that a template names."""
+    """Return the columns in a template's braces."""
     return [name for name, _ in _PLACEHOLDER.findall(template)]
 
 
 def template_problems(template: str, schema: pa.Schema) -> list[str]:
-    """Return the problems of a template with a schema."""
+    """Return a problem for each column of a template that the schema lacks, or whose type cannot be part of a name."""
     problems = unknown_column_problems(template_columns(template), schema)
     for name, form in _PLACEHOLDER.findall(template):
         if name not in schema.names:
@@ -127,7 +127,7 @@ def template_problems(template: str, schema: pa.Schema) -> list[str]:
 def bind_template(template: str, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.Array | pa.Scalar]:
     """Return a function that fills a template for each row of a batch. NULL if one of its columns is NULL.
 
-    Without columns the result is a scalar.
+    For a template without columns, the function returns a scalar.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -159,7 +159,7 @@ def _text(array: pa.Array, form: str) -> pa.Array:
 
 
 class Case(BaseModel):
-    """A group of rows and its target."""
+    """A condition that selects rows, and the column's value for these rows."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
@@ -168,7 +168,7 @@ class Case(BaseModel):
 
 
 class Route(Shape):
-    """Adds a column that names each row's table or topic. Counts the values.
+    """Adds a column that names each row's table or topic.
 
     The sink reads it through a template: ``path="…/{table}"`` of :class:`.DeltaSink`, ``table="data.{table}"`` of
     :class:`.BigQuerySink`, ``topic="{topic}"`` of :class:`.KafkaSink`.
@@ -207,7 +207,7 @@ class Route(Shape):
         return schema.append(pa.field(self.column, pa.string(), is_nullable, {"few_values": "yes"}))
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins. The new column originates from the columns in its templates."""
+        """Return the origins. The new column has the origins of the columns in its templates."""
         parts = [name for template in self._target_templates for name in template_columns(template)]
         sources = dict.fromkeys(source for name in parts for source in origins.get(name, ()))
         return {**origins, self.column: tuple(sources)}

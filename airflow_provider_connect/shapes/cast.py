@@ -29,10 +29,10 @@ OnError = Literal["fail", "null"]
 
 
 class Cast(Shape):
-    """Changes the type of columns. Counts the values, and the values that do not fit.
+    """Changes the type of columns.
 
-    A value becomes the same value of the other type, or does not fit. Only casts between FLOAT and DOUBLE and from
-    DECIMAL to them round to the nearest number, and a DATE has no time of day. Times are in UTC.
+    A value becomes the same value of the other type, or does not fit. Two casts round to the nearest number: DOUBLE to
+    FLOAT, and DECIMAL to either. A cast to DATE drops the time of day. Times are in UTC.
     """
 
     name: ClassVar[str] = "cast"
@@ -75,7 +75,7 @@ class Cast(Shape):
         return pa.field(field.name, arrow_type(type_name), is_nullable, metadata or None)
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that casts. With ``on_error="fail"`` it raises DataError with the misfits by column."""
+        """Return a function that casts. With ``on_error="fail"`` it raises DataError, with the misfits by column."""
         import pyarrow as pa
 
         result_schema = self.result_schema(schema)

@@ -38,7 +38,7 @@ class Chain:
 
     @classmethod
     def of(cls, entries: Sequence[Shape | Mapping[str, Any]]) -> Chain:
-        """Create a chain from shapes or their mappings, as in files: ``{"drop": {"columns": ["a"]}}``.
+        """Create a chain from shapes, or from mappings as in pipeline files: ``{"drop": {"columns": ["a"]}}``.
 
         :raises ConfigError: with all problems of all shapes, each with its position.
         """
@@ -48,11 +48,11 @@ class Chain:
         )
 
     def __bool__(self) -> bool:
-        """Return whether there is any shape."""
+        """Return True if there is a shape."""
         return bool(self.shapes)
 
     def serialize(self) -> list[dict[str, Any]]:
-        """Return the shapes as plain JSON for :meth:`of`, without options that have their default."""
+        """Return the shapes as plain JSON for :meth:`of`. Options with their default value are left out."""
         return [shape.serialize() for shape in self.shapes]
 
     @property
@@ -62,7 +62,7 @@ class Chain:
 
     @property
     def conn_ids(self) -> tuple[str, ...]:
-        """The connections that the shapes need, without duplicates."""
+        """Ids of the connections that the shapes need, without duplicates."""
         return tuple(dict.fromkeys(conn_id for shape in self.shapes for conn_id in shape.conn_ids))
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
@@ -76,7 +76,7 @@ class Chain:
         return schema
 
     def column_origins(self, schema: pa.Schema) -> ColumnOrigins:
-        """Return the origins of each column after the last shape: columns of the given schema.
+        """Return, for each column after the last shape, the columns of ``schema`` that it originates from.
 
         :raises ConfigError: as :meth:`result_schema`.
         """
@@ -89,12 +89,12 @@ class Chain:
     def bind(
         self, schema: pa.Schema, connections: Mapping[str, Connection]
     ) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
-        """Return a function that changes each batch of a poll, in one thread, and counts its changes.
+        """Return a function that applies all shapes to a batch, in one thread, and adds to the given counts.
 
-        The counts are ``shape_<position>_<name>`` for each shape, the same with ``_null`` for values that did not fit
-        and are NULL, and ``shape_filtered`` for the rows that all filters removed.
+        Their keys are ``shape_<position>_<name>`` for each shape, the same with ``_null`` for values that did not fit
+        and became NULL, and ``shape_filtered`` for rows that filters removed. The function raises DataError, with a
+        shape's position and name, if values do not fit and ``on_error`` is ``fail``.
 
-        :return: raises DataError, with position and name of a shape, for values that do not fit and fail the day.
         :raises ConfigError: as :meth:`result_schema`, or a connection is incomplete.
         """
         steps = []
@@ -120,7 +120,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Shaping:
-    """The change of each polled batch before it is written. Contains secrets, and is never printed.
+    """Changes each polled batch before it is written. Contains secrets, and is never printed.
 
     :param connections: connections of the shapes only, by their ids.
     """
@@ -134,14 +134,11 @@ class Shaping:
         return cls(chain, {conn_id: connections[conn_id] for conn_id in chain.conn_ids})
 
     def digests(self, context: str) -> dict[str, str]:
-        """Return the :func:`.shapes.digests.shape_digests` of the shapes and their masks' secret keys.
-
-        Takes 50 ms a secret key.
-        """
+        """Return :func:`.shapes.digests.shape_digests` of the shapes. Takes 50 ms for each mask's key."""
         return shape_digests(self.chain.shapes, self.connections, context)
 
     def column_digest(self, column: str, context: str) -> str:
-        """Return the digest of the shapes that create a target column, and of their keys, or "" if no shape does.
+        """Return a digest of the shapes that create a target column, and of their keys, or "" if no shape does.
 
         :param context: as for :meth:`digests`.
         :raises ConfigError: a connection has no key, or a short one.
@@ -150,12 +147,12 @@ class Shaping:
         return "" if column_shapes is None else column_shapes.digest(self.connections, context)
 
     def bind(self, schema: pa.Schema) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
-        """Return a function that changes each batch, or nothing without shapes. Executor, once a poll."""
+        """Return a function that applies the shapes to a batch. Called by the executor, once a poll."""
         return self.chain.bind(schema, self.connections) if self.chain else lambda batch, _: batch
 
 
 def validate_shapes(shapes: Sequence[Shape]) -> list[Shape]:
-    """Return the shapes after validating their rendered templates. Airflow, once a task.
+    """Return the shapes after validating their rendered templates. Called in Airflow, once a task.
 
     :raises ConfigError: with all problems of all shapes, each with its position.
     """

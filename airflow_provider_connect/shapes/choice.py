@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Choice(Shape):
-    """Keeps some columns. Counts the values in all other columns."""
+    """Keeps some columns and removes all others."""
 
     hides_values: ClassVar[bool] = True
 
@@ -38,10 +38,6 @@ class _Choice(Shape):
         """Return the names of the kept columns, in order."""
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema of the kept columns.
-
-        :raises ConfigError: a column is missing, or no column would remain.
-        """
         import pyarrow as pa
 
         refuse_any(unknown_column_problems(self.columns, schema))
@@ -50,11 +46,9 @@ class _Choice(Shape):
         return pa.schema([schema.field(name) for name in names], metadata=schema.metadata)
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins of the kept columns."""
         return {name: origins[name] for name in self.kept_columns([*origins])}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that removes all other columns."""
         import pyarrow as pa
 
         result_schema = self.result_schema(schema)
@@ -70,20 +64,20 @@ class _Choice(Shape):
 
 
 class Drop(_Choice):
-    """Drops columns. Counts the values in them."""
+    """Removes the named columns."""
 
     name: ClassVar[str] = "drop"
 
     columns: ColumnNames = Field(description="Columns to drop.")
 
     def kept_columns(self, names: Sequence[str]) -> Sequence[str]:
-        """Return all other names."""
+        """Return the names that are not dropped."""
         left_out = set(self.columns)
         return [name for name in names if name not in left_out]
 
 
 class Select(_Choice):
-    """Keeps only the named columns, in this order. Counts the values in all other columns."""
+    """Keeps only the named columns, in this order."""
 
     name: ClassVar[str] = "select"
 
@@ -95,9 +89,9 @@ class Select(_Choice):
 
 
 class Rename(Shape):
-    """Renames columns. Position, type and comment stay. Counts the values in them.
+    """Renames columns. Their position, type and comment stay.
 
-    Two columns may swap names. Options of a sink that name columns, such as ``key``, use the new names.
+    Two columns may swap names. A sink's options that name columns, such as ``key``, use the new names.
     """
 
     name: ClassVar[str] = "rename"
@@ -141,7 +135,7 @@ class Rename(Shape):
 
 
 class Filter(Shape):
-    """Keeps the rows for which a condition is true. Counts the rows it removes, and those of all filters together."""
+    """Keeps the rows for which a condition is true."""
 
     name: ClassVar[str] = "filter"
 

@@ -1,7 +1,7 @@
-"""The shapes that create one column of the target, and the texts that they create from a person's id.
+"""Finds the shapes that create one column of the target, and the texts that they make of a person's id.
 
-Shapes are resolved by column names, without a schema, because an erase does not connect to the source. The names do not
-show the columns of a ``flatten`` without ``columns``, so such a column is treated as a column of the source.
+Only column names are used, not a schema, because an erase does not connect to the source. A ``flatten`` without
+``columns`` does not show the names of its columns, so each of them is treated as a column of the source.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_provider_connect.shapes.mask import Mask, hmac_sha256, key_of
 from airflow_provider_connect.shapes.shape import Shape
 
 _EXACT = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING")
-"""Types to which a cast keeps the text of an id."""
+"""Types of casts that keep the text of an id."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ColumnShapes:
     """The shapes that create a column of the target, in order.
 
     :param name: name of the column in the target.
-    :param source: name of the column in the source, or None if it originates from something else.
+    :param source: name of the column in the source, or None if a shape adds the column.
     :param steps: the shapes, each with its position in the task's list and the column's name before it.
     """
 
@@ -44,9 +44,9 @@ class ColumnShapes:
         return tuple(shape for _, shape, _ in self.steps if isinstance(shape, Mask))
 
     def digest(self, connections: Mapping[str, Connection], context: str) -> str:
-        """Return the digest of these shapes and of their masks' keys, or "" if no shape creates the column.
+        """Return a digest of these shapes and of their masks' keys, or "" without shapes.
 
-        Effects on other columns are not part of the digest.
+        The shapes' effects on other columns are not part of it.
 
         :param context: as for :func:`.shapes.digests.shape_digests`.
         """
@@ -57,11 +57,11 @@ class ColumnShapes:
         return options_digest([options, [value for name, value in sorted(keys.items()) if name != "shapes"]])
 
     def target_texts(self, values: Sequence[str], connections: Mapping[str, Connection]) -> tuple[str, ...]:
-        """Return the target's texts for ids: hashes if a mask hashes the column, else the ids themselves.
+        """Return the texts that the target has for ids: hashes if a mask hashes the column, else the ids themselves.
 
-        If a mask has a condition, some rows contain the id itself, so both are returned.
+        Returns both if a mask has a condition, because some rows then contain the id itself.
 
-        :raises ConfigError: after a shape the column no longer identifies a person.
+        :raises ConfigError: after a shape, the column no longer identifies a person.
         """
         texts: dict[str, None] = dict.fromkeys(values)
         for position, shape, source_name in self.steps:
@@ -81,7 +81,7 @@ def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | Non
     """Return the shapes that create a column.
 
     :param column: its name in the target.
-    :return: None if the target cannot have such a column, because a shape renames or drops it.
+    :return: None if the target cannot have this column, because a shape renames or drops it.
     """
     name = column
     steps: list[tuple[int, Shape, str]] = []

@@ -1,4 +1,4 @@
-"""Conditions on rows, declared as data: a small language of comparisons, ``all``, ``any`` and ``negate``."""
+"""Conditions on rows, declared as data: comparisons of columns, combined by ``all``, ``any`` and ``negate``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def typed_literal(value: Scalar, kind: pa.DataType) -> Any:
-    """Return a value converted exactly to a column's type, or None if it does not fit."""
+    """Return a value as an Arrow scalar of a column's type, converted exactly, or None if it does not fit."""
     import pyarrow as pa
 
     kind = plain_type(kind)
@@ -66,9 +66,9 @@ Operator = Literal["equals", "in", "is_null", "matches", "less_than", "at_most",
 class Condition(BaseModel):
     """A comparison of one column, or a combination of conditions.
 
-    As in SQL, a comparison with NULL is neither true nor false but unknown, and so is its negation. Only ``is_null`` is
-    never unknown. ``all`` is false if one condition is false, ``any`` is true if one is true, even if others are
-    unknown. A condition holds if it is true.
+    As in SQL, a comparison with NULL is unknown: neither true nor false, and its negation is unknown, too. Only
+    ``is_null`` is never unknown. ``all`` is false if one condition is false, and ``any`` is true if one is true, even
+    if others are unknown. A condition holds only if it is true.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
@@ -123,7 +123,7 @@ _ORDERS = {"less_than": "less", "at_most": "less_equal", "greater_than": "greate
 
 
 def condition_problems(condition: Condition | None, schema: pa.Schema) -> list[str]:
-    """Return the problems of a condition with a schema: unknown columns, and values that do not fit their type."""
+    """Return a condition's problems with a schema: unknown columns, and values of another type than their column."""
     if condition is None:
         return []
     if condition.column is None:
@@ -157,7 +157,7 @@ def bind_condition(condition: Condition, schema: pa.Schema) -> RowTest:
 def bind_row_filter(
     condition: Condition | None, schema: pa.Schema
 ) -> Callable[[pa.RecordBatch], pa.BooleanArray | None]:
-    """Return a function that evaluates a condition for each row: true or false, or None instead for all rows."""
+    """Return a function that tests the rows of a batch: unknown becomes false. It returns None without a condition."""
     if condition is None:
         return lambda batch: None
     test = bind_condition(condition, schema)

@@ -1,4 +1,4 @@
-"""Converts values between types, exactly or to NULL, and to the canonical text of a value."""
+"""Casts columns to other types, and to the canonical text of their values. Values that do not fit become NULL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TimeFormat = Literal["iso", "epoch_s", "epoch_ms", "epoch_us"]
 
 CastFunction = Callable[["pa.Array", "pa.Field", "pa.DataType"], "pa.Array"]
-"""Returns a column with another type. NULL stays NULL, and a value that does not fit becomes NULL."""
+"""Casts a column, given as array, field and target type. NULL stays NULL. Values that do not fit become NULL."""
 
 _INTEGER = r"\A-?[0-9]+\z"
 _NUMBER = r"\A-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
@@ -28,14 +28,14 @@ _WITH_OFFSET = r"[T ].*[Zz+-]"
 _UNITS = {"epoch_s": "s", "epoch_ms": "ms", "epoch_us": "us"}
 _MICROS = {"epoch_s": 10**6, "epoch_ms": 10**3, "epoch_us": 1}
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""Microseconds of the years 1 to 9999."""
+"""First and last microsecond of the years 1 to 9999, since 1970."""
 
 
 def find_cast(kind: pa.DataType, name: str, time_format: TimeFormat) -> CastFunction | None:
-    """Return a function that casts a type to another, or None if there is none.
+    """Return a function that casts one type to another, or None if there is none.
 
     :param name: name of the target type, as :func:`..values.ddl.plain_type_name` returns it.
-    :param time_format: how numbers represent times.
+    :param time_format: unit of numbers that represent times. ``iso`` allows no such numbers.
     """
     target = arrow_type(name)
     source_group, target_group = type_group(kind), type_group(target)
@@ -84,7 +84,7 @@ def cast_values(cast: CastFunction, array: pa.Array, field: pa.Field, to: pa.Dat
 
 
 def cast_or_null(array: pa.Array, to: pa.DataType) -> pa.Array:
-    """Return Arrow's own cast, with NULL for each value that it refuses."""
+    """Cast a column with Arrow. Values that Arrow refuses become NULL."""
     import pyarrow as pa
 
     try:
@@ -97,7 +97,7 @@ def cast_or_null(array: pa.Array, to: pa.DataType) -> pa.Array:
 
 
 def _null_unless_matching(array: pa.Array, pattern: str) -> pa.Array:
-    """Return texts, with NULL for those that do not match: Arrow also reads ``0x1f`` and ``nan``, unlike JSON."""
+    """Replace texts that do not match by NULL: unlike JSON, Arrow also reads ``0x1f`` and ``nan``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -130,7 +130,7 @@ def _zero_or_one(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
 
 
 def _decimals(array: pa.Array, to: pa.DataType) -> pa.Array:
-    """Read numbers digit by digit. A float counts as its shortest text."""
+    """Read decimals from the digits of texts, without rounding through a float."""
     texts = _null_unless_matching(array, _NUMBER).to_pylist()
     marks = [None if text is None else 0.0 for text in texts]
     sources = {row: text for row, text in enumerate(texts) if text is not None}
@@ -181,14 +181,14 @@ def _to_epoch(time_format: TimeFormat) -> CastFunction:
 
 
 def has_text(kind: pa.DataType) -> bool:
-    """Return whether values of a type have a canonical text."""
+    """Return True if values of a type have a canonical text."""
     return type_group(kind) is not None and all(has_text(part) for part in inner_types(kind))
 
 
 def as_text(array: pa.Array, field: pa.Field) -> pa.Array:
     """Return a column as ``string``: numbers and times as in JSON, bytes as UTF-8, nested values as JSON documents.
 
-    NULL stays NULL. Values without a text become NULL: bytes that are not UTF-8, NaN in a document, years past 9999.
+    Values without a text become NULL: bytes that are not UTF-8, NaN in a document, years after 9999.
     """
     import numpy as np
     import pyarrow as pa

@@ -1,7 +1,7 @@
-"""Digests of shapes and of their masks' keys. Equal digests mean that equal rows become equal rows.
+"""Digests of shapes and of their masks' keys. With equal digests, equal rows are shaped into equal rows.
 
-A key's digest goes into ledgers with many readers. A key may be a phrase that a person chose, so a plain hash would let
-a reader try billions of phrases a second. scrypt (RFC 7914) takes 16 MB and about 50 ms for each guess. Its salt
+A key's digest goes into ledgers with many readers. A key may be a phrase that a person chose, and with a plain hash a
+reader could try billions of phrases a second. scrypt (RFC 7914) takes 16 MB and about 50 ms for each guess. Its salt
 contains the context, so a table of guesses serves one target only. A random key of 16 bytes cannot be guessed.
 """
 
@@ -25,10 +25,9 @@ _BLOCK_SIZE = 8
 def shape_digests(shapes: Sequence[Shape], connections: Mapping[str, Connection], context: str) -> dict[str, str]:
     """Return digests by part: ``shapes`` for all options, and ``key[<position>]`` for each mask's key.
 
-    The names of connections are not included: the same key makes the same hashes under any ``conn_id``.
+    Ids of connections are left out: the same key makes the same hashes under any ``conn_id``.
 
-    :param context: where the digests are kept, such as the target's name. Digests of different contexts cannot be
-        compared.
+    :param context: where the digests are kept, such as the target's name. Only digests of one context can be compared.
     :raises ConfigError: a connection has no key, or a short one.
     """
     keys = {
@@ -40,18 +39,18 @@ def shape_digests(shapes: Sequence[Shape], connections: Mapping[str, Connection]
 
 
 def options_of(shape: Shape) -> dict[str, Any]:
-    """Return a shape as JSON without the names of connections."""
+    """Return a shape as JSON, without its ``conn_id``."""
     ((name, options),) = shape.serialize().items()
     return {name: {option: value for option, value in options.items() if option != "conn_id"}}
 
 
 def options_digest(options: object) -> str:
-    """Return the digest of plain JSON, as 32 hex digits."""
+    """Return a digest of plain JSON, as 32 hex digits."""
     text = json.dumps(options, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[: 2 * _DIGEST_BYTES]
 
 
 def key_digest(key: bytes, context: str) -> str:
-    """Return the digest of a secret key, as 32 hex digits. Takes about 50 ms, to slow down guesses."""
+    """Return a digest of a secret key, as 32 hex digits. Takes about 50 ms, to slow down guesses."""
     salt = f"{_SALT}{context}".encode("utf-8", "surrogatepass")
     return hashlib.scrypt(key, salt=salt, n=_COST, r=_BLOCK_SIZE, p=1, dklen=_DIGEST_BYTES).hex()

@@ -20,7 +20,7 @@ _PLAIN = {"text": "string", "integer": "bigint", "float": "double", "boolean": "
 
 
 _BATCH_DOCUMENTS = 1024
-"""Number of documents decoded in one call. A size that fits the processor's cache saves a third of the time."""
+"""Number of documents decoded in one call. A batch that fits the processor's cache saves a third of the time."""
 
 
 class DocumentField(NamedTuple):
@@ -42,9 +42,9 @@ ReadDocuments = Callable[["pa.Array"], "tuple[list[pa.Array], Mapping[str | None
 
 
 def make_reader(fields: Sequence[DocumentField], *, are_checked: bool) -> ReadDocuments:
-    """Return a function that reads a column of documents into columns and counts the misfits by column.
+    """Return a function that reads a column of JSON documents into typed columns.
 
-    The misfits of None are the texts that are not JSON.
+    It also returns the number of misfits by column. Under None it has the number of texts that are not JSON.
 
     :param are_checked: true if every text is known to be JSON.
     """
@@ -63,8 +63,6 @@ def make_reader(fields: Sequence[DocumentField], *, are_checked: bool) -> ReadDo
 
 
 class _Decoder:
-    """Decodes the requested fields of documents, for all documents of a batch in one call if possible."""
-
     def __init__(self, paths: Sequence[tuple[str, ...]], *, are_checked: bool) -> None:
         import msgspec
 
@@ -84,7 +82,7 @@ class _Decoder:
         self._all = msgspec.json.Decoder(list[form | None])
 
     def columns(self, documents: pa.Array) -> tuple[list[list[Any]], int]:
-        """Return for each path its values, None if missing, and the number of documents that are not JSON."""
+        """Return the values of each path, None where missing, and the number of documents that are not JSON."""
         values_by_path: list[list[Any]] = [[] for _ in self._paths]
         malformed_total = 0
         for start in range(0, len(documents), _BATCH_DOCUMENTS):
@@ -128,7 +126,7 @@ class _Decoder:
 
 
 def _document(text: bytes) -> Any:
-    """Decode documents that msgspec refuses: half a surrogate pair, or a document that is not an object."""
+    """Decode a document that msgspec refuses: it contains half a surrogate pair, or is not an object."""
     try:
         return parse_json(text.decode())
     except (ValueError, RecursionError):
@@ -209,5 +207,5 @@ def _text(row: int, value: Any, source: Callable[[int], str]) -> Any:
 
 
 def _representable(values: list[Any]) -> list[Any]:
-    """Return texts with U+FFFD for half a surrogate pair, which no column can hold."""
+    """Replace half a surrogate pair in texts by U+FFFD, because no column can hold it."""
     return [SURROGATES.sub("\ufffd", value) if isinstance(value, str) else value for value in values]

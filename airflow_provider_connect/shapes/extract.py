@@ -60,7 +60,7 @@ def _spelled_out(value: Any) -> Any:
 
 
 class Extract(Shape):
-    """Adds typed columns from JSON documents. Counts the values, and the values that do not fit their type.
+    """Adds typed columns from JSON documents.
 
     The documents stay: drop their column in a later shape. A value that is missing or null in a document is NULL.
     """
@@ -102,11 +102,11 @@ class Extract(Shape):
         return schema
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins. New columns originate from the documents' origins."""
+        """Return the origins. New columns have the origins of the documents' column."""
         return {**origins, **dict.fromkeys(self.into, tuple(origins.get(self.column, ())))}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that reads documents. With ``on_error="fail"`` it raises DataError with the misfits."""
+        """Return a function that reads documents. With ``on_error="fail"`` it raises DataError, with the misfits."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

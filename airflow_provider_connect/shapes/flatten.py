@@ -1,4 +1,4 @@
-"""The shape that makes columns of the fields of structs: ``flatten``."""
+"""The shape that turns the fields of structs into columns: ``flatten``."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class Flatten(Shape):
-    """Replaces structs, and structs inside them, by a column for each field, in the same position.
+    """Replaces each struct, with the structs inside it, by a column for each field, in the struct's position.
 
-    The fields of a NULL struct are NULL. Lists and maps stay as they are. Counts the values of the new columns.
+    The fields of a NULL struct are NULL. Lists and maps stay as they are.
     """
 
     name: ClassVar[str] = "flatten"

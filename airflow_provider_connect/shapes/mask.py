@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 REDACTED = "***"
 MIN_KEY_BYTES = 16
-"""Length of the shortest key. A reader that guesses the key can try all ids."""
+"""Length of the shortest key. A reader who guesses the key can try all ids."""
 _BLOCK_BYTES = 64
 MAX_CACHED_HASHES = 1 << 16
-"""Number of cached hashes during a partition's poll: about 15 MB."""
+"""Most hashes cached during a partition's poll: about 15 MB."""
 
 
 class Mask(Shape):
-    """Makes values unreadable: a keyed hash, a fixed text, or the first characters. Counts the values.
+    """Makes values unreadable: a keyed hash, a fixed text, or the first characters.
 
     A hash is HMAC-SHA-256 of the value's UTF-8 text, as 64 hex digits, under the password of ``conn_id``. Under one
     key, an id has the same hash in every column, table and run, whether it is a number or a text, so hashed ids can be
@@ -78,7 +78,7 @@ class Mask(Shape):
         return (self.conn_id,) if self.conn_id is not None else ()
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with these columns as STRING. Keys and comments stay.
+        """Return the schema with the masked columns as STRING. Comments and other metadata stay.
 
         :raises ConfigError: a column is missing or cannot be masked in this mode, or the condition does not fit.
         """
@@ -148,11 +148,11 @@ class Mask(Shape):
 
 
 _WITHOUT_HASH = ("float", "struct", "list", "map")
-"""A number such as 0.1 has several texts, and the parts of a document have no fixed order."""
+"""Types that ``hash`` refuses: 0.1 has several texts, and the parts of a document have no fixed order."""
 
 
 def key_of(connection: Connection) -> bytes:
-    """Return the key in a connection.
+    """Return the hash key in a connection.
 
     :raises ConfigError: the key is missing, or short enough to guess.
     """
@@ -167,7 +167,7 @@ def key_of(connection: Connection) -> bytes:
 
 
 class Hashes(dict[bytes, str]):
-    """Cache of hashes under a key. A day contains most ids many times."""
+    """Computes and caches hashes by text, under one key. A day contains most ids many times."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ def hash_values(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
 
 
 def hmac_sha256(key: bytes) -> Callable[[bytes], str]:
-    """Return a function for HMAC-SHA-256 (RFC 2104). Twice as fast as :mod:`hmac`, as it absorbs the key once."""
+    """Return a function for HMAC-SHA-256 (RFC 2104). Twice as fast as :mod:`hmac`: it processes the key once."""
     key = (key if len(key) <= _BLOCK_BYTES else hashlib.sha256(key).digest()).ljust(_BLOCK_BYTES, b"\0")
     inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in key))
     outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in key))
@@ -207,7 +207,7 @@ def hmac_sha256(key: bytes) -> Callable[[bytes], str]:
 
 
 def as_strings(schema: pa.Schema, names: ColumnNames) -> pa.Schema:
-    """Return a schema with these columns as STRING, no longer marked as JSON documents."""
+    """Return the schema with these columns as STRING, without their mark as JSON documents."""
     import pyarrow as pa
 
     for name in names:

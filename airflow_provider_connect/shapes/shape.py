@@ -1,4 +1,4 @@
-"""The contract of a shape: one change of rows on their way from source to sink, in Arrow."""
+"""The contract of a shape, which changes rows on their way from source to sink, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ TypeName = Annotated[str, AfterValidator(plain_type_name)]
 
 
 ColumnOrigins = Mapping[str, Sequence[str]]
-"""By column, the source's columns that it originates from."""
+"""Maps each column to the source columns that it originates from."""
 
 
 class ShapedBatch(NamedTuple):
-    """The result of a shape for a batch.
+    """A batch after a shape.
 
-    :param values: how many values the shape removed, changed or created, without NULL. For a filter, removed rows.
-    :param misfits: how many values did not fit and are NULL.
+    :param values: number of values removed, changed or created, without NULL. For a filter, of removed rows.
+    :param misfits: number of values that did not fit and became NULL.
     """
 
     batch: pa.RecordBatch
@@ -52,13 +52,13 @@ class ShapedBatch(NamedTuple):
 
 
 _RESERVED_NAMES = {RECORD_KEY, "day"}
-"""A row's key, and the column that sinks add."""
+"""Names that no shape may give: the row's key, and a column that sinks add."""
 
 Step = Callable[["pa.RecordBatch"], ShapedBatch]
 
 
 class Shape(Options):
-    """One change of rows: of the schema, of the columns' lineage, and of each batch.
+    """One change of rows: of the schema, of the columns' origins, and of each batch.
 
     Pure data, safe and cheap to import in a DAG file. The same rows always give the same result: it does not depend on
     the clock, on other rows or on their order.
@@ -74,27 +74,27 @@ class Shape(Options):
 
     @property
     def conn_ids(self) -> tuple[str, ...]:
-        """The connections that the shape needs."""
+        """Ids of the connections that the shape needs."""
         return ()
 
     def serialize(self) -> dict[str, Any]:
-        """Return name and options as plain JSON, as a person would write them: without defaults."""
+        """Return name and options as plain JSON, as in a pipeline file: without default values."""
         return {self.name: self.model_dump(mode="json", exclude_defaults=True, warnings=not self.templates)}
 
     @abstractmethod
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema after this shape. Driver, once a job, and executors.
+        """Return the schema after this shape. Called by the driver, once a job, and by executors.
 
         :raises ConfigError: with everything that does not fit the schema.
         """
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins of the columns after this shape, by default unchanged. Driver, once a job."""
+        """Return the origins of the columns after this shape. Unchanged by default. Driver, once a job."""
         return origins
 
     @abstractmethod
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that changes batches. Executor, once a poll. The function runs once a batch, in one thread.
+        """Return a function that changes a batch. Called by the executor, once a poll. The function runs in one thread.
 
         :param connections: by conn_id, at least :attr:`conn_ids`.
         :raises ConfigError: a connection is incomplete.
@@ -113,7 +113,7 @@ def count_values(arrays: Iterable[pa.Array]) -> int:
 
 
 def name_conflicts(new: Sequence[str], others: Iterable[str]) -> list[str]:
-    """Return a problem for each new column whose name is taken. Sinks do not distinguish case."""
+    """Return a problem for each new name that is taken or reserved. Sinks ignore case."""
     lower = [name.lower() for name in (*others, *new)]
     problems = []
     for name in dict.fromkeys(new):
@@ -125,7 +125,7 @@ def name_conflicts(new: Sequence[str], others: Iterable[str]) -> list[str]:
 
 
 def key_column_problems(names: Iterable[str]) -> list[str]:
-    """Return a problem for each column whose values must not be changed."""
+    """Return a problem for each column whose values must not be changed: the row's key."""
     return [
         f"column {name!r} identifies rows and contains no readable value: leave it unchanged, or drop it"
         for name in names

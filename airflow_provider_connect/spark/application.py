@@ -1,4 +1,4 @@
-"""The job's Spark application: starts while the driver imports, runs tasks, ends without log noise."""
+"""Starts the job's Spark application while the driver imports, runs its tasks, and silences its shutdown log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def start_context() -> Any:
 def run_tasks(
     spark_context: SparkContext, tasks: list[Any], run_partition: Callable[[Iterable[Any]], Iterable[Any]]
 ) -> list[Any]:
-    """Run one Spark task for each item. Tasks return their errors as data, so an exception here is Spark's own.
+    """Run one Spark task for each item, and return all results. Tasks return their own errors as results.
 
     :raises RetriableError: Spark lost a task.
     """
@@ -58,7 +58,7 @@ def silence_shutdown_log(spark_context: SparkContext) -> None:
 
 
 def _cause(text: str) -> str:
-    """Return the line of a Spark error that names the cause: the last of a Python traceback, else the first."""
+    """Return the first line of a Spark error that names an exception, else its first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ends = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
     return (ends or lines or ["no message"])[0][:300]

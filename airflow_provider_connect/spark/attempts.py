@@ -1,4 +1,4 @@
-"""Attempts in the stage: files of earlier tries of the same intent, and signs of life of waiting attempts."""
+"""Finds staged files of earlier attempts of an intent, and keeps attempts alive that wait for their publish."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class EarlierAttempts:
-    """Reads the staged files of earlier tries of the same intent."""
+    """Reads the files that earlier tries of the same intent (one task run) left in the stage."""
 
     root: Folder
     own_attempt: str
@@ -33,7 +33,7 @@ class EarlierAttempts:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of all options that decide the staged files of a day. Files with another fingerprint are ignored."""
+        """Digest of all options that decide a day's staged files. Files with another fingerprint are not reused."""
         return self.make_fingerprint()
 
     def attempts_with(self, file_name: str) -> list[str]:
@@ -41,7 +41,7 @@ class EarlierAttempts:
         return [attempt for attempt, file in self._files if file == file_name]
 
     def manifests(self, day: Day) -> Iterator[Manifest]:
-        """Yield a day's manifests with the same fingerprint, newest first."""
+        """Yield the day's manifests that have this job's fingerprint, newest first."""
         for attempt in self.attempts_with(MANIFEST_NAME):
             if attempt.endswith(f"-{day.date:%Y%m%d}"):
                 manifest = self._read_manifest(day, attempt)
@@ -49,7 +49,7 @@ class EarlierAttempts:
                     yield manifest
 
     def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
-        """Return the newest manifest that follows the same publish and has all its files, or None if there is none."""
+        """Return the day's newest manifest that follows ``seen_publish`` and whose files all exist, or None."""
         manifests = self.manifests(day)
         return next(
             (manifest for manifest in manifests if manifest.seen == seen_publish and self._has_all_files(manifest)),
@@ -58,7 +58,7 @@ class EarlierAttempts:
 
     @cached_property
     def _files(self) -> list[tuple[str, str]]:
-        """Attempts and their file names, newest first. Listed once a job, since dead tries write no more files."""
+        """Pairs of attempt and file name, newest first. Listed once a job, since dead tries write no more files."""
         intent = self.own_attempt.split("-")[0]
         files = [
             (entry.modified, folder.rpartition("/")[2], name)
@@ -69,7 +69,7 @@ class EarlierAttempts:
         return [(attempt, name) for _, attempt, name in sorted(files, reverse=True) if attempt.startswith(f"{intent}-")]
 
     def _read_manifest(self, day: Day, attempt: str) -> Manifest | None:
-        """Read a manifest. Returns None if a sweep just deleted it, or another version wrote it."""
+        """Read a manifest. Returns None if it was deleted meanwhile, or another version of this package wrote it."""
         name = manifest_file(attempt)
         try:
             return Manifest.read(self.root.read(name), day, attempt)
@@ -88,11 +88,11 @@ class EarlierAttempts:
 
 
 SIGN_INTERVAL_SECONDS = 60.0
-"""Time between two signs of life. A sweep treats an attempt as dead after ten minutes without one."""
+"""Seconds between two signs of life. After ten minutes without one, a sweep treats an attempt as dead."""
 
 
 class KeepAlive:
-    """Writes signs of life for polled attempts that wait for their publish, while its block runs."""
+    """While its block runs, writes signs of life for attempts that wait for their publish."""
 
     def __init__(self, root: Folder) -> None:
         self._root = root
@@ -110,17 +110,17 @@ class KeepAlive:
         self._thread.join()
 
     def add(self, attempts: Iterable[str]) -> None:
-        """Add attempts. Attempts that already wait may be added again."""
+        """Add attempts. An attempt may be added twice."""
         with self._lock:
             self._attempts.update(attempts)
 
     def add_with_sign(self, attempt: str) -> None:
-        """Add an attempt, and write its first sign before this returns."""
+        """Add an attempt, and write its first sign of life before returning."""
         self.add([attempt])
         self._write_sign(attempt)
 
     def remove(self, attempt: str) -> None:
-        """Remove an attempt. After this returns, no sign of life is written for it, so its folder can be deleted."""
+        """Remove an attempt. Its folder can be deleted afterwards, because no more signs of life are written."""
         with self._lock:
             self._attempts.discard(attempt)
 

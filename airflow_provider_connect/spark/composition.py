@@ -1,4 +1,4 @@
-"""The composition root: opens source and sink of a job, assembles the steps, and runs all days."""
+"""Opens the source and the sink of a job, assembles the steps, and runs all days."""
 
 from __future__ import annotations
 

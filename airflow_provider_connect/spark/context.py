@@ -1,4 +1,4 @@
-"""The immutable context of a job: its opened source and sink, its stage, and digests that identify staged answers."""
+"""The immutable context of a job: opened source and sink, stage, and digests that identify staged answers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Intake:
 
     @cached_property
     def staged_schema(self) -> pa.Schema:
-        """Schema of polled rows as they are staged, after all shapes."""
+        """Schema of the staged rows, after all shapes."""
         return self.shaping.chain.result_schema(self.source_schema)
 
 
@@ -86,7 +86,7 @@ class JobContext:
         return stages_marks(self.outlet.sink, self.intake.source.kind)
 
     def staging_options(self, erase_list: EraseList) -> dict[str, Any]:
-        """Return options for staging polled rows. Input of a transform is one table without soft deletes."""
+        """Return options for staging polled rows. Before a transform, they form one table without soft deletes."""
         if self.is_transformed:
             return {
                 "erased": erase_list.for_columns(self.intake.staged_schema.names)
@@ -99,7 +99,7 @@ class Executors:
     """Functions that run on the executors, and their concurrency.
 
     :param poll_partitions: runs :func:`.poll.run_poll_tasks` for tasks.
-    :param put_shares: runs the sink's ``put`` over shares of a day, or None if the sink has no ``put``.
+    :param put_shares: calls the sink's ``put`` with groups of a day's files, or None if the sink has no ``put``.
     """
 
     poll_partitions: PollPartitions
@@ -109,9 +109,9 @@ class Executors:
 
 
 def fingerprint_of(context: JobContext) -> str:
-    """Return the digest of everything that decides a poll's rows and their target: options, shapes, address, columns.
+    """Return a digest of everything that decides a poll's rows and their target: options, shapes, address, columns.
 
-    Takes 50 ms for each key of a mask.
+    Takes 50 ms for each mask's key.
     """
     job, intake, sink = context.job, context.intake, context.outlet.sink
     address = intake.connection.model_dump(include={"conn_id", "host", "port", "path"})
@@ -126,10 +126,10 @@ def fingerprint_of(context: JobContext) -> str:
 
 
 def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
-    """Return the digest of an answer and of its processing, or None if its rows have no digest.
+    """Return a digest of a day's rows and of everything that decides their publish, or None if the rows have no digest.
 
-    Unlike the fingerprint, the digest includes the sink's options: with other options, the same rows go to another
-    table or format. The digest includes this package's version, since a later version may write rows differently.
+    Unlike the fingerprint, it includes the sink's options: with other options, the same rows go to another table or
+    format. It includes this package's version, since another version may write rows differently.
     """
     contents = manifest.polled.contents
     if contents is None:
@@ -139,9 +139,9 @@ def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
 
 
 def open_stage(sink_stage: str | None, job: JobConfig) -> Folder:
-    """Return the folder in which days are staged.
+    """Return the stage: the sink's folder, else the folder that the option ``staging`` names.
 
-    :raises ConfigError: the staging option is missing, or names a folder in a Delta table.
+    :raises ConfigError: the option is missing, or names a folder in a Delta table.
     """
     if sink_stage is not None:
         return Folder(sink_stage)
@@ -157,7 +157,7 @@ def open_stage(sink_stage: str | None, job: JobConfig) -> Folder:
 
 
 def _surrounding_table(url: str) -> str | None:
-    """Return the Delta table, or the root of several, that contains a folder at any depth, or None if there is none."""
+    """Return the URL of the Delta table, or of the root of several, that contains a folder at any depth, or None."""
     scheme, separator, path = url.rpartition("://")
     places = [path.split("/"), *([] if scheme else [os.path.realpath(path).split("/")])]  # a link may lead into one
     ancestors = ["/".join(parts[:depth]) for parts in places for depth in range(len(parts), 0, -1)]

@@ -1,4 +1,4 @@
-"""The requests that a job may send for the vendor's own counts."""
+"""The budget of requests for the vendor's own row counts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from airflow_provider_connect.polling.tally import Tally
 
 
 class CountBudget:
-    """Budget of requests for the vendor's counts. Unlimited without an allowance.
+    """Limits a job's requests for the vendor's row counts. Unlimited without an allowance.
 
     :ivar sent_at: times of sent requests, in seconds since 1970.
-    :ivar quota_refusal: the vendor's figures when it refused a request because of its hourly quota.
-    :ivar is_reserved: false if the vendor limits counts and the task has reserved none, since few days need them.
+    :ivar quota_refusal: figures of the vendor's refusal, if its hourly quota was used up.
+    :ivar is_reserved: false if the vendor limits counts and the task reserved none, because few days need a count.
     """
 
     def __init__(self, allowance: Allowance | None = None) -> None:
@@ -28,7 +28,7 @@ class CountBudget:
     def require(self, requests: int) -> None:
         """Check that this many requests may be sent.
 
-        :raises QuotaError: they may not.
+        :raises QuotaError: too few requests are left, or their reservation has expired.
         """
         if not self.is_reserved:
             raise QuotaError("no requests are reserved for the vendor's counts, but a day needs some")
@@ -44,7 +44,7 @@ class CountBudget:
             raise QuotaError("the reservation of the job's requests for the vendor's counts has expired")
 
     def tally(self) -> Tally:
-        """Return a tally for one count that limits the request rate."""
+        """Return a tally for one count. It pauses after each request, to keep the allowed rate."""
         return _PacedTally(self._allowance.per_second if self._allowance else None)
 
     def report_fields(self) -> dict[str, Any]:

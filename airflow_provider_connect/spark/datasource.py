@@ -140,7 +140,7 @@ class SourceReader(spark_api.DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[spark_api.InputPartition]:
-        """Return the planned partitions of the days, oldest first. Driver.
+        """Return the planned partitions of the days, oldest first. Runs on the driver.
 
         :raises ConnectError: as :meth:`read`.
         """
@@ -155,9 +155,9 @@ class SourceReader(spark_api.DataSourceReader):
             ]
 
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition. Executor.
+        """Yield the rows of a partition. Runs on the executor.
 
-        :raises ConnectError: the source's error. Of a foreign error, the text has only type and location.
+        :raises ConnectError: the source's error. For other exceptions, the message has only type and location.
         """
         part = InputPartition.model_validate_json(partition.value)
         target = to_arrow_schema(self._schema, timezone="UTC")
@@ -173,7 +173,7 @@ class SourceReader(spark_api.DataSourceReader):
 
 @contextmanager
 def _open(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
-    """Open a source. Errors leave the block as this package's errors. A failing close does not fail the block."""
+    """Open a source for a block. Any exception in the block is raised as an error of this package."""
     try:
         with closing_quietly(source.open(connection, context), log_line) as poller:
             yield poller

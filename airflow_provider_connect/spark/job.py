@@ -1,7 +1,7 @@
 """The driver's script. Its only argument is the path of a job file.
 
-The job file's folder also holds the connections (deleted once read) and the lock of the task. The driver always writes
-a report, whose failure decides the exit code.
+The job file's folder also holds the connections (deleted once read) and the task's lock file. The driver always writes
+a report. The failure in the report decides the exit code.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Reque
 def _connections(job: JobConfig, job_file: Path) -> Connections:
     """Read the connections, and delete their file.
 
-    :raises ConnectError: they are missing, or the task did not write them.
+    :raises ConnectError: the connections are missing, or are not those that the task wrote.
     """
     if job.sealed_connections is not None:
         from airflow_provider_connect.submit import sealed  # noqa: PLC0415  # it needs pyarrow
@@ -88,7 +88,7 @@ def _connections(job: JobConfig, job_file: Path) -> Connections:
 
 
 def _find_file(path: Path) -> Path:
-    """Return the file's path. In cluster mode Spark puts shipped files into the working folder."""
+    """Return the path of the job file. In cluster mode, Spark puts it into the working folder."""
     return path if path.exists() else Path.cwd() / path.name
 
 

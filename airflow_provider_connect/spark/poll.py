@@ -1,6 +1,6 @@
 """The executor's part of a poll: a Python task polls a partition and stages it in Arrow batches, without the JVM.
 
-Tasks return errors as data. Exceptions would lose their type on the way through the JVM.
+Tasks return errors as data, because exceptions would lose their type on the way through the JVM.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from airflow_provider_connect.window import Day
 RETRY_PAUSES = doubling_pauses(1.0, 60.0)
 NO_SHAPES = Shaping()
 _PENDING_BYTES = 4 * GROUP_BYTES
-"""Limit for rows of several days that wait in memory for their row groups."""
+"""Most bytes of several days' rows that wait in memory until a row group is full."""
 
 
 class PollTask(BaseModel):
     """A task to poll one partition: plain data without secrets.
 
-    :param attempts: names of the attempt for each day of the partition, in order.
-    :param polled_before: for each day, when the previous publish was polled, or empty if unknown.
-    :param requests: how many requests the task may send under a quota, ``until`` this time.
-    :param failed: how many requests earlier jobs sent in vain for this partition.
+    :param attempts: attempt name for each day of the partition, in order.
+    :param polled_before: for each day, when it was last polled, or None if unknown.
+    :param requests: most requests that the task may send under a quota, before ``until`` (seconds since 1970).
+    :param failed: number of requests that earlier jobs sent in vain for this partition.
     :param begins: earliest time of the first request, in seconds since 1970.
-    :param ends_late: true if a request at its deadline ends the poll, because the driver can plan smaller requests.
-    :param tables: decides which table a row belongs to, or None for one table.
+    :param ends_late: true if a deadline error is not retried here, because the driver can plan smaller requests.
+    :param tables: assigns rows to tables, or None for one table.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -83,7 +83,7 @@ class PollTask(BaseModel):
 class PollOutcome(BaseModel):
     """Result of a task: the polled days, or the failure.
 
-    :param polled: by day. Seconds and retries of the partition belong to its first day. Bytes are shared by rows.
+    :param polled: results by day. The first day has the partition's seconds and retries. Bytes are divided by rows.
     :param retries: for each retry, its reason and the wait before it.
     """
 
@@ -98,7 +98,7 @@ class PollOutcome(BaseModel):
 def run_poll_tasks(
     tasks: Iterable[str], *, schema: pa.Schema, connection: Connection, shaping: Shaping = NO_SHAPES
 ) -> Iterator[str]:
-    """Poll partitions, for ``mapPartitions``. Tasks and outcomes are JSON."""
+    """Poll partitions, for ``mapPartitions``. Takes tasks and yields outcomes, both as JSON."""
     for text in tasks:
         task = PollTask.model_validate_json(text)
         retries: list[str] = []
@@ -127,7 +127,7 @@ def stage_partition(
 
     :param retry_notes: receives a line for each retry.
     :raises QuotaError: no more requests may be sent.
-    :raises ConnectError: the source's last error, with the number of tries.
+    :raises ConnectError: the source's last error. After retries, the message has the number of tries.
     """
     source: Source = registry.source_class(task.source_name).from_options(task.source)
     root = Folder(task.root)
@@ -178,7 +178,7 @@ def stage_partition(
 
 
 def _must_driver_retry(task: PollTask, error: RetriableError) -> bool:
-    """Return whether only the driver can try again: after a wait for quota, or with other partitions."""
+    """Return True if only the driver can try again: after a wait for quota, or with other partitions."""
     if isinstance(error, PlanGoneError):
         return True
     waits = task.requests is not None and isinstance(error, QuotaError)
@@ -191,7 +191,7 @@ def _require_time(task: PollTask) -> None:
 
 
 def _require_first_run(task: PollTask) -> None:
-    """Refuse a task that Spark runs again after it lost an executor: the requests of the first run are unknown.
+    """Refuse a second run of a task with a quota, after Spark lost an executor.
 
     :raises RetriableError: the first run may have sent its requests.
     """
@@ -274,7 +274,7 @@ def _bound_memory(writers: Collection[RowWriter | TableSplitWriter]) -> None:
 
 
 def share_bytes(total: int, rows: Sequence[int]) -> list[int]:
-    """Share a request's bytes among its days in proportion to their rows. Without rows, the first day gets all."""
+    """Divide a request's bytes among its days in proportion to rows. Without rows, the first day gets all bytes."""
     if not sum(rows):
         return [total, *[0] * (len(rows) - 1)]
     ends = [total * end // sum(rows) for end in accumulate(rows, initial=0)]
@@ -297,7 +297,7 @@ def _polled_of(tally: Tally, files: tuple[StagedFile, ...], rejects: StagedFile 
 class _ProgressWriter:
     """Writes a sign of life every few seconds while its block runs.
 
-    The driver prints it, and a sweep sees that the attempt is alive.
+    The driver logs it as progress, and a sweep sees that the attempt is alive.
 
     :param note: the task's current activity, if it is not polling.
     """

@@ -1,6 +1,6 @@
 """Progress lines in the task log while days are polled and published.
 
-One line every few seconds for each day, one for each retry of a partition, none for single records.
+Each day gets a line every few seconds, and each retry of a partition one line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COUNTED = ("rows", "raw_bytes", "wire_bytes", *_ANNOUNCED)
 _LEDGER_SECONDS = 10.0
 _MIN_ENDED_PARTS = 3
 _NEIGHBOR_DAYS = 7
-"""How many earlier days the estimate of a day uses: a week has busy and quiet days."""
+"""Number of earlier days that estimate a day's rows: a week has busy and quiet days."""
 
 
 def log_line(text: str) -> None:
@@ -57,7 +57,7 @@ class PollProgress:
     """Progress of polling one plan.
 
     :param progress_files: by partition index.
-    :ivar ended_parts: ended partitions, if they end one by one.
+    :ivar ended: indices of ended partitions. Empty if all partitions end together.
     """
 
     days: Sequence[Day]
@@ -68,7 +68,7 @@ class PollProgress:
     byte_pace: PollPace = field(default_factory=PollPace)
 
     def count_ended(self, note_partition: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-        """Return a callback for ended partitions that counts them and then calls ``note_partition``."""
+        """Return a callback for ended partitions. It counts the partition and calls ``note_partition``."""
 
         def ended_parts(part: Any, outcome: Any) -> None:
             self.ended.add(part.index)
@@ -78,9 +78,9 @@ class PollProgress:
 
 
 class RowEstimate:
-    """Estimates how many rows days have: from the vendor's count, else from the ledger's rows of these or earlier days.
+    """Estimates the rows of days from the vendor's counts, else from published rows of the same or earlier days.
 
-    The ledger is read once for each poll, after the poll has run for a while.
+    The ledger is read once for each poll, and only if the poll takes long.
 
     :param counted: returns the vendor's count of a day, if known.
     """
@@ -90,7 +90,7 @@ class RowEstimate:
         self._published: dict[Day, Mapping[Day, int]] = {}
 
     def estimate(self, days: Sequence[Day], seconds: float) -> ExpectedTotal | None:
-        """Return the expected rows of all given days, or None if unknown."""
+        """Return the expected total of the days' rows, ``seconds`` after the poll began, or None if unknown."""
         counts = [count.rows for count in map(self._counted, days) if count is not None]
         if len(counts) == len(days):
             return ExpectedTotal(sum(counts), f"the source counts {sum(counts):,} rows")
@@ -122,7 +122,6 @@ class ProgressLog:
     """Logs the progress of polls on the executors and of publishes.
 
     :param interval_seconds: time between two rounds of lines.
-    :param row_estimate: None if no estimate is possible.
     """
 
     stage: Folder
@@ -149,7 +148,7 @@ class ProgressLog:
 
     @contextmanager
     def polling(self, poll: PollProgress) -> Iterator[None]:
-        """Report a poll while the block runs."""
+        """Log the progress of a poll while the block runs."""
         with self._lock:
             self._polls[poll] = time.monotonic()
             self._polled |= {day: self._polls[poll] for day in poll.days if day not in self._polled}
@@ -160,7 +159,7 @@ class ProgressLog:
                 del self._polls[poll]
 
     def log_retries(self, poll: PollProgress, partition: int, reasons: Sequence[str]) -> None:
-        """Log the reason for each retry of a partition once. Executors repeat earlier reasons."""
+        """Log the reasons of a partition's retries. Reasons that were logged before are skipped."""
         with self._lock:
             sign = poll.progress_files[partition]
             already = self._retries.get(sign, 0)
@@ -169,13 +168,13 @@ class ProgressLog:
             log_line(f"{days_label(poll.days)}: retry {number} of partition {partition}: {reason}")
 
     def retries(self, day: Day) -> int:
-        """Return the retries of a day's partitions. A partition of several days counts for its first."""
+        """Return the number of retries of all partitions whose first day is this day."""
         with self._lock:
             return sum(retries for sign, retries in self._retries.items() if sign.day == day)
 
     @contextmanager
     def publishing(self, day: Day, rows: int) -> Iterator[None]:
-        """Report how long a day has been publishing while the block runs."""
+        """Log how long a day has been publishing, while the block runs."""
         with self._lock:
             self._publishing[day] = (rows, time.monotonic())
         try:
@@ -194,7 +193,6 @@ class ProgressLog:
         log_line(f"day {day}: {text} ({done} of {self.total_days} days{time_left})")
 
     def _remaining_time(self) -> str:
-        """Return the estimated time for the remaining days, or "" if unknown."""
         days = self.total_days - self.days_done
         if not self._ended or not days:
             return ""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def plan_days(poller: Poller, days: Sequence[Day]) -> list[InputPartition]:
-    """Return the partitions of the days. Driver.
+    """Return the source's partitions of the days. Runs on the driver.
 
-    :raises ConnectError: a partition names a day that was not requested, or no partition names one of several days.
+    :raises ConnectError: a partition names a day that was not requested, or one of several days has no partition.
     """
     parts = poller.plan(days)
     planned_days = {day for part in parts for day in part.days}
@@ -35,7 +35,7 @@ def plan_days(poller: Poller, days: Sequence[Day]) -> list[InputPartition]:
 
 
 def poll_rows(poller: Poller, partition: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-    """Yield the rows of a partition, each batch with its day. Executor.
+    """Yield the rows of a partition, each batch with its day. Runs on the executor.
 
     :raises ConnectError: a batch belongs to a day that the partition does not name.
     """

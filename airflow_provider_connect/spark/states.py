@@ -21,11 +21,11 @@ from airflow_provider_connect.window import Day
 
 
 class Admission(NamedTuple):
-    """Definitions that a commit compares, and the start of an increment.
+    """The result of comparing the stream's definition with the ledger before the poll.
 
     :param digest: digest of the attempt's definition, or None if the ledger keeps no definitions.
-    :param definition_in_force: digest of the definition in force at the comparison, or None if there was none.
-    :param restart: position at which the stream continues after an alarm, or None without an alarm.
+    :param definition_in_force: digest of the ledger's current definition, or None if there was none.
+    :param restart: position at which an increment continues after an alarm, or None without an alarm.
     """
 
     digest: str | None = None
@@ -49,7 +49,7 @@ class UnpolledDay:
 
 @dataclass(frozen=True)
 class StagedDay:
-    """A day in the stage.
+    """A day whose rows are in the stage.
 
     :param is_from_earlier_try: true if an earlier try staged it.
     """
@@ -66,9 +66,9 @@ DayState = DayReport | UnpolledDay | StagedDay | Failure
 
 @dataclass(frozen=True)
 class DaysToPoll:
-    """The days of one plan, with their rows in the ledger.
+    """The days of one plan, each with the ledger row that its publish must follow.
 
-    :param newest_rows: by day, in ascending order: the ledger row that the day's publish must follow.
+    :param newest_rows: ledger rows by day, in ascending order.
     :param attempt: name of the attempt, without the day.
     """
 
@@ -91,11 +91,11 @@ class DaysToPoll:
         return f"{self.attempt}-{day.date:%Y%m%d}"
 
     def seen_publish(self, day: Day) -> SeenPublish:
-        """Return the publish that the commit compares with the ledger."""
+        """Return the ledger's state before the poll. The commit requires that it is still the same."""
         return seen_publish(self.newest_rows[day], self.erase_list.version)
 
     def last_polled_at(self, day: Day) -> dt.datetime | None:
-        """Return when the day itself was last polled."""
+        """Return when this day was last polled, or None if it has no ledger row."""
         newest = self.newest_rows[day]
         return newest.polled_at if newest is not None and newest.day == day.date else None
 
@@ -104,7 +104,7 @@ class DaysToPoll:
 class PlannedDays:
     """Days split into partitions.
 
-    :param ends_at_deadline: true if a request at its deadline ends the poll, because smaller ones can be planned.
+    :param ends_at_deadline: as :attr:`.PollTask.ends_late`.
     """
 
     days: DaysToPoll
@@ -125,7 +125,7 @@ class PolledDays:
     outcomes: Sequence[PollOutcome]
 
     def result_of(self, day: Day) -> PollResult | Failure:
-        """Return a day's total over all partitions that name it, or the worst of their failures."""
+        """Return the total of a day's partitions, or their worst failure."""
         planned = [part for part in self.planned.partitions if day in part.days]
         pairs = zip(self.planned.partitions, self.outcomes, strict=False)
         answers = [outcome for part, outcome in pairs if day in part.days]
@@ -143,7 +143,7 @@ class PolledDays:
 class CheckedDay:
     """A staged day that may be published.
 
-    :param is_confirmation: true if the answer equals the published one, so the sink only notes it.
+    :param is_confirmation: true if the answer equals the published one, so the sink only confirms it.
     """
 
     staged: StagedDay
@@ -166,4 +166,4 @@ class DayStager(Protocol):
         """
 
     def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
-        """Return the newest complete manifest of an earlier try that follows the same publish, or None."""
+        """Return the newest complete manifest of an earlier try that follows ``seen_publish``, or None."""

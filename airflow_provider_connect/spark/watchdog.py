@@ -1,8 +1,8 @@
 """Ends the job when the task that started it is gone.
 
-An Airflow task killed with SIGKILL leaves its spark-submit running in parallel to the task's next try. So the operator
-locks a file as long as it lives. If this job can take the lock, the task is gone. This saves work and the source's
-quota. The sink refuses a stale publish anyway.
+If an Airflow task is killed with SIGKILL, its spark-submit keeps running, beside the task's next try. So the operator
+locks a file as long as it lives. If this job can take the lock, the task is gone. Ending early saves work and the
+source's quota. The sink would refuse a stale publish anyway.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def start(lock: Path) -> None:
 
 
 def is_task_alive() -> bool:
-    """Return whether the task that started this job is known to be alive. False if nothing is watched."""
+    """Return True if the task that started this job is known to be alive. False if no lock file is watched."""
     return bool(_watched) and all(_is_held(lock) for lock in _watched)
 
 

@@ -1,4 +1,4 @@
-"""The JVM's class-data archive. One run creates it, later runs map it, and a stale one is never used.
+"""The JVM's class-data archive, which makes it start faster. One run creates it, and later runs use it.
 
 A dynamic archive (JEP 350) fits only the jars and the JVM that created it. Its file name contains a digest of both. The
 JVM ignores an archive that does not fit (``-Xshare:auto``).
@@ -35,7 +35,7 @@ def flags(java_home: Path, jars: Path, jvm_flags: str, cache: Path, run_folder: 
 
 
 def adopt(run_folder: Path) -> None:
-    """Move the archive that a run has created into place, or note that this class path cannot have one."""
+    """Move the archive that a run has created into place, or note that its class path cannot have one."""
     ticket = run_folder / _TICKET
     if not ticket.exists():
         return

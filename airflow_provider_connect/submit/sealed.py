@@ -1,8 +1,8 @@
 """Connections for a driver on another machine, split into two halves, encrypted and authenticated.
 
-The sealed half is in the stage, which others may read and perhaps write. The other half, a one-time pad and a one-time
-key, travels with the job file. Either half alone is noise, and a changed sealed half is refused. Only the standard
-library is used, as the driver's machine may have no other cryptography.
+The sealed half lies in the stage, which other people may read and perhaps write. The other half, a one-time pad and a
+one-time key, travels with the job file. Either half alone is noise, and a changed sealed half is refused. Only the
+standard library is used, as the driver's machine may have no cryptography library.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from airflow_provider_connect.job import SealedConnections
 from airflow_provider_connect.stage.storage import Folder
 
 MAX_AGE = dt.timedelta(days=7)
-"""How long a sealed half may wait for a driver in a cluster's queue. Older ones are swept."""
+"""How long a sealed half may wait for a driver in a cluster's queue. Older halves are swept."""
 
 _KEY_BYTES = _SEAL_BYTES = 32
 _log = logging.getLogger(__name__)
 
 
 def seal(control: str, attempt: str, connections: dict[str, Connection]) -> SealedConnections:
-    """Write the sealed half for the driver, and sweep the sealed halves of dead tasks.
+    """Write the sealed half for the driver, and delete old sealed halves of dead tasks.
 
-    :param control: path or URL of the stage's folder for such files.
-    :param attempt: unique name of the attempt.
+    :param control: path or URL of the stage's folder for sealed halves.
     """
     plain = dump_connections(connections)
     key, pad = secrets.token_bytes(_KEY_BYTES), secrets.token_bytes(len(plain))
@@ -46,10 +45,10 @@ def seal(control: str, attempt: str, connections: dict[str, Connection]) -> Seal
 
 
 def unseal(sealed: SealedConnections) -> dict[str, Connection]:
-    """Join the halves. Deletes the sealed one in any case.
+    """Return the connections from both halves. The sealed half is deleted in any case.
 
-    :raises RetriableError: it is missing.
-    :raises ConfigError: a half differs from the one that the task made.
+    :raises RetriableError: the sealed half is missing.
+    :raises ConfigError: a half is not as the task made it.
     """
     folder, name = _locate(sealed)
     try:

@@ -1,1 +1,1 @@
-"""Columns to bytes and back, one column at a time. Knows Arrow, but no sources or targets."""
+"""Converts columns to bytes and back, one column at a time. Knows Arrow, but no sources or sinks."""

@@ -1,6 +1,6 @@
-"""Columns as bytes: a value is composed of pieces, which are joined for all rows in one pass.
+"""Builds the bytes of values from pieces, which are joined for all rows in one pass.
 
-A piece is either the same bytes in every row, or an array with one entry a row. So Python never handles a single row.
+A piece is either the same bytes for every row, or an array with one entry a row. So Python never handles single rows.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Piece: TypeAlias = "bytes | pa.Array"
-"""Bytes for all rows, or an array of ``large_binary`` whose NULLs add nothing."""
+"""The same bytes for all rows, or a ``large_binary`` array, in which NULL adds nothing."""
 
 Refuse = Callable[[Any, str], None]
-"""Takes row indices (a list or numpy) and the reason: words that complete "rows with …", without a value."""
+"""Takes indices of rows (a list or numpy array) and a reason that completes "rows with …", without a value."""
 
 
 class RefusedRows:
-    """The rows of a batch that cannot be written: by index, the first failing column and the reason."""
+    """The rows of a batch that cannot be written. By index: the first failing column, and the reason."""
 
     def __init__(self) -> None:
         self.rows: dict[int, tuple[str, str]] = {}
 
     def in_column(self, column: str) -> Refuse:
-        """Return a function that refuses rows because of a column."""
+        """Return a function that refuses rows because of this column."""
 
         def refuse(rows: Any, reason: str) -> None:
             for row in rows:
@@ -78,7 +78,7 @@ def join_pieces(pieces: Sequence[Piece], rows: int) -> pa.Array:
 
 
 def pieces_or_null(array: pa.Array, body: Sequence[Piece], present: bytes, absent: bytes) -> list[Piece]:
-    """Return the pieces that, joined row by row, encode a nullable column.
+    """Return the pieces that encode a nullable column.
 
     :param body: pieces that encode the values.
     :param present: bytes before a value.
@@ -96,7 +96,7 @@ def pieces_or_null(array: pa.Array, body: Sequence[Piece], present: bytes, absen
 
 
 def without_dictionary(array: pa.Array) -> pa.Array:
-    """Return an array with its dictionary's entries in place. Nested arrays may still have a dictionary."""
+    """Return a dictionary array as plain values, and any other array unchanged. Nested dictionaries stay."""
     import pyarrow as pa
 
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
@@ -143,7 +143,7 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def as_numbers(array: pa.Array) -> Any:
-    """Return booleans, integers or floats as numpy's: booleans as uint8, half floats as float32, NULL as 0."""
+    """Return booleans, integers or floats as a numpy array: booleans as uint8, half floats as float32, NULL as 0."""
     import numpy as np
     import pyarrow as pa
 
@@ -154,7 +154,7 @@ def as_numbers(array: pa.Array) -> Any:
 
 
 def data_and_ends(array: pa.Array) -> tuple[Any, Any]:
-    """Return the bytes of a ``large_binary`` array as one numpy array, and the end of each row in it."""
+    """Return the bytes of a ``large_binary`` array as one numpy array, and the position where each row ends."""
     import numpy as np
 
     _, offsets, data = array.buffers()
@@ -164,7 +164,7 @@ def data_and_ends(array: pa.Array) -> tuple[Any, Any]:
 
 
 def binary_array(data: Any, lengths: Any) -> pa.Array:
-    """Return a ``large_binary`` array of consecutive rows in ``data``. Both are numpy arrays."""
+    """Return a ``large_binary`` array whose rows follow each other in ``data``. Both parameters are numpy arrays."""
     import numpy as np
     import pyarrow as pa
 
@@ -185,7 +185,7 @@ def join_by_row(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
 
 
 def keys_and_items(array: pa.MapArray, refuse: Refuse) -> tuple[Any, pa.Array, pa.Array, Refuse]:
-    """Return each map's number of entries, all keys, all items, and a function that refuses maps by their entries.
+    """Return each map's number of entries, all keys, all items, and a function that refuses maps by entry index.
 
     Refuses maps with a duplicate key, because a reader would see only one of the entries.
     """

@@ -1,4 +1,4 @@
-"""Questions about Arrow types and arrays of any layout, and which of them can be written."""
+"""Classifies Arrow types and arrays of any layout, and finds types that cannot be written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPE_NAMES: dict[TypeGroup, str] = {
 
 
 def type_group(kind: pa.DataType) -> TypeGroup | None:
-    """Return the group of a type, for a dictionary that of its entries, or None for unsupported types."""
+    """Return the group of a type, or None for unsupported types. A dictionary has the group of its entries."""
     from pyarrow import types
 
     return type_group(kind.value_type) if types.is_dictionary(kind) else _shapes_by_id().get(kind.id)
@@ -51,12 +51,12 @@ def _shapes_by_id() -> dict[int, TypeGroup]:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Return whether a type is a list. A map is not."""
+    """Return True for lists, False for maps and all other types."""
     return type_group(kind) == "list"
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether a type is a string."""
+    """Return True for strings."""
     return type_group(kind) == "text"
 
 
@@ -72,7 +72,7 @@ def inner_types(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def json_mark(field: pa.Field) -> str | None:
-    """Return ``checked`` or ``unchecked`` for a column of JSON documents, None for any other."""
+    """Return ``checked`` or ``unchecked`` for a column of JSON documents, None for any other column."""
     mark: bytes | None = (field.metadata or {}).get(b"json")
     return mark.decode() if mark is not None else None
 
@@ -87,7 +87,7 @@ def true_rows(mask: Any) -> Any:
 
 
 def lengths_and_elements(array: pa.Array) -> tuple[Any, pa.Array]:
-    """Return each list's or map's number of elements (numpy, 0 for NULL), and all elements. A map's are structs."""
+    """Return each list's or map's length (numpy, 0 for NULL), and all elements. A map's elements are structs."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -100,7 +100,7 @@ def lengths_and_elements(array: pa.Array) -> tuple[Any, pa.Array]:
 
 
 def unwritable_columns(schema: pa.Schema, format_name: str) -> list[str]:
-    """Return a problem for each column that a format cannot hold. JSON, Avro and Protobuf can hold the same types."""
+    """Return a problem for each column that a format cannot hold. JSON, Avro and Protobuf hold the same types."""
     return [
         f"column {field.name!r}: {format_name} has no form for Arrow's {kind}: cast it in the source"
         for field in schema

@@ -1,4 +1,4 @@
-"""Converters turn rows into values: their contract, and messages about rows and schemas that all formats share."""
+"""The contract of converters, which turn rows into values, and messages that all formats share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SchemaRef:
 class EncodedBatch:
     """The values of a batch.
 
-    :param refused: by row index, the column and the reason of the refusal, without the row's values.
+    :param refused: the column and the reason for each row that was refused, by row index, without values of the row.
     """
 
     values: list[bytes | None]
@@ -50,7 +50,7 @@ class Converter(ABC):
     """Turns Arrow batches into values, for one day and one schema. Cheap to create. Uses no network.
 
     :param schema: the source's schema. Other columns of a batch are ignored.
-    :param day: first field of every structured value, or None omits it.
+    :param day: first field of every structured value, or None to leave it out.
     :param record_name: full name of the record, for languages that need one: legal words, joined by dots.
     :param value_field: the column that is the entire value. Only raw converters use it, and they require it.
     """
@@ -68,7 +68,7 @@ class Converter(ABC):
         self.value_field = value_field
 
     def problems(self) -> list[str]:
-        """Return a problem, with its remedy, for each column that this converter cannot write."""
+        """Return a problem, with its remedy, for each column that cannot be written."""
         problems = unwritable_columns(self.schema, self.format_name)
         if self.day is not None and DAY in self.schema.names:
             doubled = f"column {DAY!r} has the name of the field that holds the record's day: rename it in the source"
@@ -92,11 +92,11 @@ class Converter(ABC):
 
     @abstractmethod
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
-        """Return the pieces of the rows' values, and note the rows that cannot be written."""
+        """Return the pieces of the rows' values, and add the rows that cannot be written to ``refused``."""
 
     @cached_property
     def document(self) -> str | None:
-        """The schema to register, or None if values contain no reference to one."""
+        """The schema to register, or None if values do not refer to a schema."""
         return None
 
 
@@ -105,7 +105,7 @@ def registry_prefix(ref: SchemaRef | None) -> bytes:
 
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/ (wire format; 2026-11)
 
-    :raises TypeError: there is no id. A value without one could never be read.
+    :raises TypeError: there is no schema. A value without its id could never be read.
     """
     if ref is None:
         raise TypeError("a converter with a schema needs the id that it was registered under")
@@ -113,17 +113,17 @@ def registry_prefix(ref: SchemaRef | None) -> bytes:
 
 
 def missing_field(field_path: str) -> str:
-    """Return the problem of a field that the registered schema lacks."""
+    """Return the problem text for a field that the registered schema lacks."""
     return f"{field_path}: not in the registered schema"
 
 
 def differing_type(field_path: str, own_type: str, registered_type: str) -> str:
-    """Return the problem of a field with another type."""
+    """Return the problem text for a field with another type in the registered schema."""
     return f"{field_path}: {own_type} here, {registered_type} in the registered schema"
 
 
 def required_field(field_path: str, source_state: str = "has no such column") -> str:
-    """Return the problem of a field that the registered schema requires and the source may lack."""
+    """Return the problem text for a field that the registered schema requires and the source may lack."""
     return f"{field_path}: the registered schema requires a value, but the source {source_state}"
 
 

@@ -1,4 +1,4 @@
-"""Arrow types as named by Spark SQL, for column lists in documentation and for Spark's own readers.
+"""Spark SQL's names of Arrow types, for column lists in documentation and for Spark's own readers.
 
 The names are those of https://spark.apache.org/docs/4.0.0/sql-ref-datatypes.html (2026-11).
 """
@@ -32,7 +32,7 @@ def ddl_columns(schema: pa.Schema) -> list[str]:
 
 
 def types_by_column(schema: pa.Schema, max_columns: int = 1000) -> dict[str, str]:
-    """Return each column's type for people, Arrow's own if Spark has none. {} for more than ``max_columns`` columns."""
+    """Return each column's Spark type, or Arrow's if Spark has none. {} for more than ``max_columns`` columns."""
     return {field.name: _type_for_people(field.type) for field in schema} if len(schema) <= max_columns else {}
 
 
@@ -46,7 +46,7 @@ def _type_for_people(kind: pa.DataType) -> str:
 def spark_type(kind: pa.DataType) -> str:
     """Return the Spark SQL name of an Arrow type.
 
-    :raises ConfigError: Spark has none, or would lose something: unsigned integers, nanoseconds.
+    :raises ConfigError: Spark has no type for it, or would lose values: unsigned integers, nanoseconds.
     """
     from pyarrow import types
 
@@ -99,9 +99,9 @@ PLAIN_TYPES = (
 def plain_type_name(text: str) -> str:
     """Return the normalized name of a type without parts, such as ``BIGINT`` or ``DECIMAL(10,2)``. Ignores case.
 
-    DAG files call this, without Arrow.
+    Runs in DAG files, without Arrow.
 
-    :raises ValueError: it is not such a type.
+    :raises ValueError: the text names no type without parts.
     """
     name = text.strip().upper()
     if (match := _DECIMAL.fullmatch(name)) is not None:
@@ -117,7 +117,7 @@ def plain_type_name(text: str) -> str:
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """Return the Arrow type for a name of :func:`plain_type_name`."""
+    """Return the Arrow type for a name that :func:`plain_type_name` returned."""
     import pyarrow as pa
 
     if (match := _DECIMAL.fullmatch(name)) is not None:

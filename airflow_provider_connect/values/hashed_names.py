@@ -1,7 +1,7 @@
-"""Names that a target accepts, made from any text.
+"""Makes names that a target accepts from any text.
 
-A legal text is used as it is. Any other text becomes ``<legal part>_x<10 hex digits of its hash>``. A legal text that
-already ends like that gets a hash too, so no two texts share a name. The target defines which texts are legal.
+A legal text stays as it is. Any other text becomes ``<legal part>_x<10 hex digits of its hash>``. A legal text that
+already ends in this form gets a hash too, so no two texts share a name. The target defines which texts are legal.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def name_with_hash(
 
 
 def has_hash(name: str, *, any_case: bool = False) -> bool:
-    """Return whether a name ends like one with a hash."""
+    """Return True if a name ends in the form of a hash suffix."""
     return (_MARKED_IN_ANY_CASE if any_case else _MARKED).fullmatch(name) is not None
 
 
 def name_hash(data: str | bytes) -> str:
-    """Return the hash that distinguishes names. Not for secrecy."""
+    """Return a hash that distinguishes names. Not meant for secrets."""
     data_bytes = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     return hashlib.blake2b(data_bytes).hexdigest()[:HASH_DIGITS]
 
 
 def value_hash(value: str | None) -> str:
-    """Return the hash of a column's value. The hash of None differs from that of any text."""
+    """Return the hash of a column's value. None has another hash than any text."""
     return name_hash(b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass"))

@@ -15,9 +15,9 @@ _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def legal_name(name: str) -> str:
-    """Return a legal name unchanged, else with ``_`` for each illegal character, and a hash at the end.
+    """Return a legal name unchanged. Any other name gets ``_`` for each illegal character, and a hash at the end.
 
-    No two names become the same: a legal name that seems to end with a hash gets a hash too.
+    A legal name that seems to end with a hash gets a hash too, so no two names become the same.
     """
     if _LEGAL.fullmatch(name) and not has_hash(name):
         return name
@@ -27,7 +27,7 @@ def legal_name(name: str) -> str:
 
 
 def inner_name(record: str, field: str) -> str:
-    """Return the name of the record in a field of another record, both without namespace."""
+    """Return the name for a record nested in a field of ``record``. Both names are without namespace."""
     return f"{record}_{legal_name(field)}"
 
 
@@ -49,6 +49,6 @@ def comment(field: pa.Field) -> str:
 
 
 def comment_with_name(field: pa.Field) -> str:
-    """Return a field's comment, and its source name if that is not legal."""
+    """Return a field's comment. If the field's name is not legal, the comment ends with the name."""
     renamed = f"Source name: {field.name!r}." if legal_name(field.name) != field.name else ""
     return " ".join(part for part in (comment(field), renamed) if part)

@@ -1,7 +1,6 @@
-"""Numbers as Avro, Protobuf and Kafka Connect write them, one column at a time.
+"""Encodes numbers as Avro, Protobuf and Kafka Connect do, one column at a time.
 
 Varints have seven bits a byte, the lowest first. Decimals are the unscaled number in two's complement, big-endian.
-Texts have all digits.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ def varint(number: int) -> bytes:
 
 
 def zigzag(number: int) -> bytes:
-    """Return an integer as a varint that is short for small ones: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    """Return an integer as a varint that is short for small numbers: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return varint(number << 1 if number >= 0 else (-number << 1) - 1)
 
 
 def varints(numbers: Any) -> pa.Array:
-    """Return a numpy array of integers as varints. Negative ones take 64 bits in two's complement."""
+    """Return a numpy array of integers as varints. A negative one takes 64 bits in two's complement."""
     import numpy as np
 
     unsigned = np.ascontiguousarray(numbers).astype(np.uint64, copy=False)
@@ -53,7 +52,7 @@ def varints(numbers: Any) -> pa.Array:
 
 
 def zigzags(numbers: Any) -> pa.Array:
-    """Return a numpy array of integers (int64) as :func:`zigzag` does."""
+    """Encode a numpy array of integers (int64) as :func:`zigzag` does."""
     import numpy as np
 
     signed = np.ascontiguousarray(numbers).astype(np.int64, copy=False)
@@ -84,7 +83,7 @@ _DECIMAL128_DIGITS = 38
 
 
 def decimal_digits(kind: pa.DataType) -> tuple[int, int] | None:
-    """Return precision and scale (0 or more) of a type that is written as a decimal, or None for any other.
+    """Return precision and scale (0 or more) of a type that is written as a decimal, or None for any other type.
 
     uint64 is written as a decimal, because Avro and Kafka Connect have no unsigned integers.
     """
@@ -104,7 +103,7 @@ def width_bytes(kind: pa.DataType) -> int:
 
 
 def big_endian(array: pa.Array) -> pa.Array:
-    """Return a column's unscaled numbers (``large_binary``), all of one width. NULL becomes an arbitrary number."""
+    """Return a column's unscaled numbers (``large_binary``), all of one width. NULL becomes an undefined number."""
     import numpy as np
     import pyarrow as pa
 

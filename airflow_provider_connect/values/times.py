@@ -1,4 +1,4 @@
-"""Arrow's times as integers and as texts. Refuses times that readers would interpret differently."""
+"""Converts Arrow's times to integers and texts. Refuses times that readers would interpret differently."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 def whole_numbers(array: pa.Array, refuse: Refuse) -> Any:
     """Return a column of times as int64: dates in days, others in microseconds. NULL and refused rows are 0.
 
-    Refuses finer times, and times outside of the years 1 to 9999 or of a day.
+    Refuses times finer than a microsecond, dates outside of the years 1 to 9999, and times of day beyond 24 hours.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Converts wall clock readings of a zone to instants, one column at a time."""
+"""Converts a zone's wall clock readings to instants, one column at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class Instants(NamedTuple):
-    """Seconds since the epoch in UTC, and masks of readings that a clock showed twice or never."""
+    """Seconds since 1970 in UTC, with masks of the readings that the clock showed twice or never."""
 
     seconds: NDArray[np.int64]
     ambiguous: NDArray[np.bool_]
@@ -27,8 +27,8 @@ class Instants(NamedTuple):
 class _Day(NamedTuple):
     """One day of a wall clock: its offsets from UTC, and the readings that are not a single instant.
 
-    :param starts: wall seconds from which an offset in ``offsets`` applies. The first is the day's start.
-    :param doubts: (from, to, kind) in wall seconds.
+    :param starts: wall seconds from which each offset in ``offsets`` applies. The first is the day's start.
+    :param doubts: ranges of ambiguous or nonexistent readings: (from, to, kind), in wall seconds.
     """
 
     starts: tuple[int, ...]
@@ -42,7 +42,7 @@ _AMBIGUOUS, _NONEXISTENT = 1, 2
 def instants(wall_seconds: NDArray[np.int64], zone_name: str) -> Instants:
     """Convert wall clock readings to instants.
 
-    A reading that the clock showed twice counts as its first occurrence. A reading that the clock skipped is moved
+    If the clock showed a reading twice, the first occurrence is meant. A reading that the clock skipped is moved
     forward by the length of the gap (as :mod:`datetime` does with ``fold=0``).
 
     :param wall_seconds: readings, as seconds since 1970-01-01T00:00 on that clock.
@@ -61,7 +61,7 @@ def instants(wall_seconds: NDArray[np.int64], zone_name: str) -> Instants:
 
 @lru_cache(maxsize=4096)
 def _day(zone_name: str, day: int) -> _Day:
-    """Describe one day, counted from 1970-01-01."""
+    """Describe one day. ``day`` is its number since 1970-01-01."""
     first, stop = day * _DAY_SECONDS, (day + 1) * _DAY_SECONDS
     # No zone is further than 16 hours from UTC, and none moved its clocks by more than a day.
     begin, end = first - 2 * _DAY_SECONDS, first + 3 * _DAY_SECONDS
@@ -83,7 +83,7 @@ def _day(zone_name: str, day: int) -> _Day:
 
 
 def _offset_changes(zone_name: str, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return (instant, new offset) of every change of the zone's offset in ``(begin, end]``."""
+    """Return (instant, new offset) for every change of the zone's offset in ``(begin, end]``."""
     changes = []
     old_offset = _offset(zone_name, begin)
     for low in range(begin, end, _HOUR_SECONDS):

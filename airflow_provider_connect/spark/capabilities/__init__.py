@@ -1,1 +1,1 @@
-"""The driver's support for optional connector capabilities: one independent file for each."""
+"""The driver's support for optional connector capabilities, one independent file each."""

@@ -39,7 +39,7 @@ class BudgetShare:
         return sum(self._requests_by_partition or ())
 
     def limits(self, partition: InputPartition) -> dict[str, Any]:
-        """Return the limits for a partition's task."""
+        """Return the fields of a partition's :class:`.PollTask` that limit its requests."""
         if self._requests_by_partition is None or self._allowance is None:
             return {}
         failed = max(self._allowance.failed.get(day.date, 0) for day in partition.days)
@@ -57,10 +57,10 @@ class BudgetShare:
 class RequestBudget:
     """Gives requests to partitions, and takes unsent ones back. Unlimited without an allowance.
 
-    :ivar possibly_sent: how many more requests may have been sent.
+    :ivar possibly_sent: requests that may have been sent in addition to ``sent_at``, by tasks without an outcome.
     :ivar failed_requests: by day, requests of failed polls, including earlier jobs of the same try.
     :ivar requests_needed: by day, the requests of a plan that exceeded the budget.
-    :ivar requests_before_refusal: by day, the least number of requests it needs, if the vendor refused some of them.
+    :ivar requests_before_refusal: by day, the fewest requests that it takes, if the vendor refused some of them.
     """
 
     def __init__(self, allowance: Allowance | None = None, count_allowance: Allowance | None = None) -> None:
@@ -78,18 +78,18 @@ class RequestBudget:
 
     @property
     def max_days(self) -> int:
-        """How many days may be polled concurrently."""
+        """Most days that may be polled concurrently."""
         return self._allowance.width if self._allowance else sys.maxsize
 
     def expect(self, expected_requests: int, *, max_requests_each: int) -> None:
-        """Set how many requests the job's days cost without failures. The rest of the allowance is for retries."""
+        """Set how many requests the job's days cost without failures. All further requests are for retries."""
         self._expected_requests, self._max_requests_each = expected_requests, max_requests_each
 
     @contextmanager
     def reserve(self, partitions: Sequence[InputPartition], cost: int) -> Iterator[BudgetShare]:
-        """Give partitions their requests, and take unsent ones back when the block ends.
+        """Give partitions their requests. When the block ends, take unsent ones back.
 
-        If the outcomes are not set by then, all requests count as sent.
+        If the outcomes are not set by then, all requests are treated as sent.
 
         :param cost: requests of all partitions together, without failures.
         :raises QuotaError: too few requests are left, or the reservation has expired.

@@ -1,4 +1,4 @@
-"""The vendor's own counts of days. The driver requests them within the job's allowance for counts."""
+"""Requests the vendor's own row counts of days, within the job's allowance for counts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PAUSE_SECONDS = 2.0
 
 
 class DayCounter:
-    """Requests the vendor's count of each day, and compares it with the day's rows.
+    """Requests the vendor's row count of each day, and compares it with the day's rows.
 
-    Thread-safe: one request at a time.
+    Thread-safe: sends one request at a time.
     """
 
     def __init__(self, source: Source, poller: Poller, rules: Rules, budget: CountBudget | None = None) -> None:
@@ -38,7 +38,7 @@ class DayCounter:
 
     @property
     def is_always_needed(self) -> bool:
-        """True if the plan of each day needs its count."""
+        """True if the source needs a day's count for every plan."""
         return self._counts_before_plan
 
     def _mode(self, day: Day) -> Reconcile:
@@ -50,14 +50,14 @@ class DayCounter:
         return self._planned_counts.get(day)
 
     def require_match(self, day: Day) -> None:
-        """Compare a day even with ``reconcile="off"``, because its count decided its partitions."""
+        """Compare this day with its count even with ``reconcile="off"``, because the count decided the partitions."""
         self._days_to_match.add(day)
 
     def count_before_plan(self, day: Day, *, is_split: bool = False) -> None:
-        """Count a day if its plan needs the count.
+        """Request a day's count if its plan needs one.
 
         :param is_split: true if this day's plan needs the count, even if the source's plans usually do not.
-        :raises ConnectError: it cannot be counted. A :class:`QuotaError` if no requests are left.
+        :raises ConnectError: the day cannot be counted. A :class:`QuotaError` if no requests are left.
         """
         if self._counts_before_plan or is_split:
             self._planned_counts[day] = self._count_with_retries(day)

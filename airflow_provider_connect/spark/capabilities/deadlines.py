@@ -1,7 +1,7 @@
-"""Days whose request ran into its deadline are polled again in more partitions: the same request would fail again.
+"""Polls days in more partitions if a request exceeded its deadline, because the same request would fail again.
 
-Days that shared the request are polled one by one. The number of partitions is noted in the stage, in the folder of the
-attempt, and read by the next job of the same intent. Without the stage, the day is polled as it was at first.
+Days that shared the request are polled one by one. A note in the attempt's folder keeps the number of partitions for
+the next job of the same intent. Without the note, that job polls the day as at first.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ PolledByDay = dict[Day, PollResult | Failure]
 
 
 class _Note(Wire):
-    """The note about a day.
+    """The note that a day exceeded a deadline.
 
-    :param fingerprint: as a manifest's. A note with another fingerprint is ignored.
-    :param parts: how many partitions the day had, or 0 if it shared a plan with other days.
+    :param fingerprint: as in a manifest. A note with another fingerprint is ignored.
+    :param parts: number of partitions that the day had, or 0 if it shared a plan with other days.
     """
 
     fingerprint: str
@@ -39,7 +39,7 @@ class _Note(Wire):
 
 
 class DaySplitter:
-    """Splits the days that ran into a deadline, in this job or in an earlier one of the same intent."""
+    """Splits days that exceeded a deadline, in this job or in an earlier one of the same intent."""
 
     def __init__(self, intake: Intake, leftovers: EarlierAttempts) -> None:
         self._source, self._poller, self._leftovers = intake.source, intake.poller, leftovers
@@ -49,7 +49,7 @@ class DaySplitter:
 
     @cached_property
     def _parts(self) -> dict[dt.date, int]:
-        """By day, the number of partitions at its deadline, from the notes of earlier attempts."""
+        """By date, the number of partitions in :class:`_Note`, for days that exceeded a deadline."""
         parts: dict[dt.date, int] = {}
         if self._parts_at_once == 1 and days_per_plan(self._poller) == 1:
             return parts
@@ -65,7 +65,7 @@ class DaySplitter:
 
     @property
     def dates_to_poll_alone(self) -> tuple[dt.date, ...]:
-        """Days that must be polled alone, because they ran into a deadline together with others."""
+        """Days that must be polled alone, because a request for them and other days exceeded its deadline."""
         return tuple(sorted(date for date, parts in self._parts.items() if not parts))
 
     @property
@@ -78,36 +78,36 @@ class DaySplitter:
         return require_capability(self._poller, Splits, "its source splits days")
 
     def is_split(self, day: Day) -> bool:
-        """Return whether a day is polled in more partitions than before."""
+        """Return True if a day is polled in more partitions than before."""
         return self._tried_parts(day) > 0
 
     def split(self, day: Day) -> bool:
-        """Have the poller split a day that ran into its deadline. Returns whether it did run into one."""
+        """Have the poller split a day if it exceeded a deadline before. Returns True if it did."""
         if tried_parts := self._tried_parts(day):
             self._splitter.split(day, tried_parts)
         return tried_parts > 0
 
     def stop_splitting(self, day: Day, error: ConnectError) -> None:
-        """Plan a day as if there had been no deadline, because it cannot be split."""
+        """Plan a day as if it had met its deadline, because it cannot be split."""
         log_line(f"day {day}: ran into its deadline, but cannot be split. It is requested as a whole again: {error}")
         self._unsplit_dates.add(day.date)
         self._splitter.split(day, 0)
 
     def reserved_requests(self, days: Sequence[Day]) -> int:
-        """Return how many requests were reserved for a plan: none after a deadline in this job."""
+        """Return how many requests the task reserved for a plan: 0 after a deadline in this job."""
         return 0 if days[0].date in self._late_in_this_job else requests_for(self._source, days[:1])
 
     def can_split(self, days: Sequence[Day], parts: int) -> bool:
-        """Return whether the next plan may have more partitions: this one has more than the last at its deadline."""
+        """Return True if the days can be planned in more requests after another deadline."""
         if len(days) > 1:
             return True
         may_split = self._parts_at_once > 1 and days[0].date not in self._unsplit_dates
         return may_split and parts > self._tried_parts(days[0])
 
     def poll_days(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> PolledByDay:
-        """Poll days. A day that runs into its deadline is polled again in more partitions.
+        """Poll days. A day that exceeds its deadline is polled again in more partitions.
 
-        Days that ran into a deadline together are polled one by one.
+        If several days exceed a deadline together, they are polled one by one.
 
         :raises ConnectError: the plan names other days, or Spark lost a task.
         :raises QuotaError: the job may not send enough requests.
@@ -162,11 +162,11 @@ class DaySplitter:
         return answer
 
     def _tried_parts(self, day: Day) -> int:
-        """Return a lone day's number of partitions at its deadline, or 0 if there was none or it cannot be split."""
+        """Return a single day's number of partitions at its deadline. 0 if it met its deadline or cannot be split."""
         return 0 if day.date in self._unsplit_dates else self._parts.get(day.date, 0)
 
     def _write_note(self, day: Day, attempt: str, parts: int) -> None:
-        """Note that a day ran into its deadline with this many partitions, or 0 means together with other days."""
+        """Note that a day exceeded its deadline. ``parts`` is as in :class:`_Note`."""
         self._parts[day.date] = parts
         self._late_in_this_job.add(day.date)
         note = _Note(fingerprint=self._leftovers.fingerprint, parts=parts)

@@ -1,4 +1,4 @@
-"""The guard of a stream: compares its definition with the one in force before any poll, and keeps its alarms."""
+"""Compares a stream's definition with the ledger's before any poll, and keeps alarms about lost rows."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ SAFE_REMEDIES = {
     True: "Set it as before, or give this task a target of its own",
     False: "Give this task a target of its own, or let one task load both",
 }
-"""Remedies that accept no other rows, by whether the same task published the newest day."""
+"""Remedies that do not mix rows of two definitions. The key is True if this task published the newest day."""
 
 
 @dataclass
 class DefinitionGuard:
-    """Admits the days of one job to be polled. Thread-safe.
+    """Decides whether a job's days may be polled with the stream's present definition. Thread-safe.
 
-    :param earlier_definition: definition of days from before ledgers kept definitions, if its key is known to differ.
+    :param earlier_definition: definition of days older than the ledger's definitions, if its key is known to differ.
     """
 
     definition: StreamDefinition
@@ -74,7 +74,7 @@ class DefinitionGuard:
         return cls(definition, intake.source, outlet.sink, outlet.publisher, job.intent, earlier)
 
     def command(self, name: str, options: str = "") -> str:
-        """Return a command about this task as a person types it. The command line does not support mapped tasks."""
+        """Return an ``airflow connect`` command for this task. For a mapped task, it explains which task to name."""
         dag_id, _, task = self.intent.task.partition("/")
         if "[" not in task:
             return f"airflow connect {name} {dag_id} {task}{options}"
@@ -84,9 +84,9 @@ class DefinitionGuard:
         )
 
     def admit(self) -> Admission:
-        """Compare the definition with the ledger's current one, and keep it as a note.
+        """Compare the definition with the ledger's current one, and keep it in the ledger as a note.
 
-        :raises ConfigError: a person must decide about the difference, or an alarm is not answered.
+        :raises ConfigError: a person must accept the difference, or answer an alarm.
         """
         if not isinstance(self.publisher, KeepsNotes):
             return NOT_COMPARED
@@ -107,7 +107,7 @@ class DefinitionGuard:
             return Admission(digest, in_force and in_force.digest, restart)
 
     def raise_alarm(self, span: Span, error: RowsLostError) -> None:
-        """Keep an alarm in the ledger, before the task fails."""
+        """Keep an alarm about lost rows in the ledger, before the task fails."""
         alarm = Alarm(number=span.number, position=span.to, reason=str(error))
         self._write_note(alarm_note(alarm, self.intent.run))
 
@@ -116,10 +116,6 @@ class DefinitionGuard:
             self.publisher.note(note)
 
     def _restart(self, notes: Sequence[LedgerNote]) -> Restart | None:
-        """Return the position at which the stream continues after its last alarm, or None without an alarm.
-
-        :raises ConfigError: the alarm is not answered.
-        """
         alarm = newest_alarm(notes)
         if alarm is None:
             return None
@@ -136,7 +132,7 @@ class DefinitionGuard:
         return Restart(alarm.number, alarm.position, None)
 
     def _compare_with_days_before(self, days: DaySet) -> None:
-        """Compare the key with days from before definitions, and warn that their options are unknown."""
+        """Compare the key with days older than the ledger's definitions. Warns that their options are unknown."""
         if len(days):
             if self.earlier_definition is not None:
                 key = self._comparison(self.earlier_definition, is_same_task=True)
@@ -206,6 +202,5 @@ class DefinitionGuard:
 
 
 def _last_run(notes: Collection[LedgerNote], in_force: DefinitionInForce) -> str:
-    """Return a run of the task that published last, or ``another task`` if no note names such a run."""
     runs = (note.run for note in notes_of_kind(notes, "definition"))
     return next((run for run in runs if digest_of(task_of(run)) == in_force.task), "another task")

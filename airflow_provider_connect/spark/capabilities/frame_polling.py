@@ -1,4 +1,4 @@
-"""Polls of sources whose rows Spark itself reads. The rows enter the stage like all others.
+"""Polls sources whose rows Spark itself reads, and stages the rows like all others.
 
 Each partition is a Spark job with one task: the JVM reads, and a Python worker stages the batches. Batches cannot be
 read twice, so the driver retries with a new read, not the task.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _OUTCOME = "outcome"
 _BATCH_BYTES = 4 << 20
 _LEAKY_LOGGERS = ("executor.Executor", "scheduler.TaskSetManager", "scheduler.DAGScheduler", "sql.execution")
-"""Spark loggers that print exceptions with their text, which may contain a value. Our own messages leave it out."""
+"""Spark loggers that print the text of exceptions, which may contain a value. This package's messages leave it out."""
 
 
 _SETTINGS = {
@@ -58,14 +58,14 @@ def sql_session(sc: SparkContext) -> Any:
 
 
 def plain_session(sc: SparkContext) -> Any:
-    """Return a session for work within Spark SQL, which does not depend on the zone of executors."""
+    """Return a Spark SQL session for rows that are already staged. The executors' time zone does not matter."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  # slow, and most sources do without it
 
     return configure_session(SparkSession(sc))
 
 
 def configure_session(session: Any) -> Any:
-    """Configure a session to change and print no values. Returns it."""
+    """Configure a session so that it neither changes nor logs values. Returns the session."""
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     sc = session.sparkContext
@@ -103,7 +103,7 @@ def _use_utc(sc: SparkContext) -> None:
 def make_frame_poller(
     poller: ReadBySpark, schema: pa.Schema, connection: Connection, shaping: Shaping = NO_SHAPES
 ) -> Callable[[list[str]], list[str]]:
-    """Return a function that polls partitions concurrently. Tasks and outcomes are JSON."""
+    """Return a function that polls partitions concurrently. It takes tasks and returns outcomes, both as JSON."""
     # The rows come from the JVM: a task needs no secret.
     public = connection.model_copy(update={"login": None, "password": None, "extra": {}})
 
@@ -164,9 +164,9 @@ def stage_batches(
     connection: Connection,
     shaping: Shaping = NO_SHAPES,
 ) -> str:
-    """Stage the batches that Spark read of a partition. Executor. Task and outcome are JSON.
+    """Stage a partition's batches that Spark has read. Executor. Takes a task and returns its outcome, as JSON.
 
-    The outcome is valid only if Spark does not fail the task: the batches of a failing read simply end.
+    The outcome is valid only if the Spark task succeeds: if the read fails, its batches simply end.
     """
     task = PollTask.model_validate_json(text)
     try:
@@ -184,7 +184,7 @@ def stage_batches(
 
 
 class _BatchPoller(Poller):
-    """A poller that yields the batches that Spark has already read, once."""
+    """A poller that yields batches that Spark has already read. They can be read once."""
 
     def __init__(self, poller: Poller, reading: ReadBySpark, batches: Iterator[pa.RecordBatch]) -> None:
         self._poller = poller

@@ -1,4 +1,4 @@
-"""Decides before each plan how many days it takes, because earlier plans may show day sizes."""
+"""Decides before each plan how many days it takes, from the day sizes known by then."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from airflow_provider_connect.spark.progress import log_line
 from airflow_provider_connect.window import ONE_DAY, Day, group_days
 
 _NEAREST = 7
-"""How many days estimate the size of the next one: a week has busy and quiet days."""
+"""Number of days that estimate the size of the next day: a week has busy and quiet days."""
 
 
 class DayGrouping:
-    """Asks the poller how many days the next plan should take, and provides the sizes of known days.
+    """Has the poller choose how many days the next plan takes, and gives it the sizes of known days in bytes.
 
     Sizes come from the ledger's days around the window's first one, and from the job's own polls.
     """
@@ -34,7 +34,7 @@ class DayGrouping:
         self._logged_size = 0
 
     def group_size(self, day: Day) -> int:
-        """Return how many days, from this one on, a plan should take."""
+        """Return how many days a plan should take that begins with this day."""
         poller = self._poller
         if not isinstance(poller, SeveralDaysARequest) or (most := poller.days_per_plan) == 1:
             return 1
@@ -52,7 +52,7 @@ class DayGrouping:
         return group_days(days[: max(1, group_end)], size)[0]
 
     def note_sizes(self, reports: Iterable[DayReport]) -> None:
-        """Learn the sizes of ended days."""
+        """Note the sizes of ended days, from their reports."""
         for report in reports:
             # The ledger may have forgotten the size of a published day.
             is_known = report.status in ("published", "unchanged") or (
@@ -68,7 +68,7 @@ class DayGrouping:
         return [sizes[day] for day in sorted(sizes, key=lambda known_date: abs(known_date - date))[:_NEAREST]]
 
     def _sizes_in_ledger(self) -> dict[dt.date, int]:
-        """Return the sizes of days around the first one, or {} if the ledger cannot be read. Sizes are only advice."""
+        """Return the sizes of days around the first one, or {} if the ledger cannot be read: sizes are only advice."""
         first = self._days_of_job[0].date
         try:
             ledger_rows = self._ledger.between(first - _NEAREST * ONE_DAY, first + _NEAREST * ONE_DAY)[-_NEAREST:]

@@ -1,4 +1,4 @@
-"""Resumes the plan of an earlier try: complete partitions are reused, and only the rest is polled.
+"""Resumes the plan of an earlier try: its complete partitions are reused, and only the missing ones are polled.
 
 The earlier try must have the same intent, source, target and schema, and must follow the same publish and erase list.
 A clear, a backfill and a reload have their own intent, so they never resume.
@@ -33,7 +33,7 @@ from airflow_provider_connect.stage.temporary import DEAD_AFTER
 from airflow_provider_connect.window import Day
 
 MAX_SILENCE = DEAD_AFTER / 2
-"""A try whose last sign of life is older cannot be resumed: its rows are too old, and a sweep will delete it."""
+"""Longest time since a try's last sign of life. An older try is not resumed, since a sweep may delete its files."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class PlanResumer:
         return self.earlier_attempts.root
 
     def plan(self, days: DaysToPoll, *, is_split: bool) -> list[InputPartition]:
-        """Return the partitions of some days, from an earlier try or new.
+        """Return the partitions of days: an earlier try's if its plan can be resumed, else new ones.
 
-        :param is_split: true if the day ran into its deadline and needs other partitions than before.
+        :param is_split: true if the day exceeded its deadline and needs other partitions than before.
         :raises ConnectError: the source cannot plan the days, or plans other days.
         """
         day, *others = days.days
@@ -80,7 +80,7 @@ class PlanResumer:
         return _partitions(plan)
 
     def started_at(self, day: Day) -> dt.datetime | None:
-        """Return when the first row of a day may have been read, or None if nothing is reused."""
+        """Return when the poll of a day's reused partitions began, or None if no partition is reused."""
         plan = self.plans.get(day)
         return plan.begun if plan is not None and plan.taken else None
 
@@ -98,7 +98,7 @@ class PlanResumer:
             write_part_record(self.root, plan, part.index, outcome.polled[plan.day.date])
 
     def _adopt_plan(self, day: Day, attempt: str, seen_publish: SeenPublish) -> PollPlan | None:
-        """Return the plan of the last try, adopted by this one, or None to start from the beginning."""
+        """Return the last try's plan, now under this attempt, or None if the day must be polled from the beginning."""
         plan = self._last_plan(day)
         if plan is None:
             return None
@@ -155,10 +155,6 @@ def _partitions(plan: PollPlan) -> list[InputPartition]:
 
 
 def _require_partitions_of_day(plan: PollPlan) -> None:
-    """Check that a plan's partitions belong to its day.
-
-    :raises ValueError: they do not.
-    """
     parts = _partitions(plan)
     if any(part.days != (plan.day,) for part in parts) or [part.index for part in parts] != [*plan.parts]:
         raise ValueError("its partitions are not those of the day")

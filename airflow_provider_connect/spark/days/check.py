@@ -19,15 +19,15 @@ from airflow_provider_connect.stage.poll_plans import discard_staged_answer
 
 @dataclass(frozen=True)
 class DayChecker:
-    """Checks staged days."""
+    """Checks whether staged days may be published."""
 
     context: JobContext
     counter: DayCounter | None
 
     def check(self, staged: StagedDay) -> CheckedDay:
-        """Compare a day with the published one.
+        """Compare a staged day with the published one and with the vendor's count.
 
-        :raises DataError: it looks wrong. The message has both figures.
+        :raises DataError: the day looks incomplete. The message has the compared figures.
         """
         publish = self._make_publish(staged)
         is_confirmed = can_confirm(self.context, publish, staged.newest_row)
@@ -85,7 +85,7 @@ class DayChecker:
         )
 
     def _snapshot_before(self, date: dt.date) -> LedgerRow | None:
-        """Return the last snapshot before a day, or None if the source has no snapshots or nothing is compared."""
+        """Return the last snapshot before a day, or None if the source has no snapshots or the rules compare none."""
         kind = self.context.intake.source.kind
         replaces = kind == "snapshot" and self.context.outlet.sink.replaces(kind)
         if not replaces or self.context.job.rules.on_shrink == "accept":

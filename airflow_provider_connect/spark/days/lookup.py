@@ -17,13 +17,13 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class DayLookup:
-    """Looks days up."""
+    """Looks days up in the ledger and in the stage."""
 
     context: JobContext
     stager: DayStager
 
     def read_erase_list(self) -> EraseList:
-        """Return the erase list for the days' rows.
+        """Return the erase list that applies to the days' rows.
 
         :raises ConnectError: the ledger is unreachable, or the list was made for other shapes.
         """
@@ -31,7 +31,7 @@ class DayLookup:
         return outlet.publisher.ledger.erased().require_same_shapes(shaping.column_digest, outlet.sink.target)
 
     def look_up(self, days: Sequence[Day], erased: EraseList) -> dict[Day, DayState]:
-        """Return each day's report if it is published already, else its state."""
+        """Return the state of each day: its report if this intent has published it, else staged, unpolled or failed."""
         return {day: self._look_up_day(day, erased) for day in days}
 
     def _look_up_day(self, day: Day, erased: EraseList) -> DayState:

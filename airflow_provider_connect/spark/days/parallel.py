@@ -13,8 +13,8 @@ from airflow_provider_connect.spark.days.runner import DayRunner
 def run_all_days(runner: DayRunner, grouping: DayGrouping, width: int) -> list[DayReport]:
     """Run every day: the window's days, oldest first, then the lookback's.
 
-    No further day starts after a ConfigError, after the source asked for a longer wait than a task may take, or after a
-    poll spent its request budget: sources count requests, and each day would only send more.
+    No further day starts after a ConfigError, after the source requested a longer wait than a task may take, or after a
+    poll spent its request budget: sources count requests, and each day would send more.
     """
     stop = threading.Event()
     queue = DayQueue(runner.job.all_days, grouping)

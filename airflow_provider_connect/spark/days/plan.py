@@ -1,4 +1,4 @@
-"""The step from days to partitions: splits at a deadline, counts if needed, resumes earlier plans."""
+"""The step from days to partitions: splits days after a deadline, counts if needed, resumes earlier plans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class DayPlanner:
-    """Plans days."""
+    """Splits days into partitions."""
 
     splitter: DaySplitter
     resumer: PlanResumer
@@ -24,7 +24,7 @@ class DayPlanner:
     def plan(self, days: DaysToPoll) -> PlannedDays:
         """Split days into partitions.
 
-        :raises ConnectError: they cannot be counted or planned, or the source plans other days.
+        :raises ConnectError: the days cannot be counted or planned, or the source plans other days.
         """
         for day in days.days:
             self._prepare(day)
@@ -35,7 +35,7 @@ class DayPlanner:
         return PlannedDays(days, parts, self.resumer.reused_outcomes(days.days), cost, ends_late)
 
     def require_matching_counts(self, days: Sequence[Day]) -> None:
-        """Require that days match the counts which decided their partitions."""
+        """Require that split days match the vendor's counts, which decided their partitions."""
         for day in days:
             if self.counter is not None and self.splitter.is_split(day):
                 self.counter.require_match(day)
@@ -43,7 +43,7 @@ class DayPlanner:
     def _prepare(self, day: Day) -> None:
         """Count a day if its plan needs the count: after a deadline, or always for some sources.
 
-        :raises ConnectError: it cannot be counted.
+        :raises ConnectError: the day cannot be counted.
         """
         is_split = self.splitter.split(day)
         if self.counter is None:

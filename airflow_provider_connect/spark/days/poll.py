@@ -1,6 +1,6 @@
 """The step from partitions to outcomes: polls on the executors, within the job's request budget.
 
-Partitions are polled in waves, or in lanes where each starts as soon as another has ended.
+Partitions are polled in waves, or in lanes: in a lane, a partition starts as soon as the previous one has ended.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from airflow_provider_connect.spark.states import PlannedDays, PolledDays
 from airflow_provider_connect.stage.manifest import progress_file
 
 _DEFAULT_LANES = 32
-"""Default number of lanes, if neither the source nor its quota limits them."""
 
 NotePartition = Callable[[InputPartition, PollOutcome], None]
 
 
 def lane_count(poller: Poller, parts: int, quota_limit: int) -> int | None:
-    """Return how many partitions are polled concurrently, each in its own Spark job, or None if one job polls many.
+    """Return the number of lanes, where each partition is a Spark job, or None for waves, where one job polls many.
 
-    :param quota_limit: how many partitions the source's quota allows.
+    :param quota_limit: how many partitions the source's quota allows at the same time.
     """
     source_limit = poller.partitions_at_once if isinstance(poller, LimitsPartitions) else None
     if not resumes(poller) and (source_limit is None or parts <= min(source_limit, quota_limit)):
@@ -59,7 +58,7 @@ def poll_in_lanes(
     """Poll partitions. As soon as one has ended the next starts, but none after a failure.
 
     :param note_partition: called with each complete partition, by the thread that polled it.
-    :return: an outcome for each partition. Without rows or failure, the partition was not started.
+    :return: an outcome for each partition. The outcome of a partition that was not started is empty.
     """
     outcomes = [PollOutcome()] * len(tasks)
     stop = threading.Event()
@@ -87,9 +86,9 @@ def poll_in_lanes(
 def merge_outcomes(
     partitions: Sequence[InputPartition], reused_outcomes: Mapping[int, PollOutcome], outcomes: list[PollOutcome]
 ) -> list[PollOutcome]:
-    """Return the outcomes of all partitions, in their order.
+    """Return the outcomes of all partitions, in the partitions' order.
 
-    :param outcomes: outcomes of all other partitions. May be fewer only if none is reused.
+    :param outcomes: outcomes of the polled partitions. Some may be missing only if no outcome is reused.
     """
     new_outcomes = iter(outcomes)
     return (
@@ -99,7 +98,7 @@ def merge_outcomes(
 
 @dataclass(frozen=True)
 class PlanPoller:
-    """Polls plans."""
+    """Polls the partitions of plans."""
 
     context: JobContext
     executors: Executors

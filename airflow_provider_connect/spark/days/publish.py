@@ -38,7 +38,7 @@ class DayPublisher:
     def publish(self, checked: CheckedDay) -> DayReport:
         """Publish a day into the sink.
 
-        :raises ConnectError: as a commit.
+        :raises ConnectError: as :meth:`.Publisher.commit`.
         """
         manifest = checked.staged.manifest
         started = time.monotonic()
@@ -60,7 +60,7 @@ class DayPublisher:
         return self._unless_published(publish, lambda: put_and_commit(publisher, publish, token, self.put_shares))
 
     def _unless_published(self, publish: Publish, commit: Callable[[], LedgerRow]) -> LedgerRow:
-        """Commit a day. After an error, return the row of another try of this intent if it has published the day."""
+        """Call ``commit``. If it fails although the ledger shows this intent's publish, return that ledger row."""
         try:
             return commit()
         except ConnectError:
@@ -121,7 +121,7 @@ def with_differences(publisher: Publisher, publish: Publish) -> Publish:
 
 
 def can_confirm(context: JobContext, publish: Publish, newest: LedgerRow | None) -> bool:
-    """Return whether a day can be confirmed instead of published. A clear or a backfill always publishes."""
+    """Return True if a confirmation is enough: a lookback day whose answer equals the published one."""
     is_free = publish.day in context.job.lookback and isinstance(context.outlet.publisher, Confirms)
     return is_free and context.outlet.sink.reloads and is_unchanged(publish, newest)
 
@@ -129,19 +129,18 @@ def can_confirm(context: JobContext, publish: Publish, newest: LedgerRow | None)
 def confirm(context: JobContext, publish: Publish) -> LedgerRow:
     """Have the sink note that the answer equals the published one.
 
-    :raises ConnectError: as a commit.
+    :raises ConnectError: as :meth:`.Publisher.commit`.
     """
     assert isinstance(context.outlet.publisher, Confirms)
     return context.outlet.publisher.confirm(publish)
 
 
 def is_confirmed(row: LedgerRow, manifest: Manifest) -> bool:
-    """Return whether this attempt confirmed the ledger row."""
+    """Return True if this attempt's confirmation wrote the ledger row."""
     return (row.generation, row.checks) == (manifest.seen.generation, manifest.seen.checks + 1)
 
 
 _REPORT_COUNTS = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_bytes")
-"""Counts with a report field of their own."""
 
 
 def report_of_published(day: Day, row: LedgerRow) -> DayReport:
@@ -161,5 +160,5 @@ def report_of_published(day: Day, row: LedgerRow) -> DayReport:
 
 
 def extra_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts without a report field of their own, including the sink's."""
+    """Return the counts that have no report field of their own, including the sink's."""
     return {name: count for name, count in counts.items() if name not in _REPORT_COUNTS}

@@ -40,7 +40,7 @@ class DayRunner:
 
     @cached_property
     def lookup(self) -> DayLookup:
-        """The first step."""
+        """The step that looks days up in ledger and stage."""
         return DayLookup(self.context, self.stager)
 
     def run(self, days: Sequence[Day]) -> list[DayReport]:
@@ -82,9 +82,9 @@ class DayRunner:
         return len(self.job.all_days) > 1 or self.job.is_remote
 
     def _publish_or_repoll(self, day: Day, state: DayState, *, may_poll_again: bool) -> DayReport:
-        """Publish a day. Polls it again for each other intent that published it meanwhile, while the task lives.
+        """Publish a day. If another intent published it meanwhile, poll it again, once for each of these intents.
 
-        A driver without its task does not poll again: its answer would be discarded.
+        Without its Airflow task the driver does not poll again, because its answer would be discarded.
         """
         overtaken_by: set[str] = set()
         while True:
@@ -106,7 +106,7 @@ class DayRunner:
             state = self._stage([day], f"{self.job.attempt}{'r' * len(overtaken_by)}")[day]
 
     def _stage(self, days: Sequence[Day], attempt: str, keep_alive: KeepAlive | None = None) -> dict[Day, DayState]:
-        """Return for each day its report if it is published already, else its staged state or its failure."""
+        """Return the state of each day after its poll: the report of a published day, the staged day or the failure."""
         try:
             erased = self.lookup.read_erase_list()
         except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
@@ -149,9 +149,9 @@ class DayRunner:
         }
 
     def _failure_of(self, error: Exception, to_poll: DaysToPoll) -> Failure:
-        """Return the failure of days. For lost rows, keep an alarm in the ledger first.
+        """Return the failure of days after an error. For lost rows, first keep an alarm in the ledger.
 
-        If the ledger cannot keep the alarm, that error is the failure, and the next try raises the alarm again.
+        If the ledger cannot keep the alarm, the ledger's error is the failure, and the next try raises the alarm again.
         """
         newest = to_poll.newest_rows[to_poll.days[0]]
         span = None if newest is None else newest.span

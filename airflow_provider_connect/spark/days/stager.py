@@ -1,6 +1,6 @@
 """The step from days to staged days: plan, poll, and write a manifest last.
 
-For an increment, the step first fixes the span of its stream that a day reads.
+For an increment, the step first fixes the span (range of positions) that the day reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class PolledStager:
-    """Stages days as they were polled, each under its own attempt."""
+    """Stages days as polled, without a transform, each under its own attempt."""
 
     intake: Intake
     earlier_attempts: EarlierAttempts
@@ -61,7 +61,7 @@ class PolledStager:
         return self.poller.poll(self.planner.plan(days))
 
     def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
-        """Return the complete manifest of an earlier try. A split day must then match the vendor's count."""
+        """Return the complete manifest of an earlier try, or None. A split day must then match the vendor's count."""
         manifest = self.earlier_attempts.reusable_manifest(day, seen_publish)
         if manifest is not None and manifest.polled.parts > 1:
             self.planner.require_matching_counts([day])
@@ -69,7 +69,7 @@ class PolledStager:
 
 
 def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart | None) -> Span | None:
-    """Return the span of a day: its earlier span, else the rows since the stream's newest, or None if not an increment.
+    """Return the span of a day: its earlier span, or the rows after the stream's newest. None if not an increment.
 
     :raises ConfigError: the ledger has no position to continue from.
     """

@@ -14,7 +14,7 @@ from airflow_provider_connect.stage.manifest import Manifest
 
 
 def delete_stage(outlet: Outlet, manifest: Manifest) -> None:
-    """Delete staged files that will not be published any more, unless the sink keeps them.
+    """Delete a day's staged files once no publish needs them, unless the sink keeps its stage.
 
     A failure does not fail the day. A later sweep tries again.
     """
@@ -39,7 +39,7 @@ def sweep(outlet: Outlet) -> int:
 
 
 def sweep_quietly(location: str, delete: Callable[[], int]) -> int:
-    """Sweep. A failure is only logged, since it must not hide how the days ended."""
+    """Call ``delete`` and return its number of files. A failure is only logged, to not hide how the days ended."""
     try:
         return delete()
     except Exception as error:  # noqa: BLE001

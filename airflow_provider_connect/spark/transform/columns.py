@@ -1,4 +1,4 @@
-"""Columns of a transform: from the stage's types to Spark's, and back with their metadata."""
+"""Converts a transform's columns: from the stage's types to Spark's, and back with their metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLAIN = (
 def spark_struct(schema: pa.Schema) -> Any:
     """Return the Spark type of staged rows, a ``StructType`` of nullable columns.
 
-    :raises ConfigError: Spark cannot read some columns, or cannot distinguish them. The message names all.
+    :raises ConfigError: with all columns that Spark cannot read, or whose names differ by case alone.
     """
     from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415  # slow, and only a transform needs it
     from pyspark.sql.types import StructField, StructType  # noqa: PLC0415
@@ -40,9 +40,9 @@ def result_schema(result: Any, source: pa.Schema) -> pa.Schema:
     """Return the schema in which a transform's result is staged.
 
     A column with the name and type of a source column keeps that column's metadata and nullability. Other columns are
-    nullable. A column of JSON documents must be checked again.
+    nullable. JSON documents are no longer marked as checked.
 
-    :raises ConfigError: some columns cannot be staged. The message names all.
+    :raises ConfigError: with all columns that cannot be staged.
     """
     from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415
 
@@ -64,7 +64,7 @@ def result_schema(result: Any, source: pa.Schema) -> pa.Schema:
 
 
 def missing_key_hint(result: pa.Schema, source: pa.Schema) -> str:
-    """Return a hint if a result lacks the rows' key, or "" if it has the key or the source has none."""
+    """Return a hint if the result lacks the column of row keys that the source has, else ""."""
     if RECORD_KEY not in source.names or RECORD_KEY in result.names:
         return ""
     return (
@@ -91,7 +91,6 @@ def _with_metadata(field: pa.Field, source: pa.Schema) -> pa.Field:
 
 
 def _unsupported_type(kind: Any) -> str | None:
-    """Return the name of a Spark type, or of one inside it, that the stage lacks, or None if it has all."""
     name = type(kind).__name__
     if name == "ArrayType":
         return _unsupported_type(kind.elementType)

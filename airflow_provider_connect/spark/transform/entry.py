@@ -1,4 +1,4 @@
-"""Entry points for the driver. Without a transform, nothing of Spark SQL is imported."""
+"""The driver's entry points to transforms. Without a transform, they do not import Spark SQL."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def start_transformation(
     job: JobConfig, staged_schema: pa.Schema, wait_for_context: Callable[[], Any]
 ) -> tuple[Transformation | None, float]:
-    """Start Spark's SQL session and try the transform on a day without rows. Returns it and the seconds it took.
+    """Start Spark's SQL session and try the transform on a day without rows.
 
-    Returns ``(None, 0.0)`` without a transform.
+    Returns the transformation and the seconds that this took, or ``(None, 0.0)`` without a transform.
 
     :raises ConfigError: Spark refuses the transform, or its result cannot be staged.
     """
@@ -45,7 +45,7 @@ def start_transformation(
 
 
 def result_hint(result: pa.Schema, staged_schema: pa.Schema) -> str:
-    """Return a hint for the sink's error about the result's columns, or "" without a transform."""
+    """Return a hint for the sink's error about columns, or "" without a transform."""
     if result is staged_schema:
         return ""
     from airflow_provider_connect.spark.transform.columns import missing_key_hint  # noqa: PLC0415
@@ -57,7 +57,7 @@ def result_hint(result: pa.Schema, staged_schema: pa.Schema) -> str:
 
 
 def stager_for(transformation: Transformation | None, polled_stager: DayStager, context: JobContext) -> DayStager:
-    """Return the stager of the rows to publish: of the transform's results, or of polled rows."""
+    """Return the stager of the rows to publish: a transform's results, or the polled rows."""
     if transformation is None:
         return polled_stager
     from airflow_provider_connect.spark.transform.results import ResultStager  # noqa: PLC0415
@@ -78,9 +78,9 @@ def report_fields(manifest: Manifest) -> dict[str, Any]:
 
 
 def sweep_polled(root: Folder) -> int:
-    """Delete polled days of long-dead attempts that have no result. Returns the number of files.
+    """Delete polled days that dead attempts did not transform. Returns the number of files.
 
-    Runs without a transform too, in case the task has given its transform up.
+    Also runs without a transform, because the task may have had one before.
     """
     from airflow_provider_connect.spark.transform.results import sweep  # noqa: PLC0415
 

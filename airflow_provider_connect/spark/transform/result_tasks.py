@@ -1,6 +1,6 @@
-"""The executor's part of a transform: stages a partition of the result batch by batch, as a poll's rows.
+"""The executor's part of a transform: stages a partition of the result batch by batch, like polled rows.
 
-Tasks return errors as data. Exceptions would lose their type on the way through the JVM.
+Tasks return errors as data, because exceptions would lose their type on the way through the JVM.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StageResultOutcome(Wire):
 def make_stage_function(
     task: StageResultTask, schema: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for ``mapInArrow``. For each partition it yields one row: the outcome as JSON."""
+    """Return a function for ``mapInArrow``. It stages a partition and yields one row: the outcome as JSON."""
     text = task.model_dump_json()
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -80,7 +80,7 @@ def stage_result_partition(
 ) -> PollResult:
     """Stage a partition of a result into immutable files.
 
-    The files are valid only if Spark does not fail the task: the batches of a failing computation simply end.
+    The files are valid only if the Spark task succeeds: if the computation fails, its batches simply end.
 
     :raises DataError: a NOT NULL column has NULL, or a row key is invalid.
     """

@@ -5,8 +5,8 @@ Layout of the stage::
     _connect/polled/…          a stage like any other: polled days, until their results are staged
     day=<date>/…, _connect/…   the results, which are published
 
-A try that finds a staged result publishes it. A try that finds a polled day transforms it. So no rows are polled or
-transformed twice.
+A later try publishes a staged result, and transforms a polled day that has none. So no rows are polled or transformed
+twice.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from airflow_provider_connect.window import Day
 
 
 def sweep(root: Folder) -> int:
-    """Delete polled days of long-dead attempts. Returns the number of files."""
+    """Delete the polled days of dead attempts. Returns the number of files."""
     polled = polled_root(root)
     return temporary.sweep_stage(polled, polled.storage_time() - temporary.DEAD_AFTER) if polled.files() else 0
 
 
 @dataclass(frozen=True)
 class ResultStager:
-    """Stages results."""
+    """Polls days, transforms them and stages the results."""
 
     context: JobContext
     polled_stager: DayStager
@@ -65,7 +65,7 @@ class ResultStager:
 
     @cached_property
     def earlier_attempts(self) -> EarlierAttempts:
-        """Results of earlier tries."""
+        """Staged results of earlier tries."""
         return EarlierAttempts(self.root, self.context.job.attempt, self._make_fingerprint)
 
     @property
@@ -79,7 +79,7 @@ class ResultStager:
         return self.context.polled_root
 
     def stage(self, days: DaysToPoll) -> dict[Day, Manifest | Failure]:
-        """Poll days, and stage the result of each. Errors are those of the poll."""
+        """Poll days, and stage the result of each. Raises the errors of the poll."""
         Eraser(days.erase_list, self.transformation.schema)
         answers = self.polled_stager.stage(days)
         with KeepAlive(self.polled_root) as waiting:
@@ -90,7 +90,7 @@ class ResultStager:
         return answers
 
     def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
-        """Return the result of an earlier try, or compute it from its polled rows, or None if there are none."""
+        """Return an earlier try's result, or transform its polled rows. None if neither can be reused."""
         result = self.earlier_attempts.reusable_manifest(day, seen_publish)
         if result is not None:
             self._delete_polled_of(day)
@@ -144,10 +144,6 @@ class ResultStager:
         return manifest
 
     def _compute_and_stage(self, polled: Manifest, attempt: str, erased: EraseList) -> PollResult:
-        """Compute a result, and stage it on the executors.
-
-        :raises ConnectError: the worst failure of its partitions.
-        """
         schema, label = self.transformation.schema, self.transformation.label
         task = StageResultTask(
             root=self.root.url,
@@ -187,7 +183,7 @@ class ResultStager:
             self._delete_polled(manifest)
 
     def _delete_polled(self, polled: Manifest) -> None:
-        """Delete polled files whose result is staged. A failure does not fail the day: a later sweep tries again."""
+        """Delete polled files whose result is staged. A failure is only logged: a later sweep tries again."""
         try:
             discard_staged_answer(self.polled_root, polled)
             temporary.delete_staged_day(self.polled_root, polled)

@@ -1,6 +1,6 @@
-"""A transform over DataFrames. Each day gets its own session, since view names belong to a session.
+"""Loads a transform, SQL or a function, and applies it to DataFrames.
 
-A function in ``transform=`` is imported here.
+Each day gets its own session, since view names belong to a session.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_provider_connect.window import Day
 class Transformation:
     """A transform that the driver has loaded and tried on a day without rows.
 
-    :raises ConfigError: it cannot be loaded, Spark refuses it, or its result cannot be staged.
+    :raises ConfigError: the transform cannot be loaded, Spark refuses it, or its result cannot be staged.
     """
 
     def __init__(self, transform: Transform, source: pa.Schema, session: Any, day: Day) -> None:
@@ -39,9 +39,9 @@ class Transformation:
             raise error_mapping.error_of_check(self.label, error) from None
 
     def compute(self, urls: list[str], day: Day) -> Any:
-        """Return the result over staged files as a DataFrame, lazy unless a function runs its own actions.
+        """Return the result for staged files as a DataFrame. Lazy unless a function runs its own actions.
 
-        :raises ConnectError: it cannot be computed.
+        :raises ConnectError: the result cannot be computed.
         """
         session = self._own_session()
         try:

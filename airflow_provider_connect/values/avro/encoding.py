@@ -42,7 +42,7 @@ _END = zigzag(0)  # of the blocks of an array or a map
 
 
 class AvroConverter(Converter):
-    """Avro records with logical types, after the id of their schema."""
+    """Avro records with logical types, each after the id of its schema."""
 
     kind: ClassVar[SchemaLanguage | None] = "AVRO"
     format_name = "Avro"
@@ -53,7 +53,7 @@ class AvroConverter(Converter):
         return avro.document(self.schema, self.record_name, self.day)
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
-        """Return the schema's id and each row as one record, written by the registered schema."""
+        """Return the schema's id and each row as one record, in the form of the registered schema."""
         pieces: list[Piece] = [registry_prefix(ref)]
         record = json.loads((ref and ref.document) or self.document)
         writer = _Writer(avro.named_types(record))
@@ -71,22 +71,19 @@ class AvroConverter(Converter):
 
 
 class _Writer:
-    """Writes columns by a schema without :func:`.avro.schema.misfits`."""
+    """Writes columns by a schema for which :func:`.avro.schema.misfits` returns nothing."""
 
     def __init__(self, names: dict[str, avro.Avro]) -> None:
         self.names = names
 
     def constant(self, number: int, kind: avro.Avro) -> list[Piece]:
-        """Return the same integer for all rows."""
         _, null, type_index = avro.without_null(kind, self.names)
         return [(b"" if null is None else zigzag(type_index)) + zigzag(number)]
 
     def nothing(self, kind: avro.Avro) -> list[Piece]:
-        """Return NULL for all rows."""
         return [zigzag(avro.without_null(kind, self.names)[1] or 0)]
 
     def pieces(self, array: pa.Array, kind: avro.Avro, refuse: Refuse) -> list[Piece]:
-        """Return the pieces of a column's values."""
         array = without_dictionary(array)
         plain, null, type_index = avro.without_null(kind, self.names)
         body = self._value(array, plain, refuse)

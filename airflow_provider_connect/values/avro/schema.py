@@ -1,4 +1,4 @@
-"""Avro schemas of Arrow schemas, and comparison with a registered schema.
+"""Creates Avro schemas from Arrow schemas, and compares them with registered ones.
 
 https://avro.apache.org/docs/1.12.0/specification/ (2026-11)
 """
@@ -33,7 +33,7 @@ _TYPES: dict[str | None, Avro] = {
 
 
 def document(schema: pa.Schema, record_name: str, day: dt.date | None) -> str:
-    """Return the schema of a record: ``day`` if given, then the columns. A nullable column is a union with null."""
+    """Return the Avro schema of a record: ``day`` if given, then the columns. Nullable columns are unions with null."""
     namespace, name = split_name(record_name)
     fields: list[dict[str, Any]] = []
     if day is not None:
@@ -44,7 +44,7 @@ def document(schema: pa.Schema, record_name: str, day: dt.date | None) -> str:
 
 
 def misfits(own_schema: str, registered: str) -> list[str]:
-    """Return reasons why a registered schema cannot write our records, or [] if it can.
+    """Return reasons why our records cannot be written with a registered schema, or [] if they can.
 
     The order of fields, docs, defaults and record names may differ. A registered field may be nullable or ``long``
     where ours is not. Where only ours is nullable, NULL is refused row by row. Fields that only the registered schema
@@ -73,9 +73,9 @@ def named_types(schema: Avro, types: dict[str, Avro] | None = None, namespace: s
 
 
 def without_null(schema: Avro, names: dict[str, Avro]) -> tuple[Avro, int | None, int]:
-    """Return the type in a union with null, the index of null in the union, and the index of the type.
+    """Return the type inside a union with null, the index of null in the union, and the index of the type.
 
-    A type outside of a union is returned itself, without an index of null. Of several types the first one is returned:
+    For a type outside of a union, the index of null is None. Of several types in a union, the first one is returned:
     the caller checks whether it fits.
     """
     if not isinstance(schema, list):

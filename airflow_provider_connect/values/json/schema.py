@@ -1,4 +1,4 @@
-"""JSON Schema of Arrow schemas, and plain JSON after a schema's id: the ``json_schema`` converter.
+"""Creates JSON Schemas from Arrow schemas, and writes JSON after a schema's id: the ``json_schema`` converter.
 
 Draft 7, as Confluent's own converter writes (https://docs.confluent.io/platform/current/schema-registry/fundamentals/
 serdes-develop/serdes-json.html, 2026-11). Objects are closed (``additionalProperties: false``), otherwise a new
@@ -48,7 +48,7 @@ _TYPES: dict[str | None, Schema] = {
 
 
 class JsonSchemaConverter(JsonConverter):
-    """Plain JSON objects after the id of their schema."""
+    """Plain JSON objects, each after the id of its schema."""
 
     kind: ClassVar[SchemaLanguage | None] = "JSON"
 
@@ -67,7 +67,7 @@ class JsonSchemaConverter(JsonConverter):
 
 
 def misfits(own_schema: str, registered: str) -> list[str]:
-    """Return the fields of our schema that a registered one refuses, or [] if it accepts all.
+    """Return the fields of our schema that a registered schema refuses, or [] if it accepts all.
 
     Compares only ``properties``, ``type``, ``required`` and ``additionalProperties``.
     """

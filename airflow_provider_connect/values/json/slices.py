@@ -1,4 +1,4 @@
-"""Splits a JSON document into its unchanged parts: by msgspec, and more slowly for documents that it refuses."""
+"""Splits a JSON document into the unchanged texts of its parts. Slower code reads documents that msgspec refuses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NotJsonError(ValueError):
 
 
 def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tuple[str, str]]:
-    """Yield (key, source text of the value) of the JSON object in ``text``.
+    """Yield each key of the JSON object in ``text``, with the source text of its value.
 
     :param decoder: finds the end of a value. The default one refuses NaN.
     :raises NotJsonError: the text is not a JSON object.
@@ -50,7 +50,7 @@ def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tupl
 
 
 def skip_token(text: str, at: int, token: str) -> int:
-    """Return the position after ``token``, which must come next, and white space around it."""
+    """Return the position after ``token`` and the white space around it. The token must come next."""
     at = skip_space(text, at)
     if text[at : at + 1] != token:
         raise NotJsonError(f"invalid JSON at its character {at}")
@@ -58,7 +58,7 @@ def skip_token(text: str, at: int, token: str) -> int:
 
 
 def skip_space(text: str, at: int) -> int:
-    """Return the end of the white space at this position."""
+    """Return the position after white space."""
     return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
 
 
@@ -81,7 +81,7 @@ def elements(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[str
 def decode_utf8(data: bytes) -> str:
     """Return a document as text.
 
-    :raises NotJsonError: it is not UTF-8.
+    :raises NotJsonError: the document is not UTF-8.
     """
     try:
         return data.decode()
@@ -92,7 +92,7 @@ def decode_utf8(data: bytes) -> str:
 def parse_json(text: str) -> Any:
     """Return a decoded document.
 
-    :raises NotJsonError: it is not JSON.
+    :raises NotJsonError: the text is not JSON.
     """
     try:
         return json.loads(text, parse_constant=refuse_constant)
@@ -101,12 +101,12 @@ def parse_json(text: str) -> Any:
 
 
 def refuse_constant(name: str) -> Any:
-    """Refuse NaN and Infinity, for ``parse_constant``."""
+    """Raise NotJsonError for NaN and Infinity. For ``parse_constant``."""
     raise NotJsonError(f"{name} is no JSON")
 
 
 def as_not_json_error(error: Exception) -> NotJsonError:
-    """Convert a decoder's error to ours, without the text that it quotes."""
+    """Convert a decoder's error to a NotJsonError, without the text that it quotes."""
     if isinstance(error, NotJsonError):
         return error
     if isinstance(error, json.JSONDecodeError):
@@ -115,7 +115,7 @@ def as_not_json_error(error: Exception) -> NotJsonError:
 
 
 class JsonSlicer:
-    """Splits JSON into its unchanged parts."""
+    """Splits JSON bytes into the unchanged bytes of its parts."""
 
     def __init__(self) -> None:
         import msgspec
@@ -125,9 +125,9 @@ class JsonSlicer:
         self.decode_errors = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def members(self, data: Any) -> dict[str, Any]:
-        """Return the values of an object by name. Of duplicate names, the last one counts.
+        """Return the values of an object by name. A duplicate name has its last value.
 
-        :raises ValueError: it is not an object.
+        :raises ValueError: the data is not an object.
         """
         try:
             parts: dict[str, Any] = self._object.decode(data)
@@ -139,7 +139,7 @@ class JsonSlicer:
     def elements(self, data: Any) -> list[Any]:
         """Return the elements of an array.
 
-        :raises ValueError: it is not an array.
+        :raises ValueError: the data is not an array.
         """
         try:
             parts: list[Any] = self._array.decode(data)
@@ -150,7 +150,7 @@ class JsonSlicer:
         return parts
 
     def value_at(self, data: Any, steps: Sequence[str]) -> Any:
-        """Return the value at the end of these steps, or :data:`MISSING` if there is none.
+        """Return the value at the end of a path's steps, or :data:`MISSING` if there is none.
 
         :raises ValueError: a part on the path is not JSON.
         """

@@ -68,7 +68,7 @@ class JsonWriter:
         return pieces_or_null(array, self._value(array, field, refuse), b"", NULL)
 
     def leaf_pieces(self, array: pa.Array, shape: TypeGroup | None, field: pa.Field, refuse: Refuse) -> list[Piece]:
-        """Return the pieces of values without parts. Pieces of NULL rows are dropped."""
+        """Return the pieces of values that are neither struct, map nor list. Pieces of NULL rows are dropped."""
         if shape == "text":
             mark = json_mark(field)
             return [document_texts(array, mark, refuse)] if mark else quote_texts(array, refuse)
@@ -108,7 +108,7 @@ class JsonWriter:
 
 
 class JsonConverter(Converter):
-    """Plain JSON objects without a schema: ``day`` if there is one, then the columns."""
+    """Plain JSON objects without a schema: ``day`` if set, then the columns."""
 
     format_name = "JSON"
     writer = JsonWriter()
@@ -133,7 +133,7 @@ def quote_texts(array: pa.Array, refuse: Refuse) -> list[Piece]:
 
 
 def document_texts(array: pa.Array, mark: str, refuse: Refuse) -> pa.Array:
-    """Return JSON documents unchanged. ``unchecked`` ones are parsed, and refused if they are not JSON."""
+    """Return JSON documents unchanged. With mark ``unchecked`` they are parsed, and refused if they are not JSON."""
     import msgspec
 
     if mark == "checked":
@@ -165,7 +165,7 @@ def number_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
 
 
 def escape_texts(texts: pa.Array) -> pa.Array:
-    """Return UTF-8 texts (``large_binary``) with JSON escapes, or the same array if there is nothing to escape."""
+    """Return UTF-8 texts (``large_binary``) with JSON escapes. Without special characters, the same array."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,4 +1,4 @@
-"""Creates Arrow columns from decoded JSON values: exact, or NULL if a value does not fit."""
+"""Creates Arrow columns from decoded JSON values. A value that does not fit exactly becomes NULL."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MAX_DIGITS = 38
 _DECIMAL = re.compile(r"decimal\( *([0-9]{1,2}) *, *([0-9]{1,2}) *\)")
 
 _USUAL_TIME = r"^([1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
-"""The year 0 is excluded, because no sink has it."""
+"""Excludes the year 0, because no sink has it."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EXACT = Context(prec=MAX_DIGITS, traps=[Inexact, InvalidOperation])
 _BEYOND = 10**MAX_DIGITS
 
 _NONE = type(None)
 _PLAIN: dict[str, type] = {"string": str, "double": float, "bigint": int, "boolean": bool}
-"""If a column has only these types and None, all its values fit. Otherwise each value is checked."""
+"""Python type of each JSON type. If a column contains only this type and None, no value is checked by itself."""
 
 
 def decimal_digits(kind: str) -> tuple[int, int] | None:
-    """Return precision and scale of a decimal type, or None for any other."""
+    """Return precision and scale of a decimal type, or None for any other type."""
     match = _DECIMAL.fullmatch(kind)
     if match is None:
         return None
@@ -40,7 +40,7 @@ def decimal_digits(kind: str) -> tuple[int, int] | None:
 def read_plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int]:
     """Return a column of a JSON type, and the number of values that do not fit. Missing and null values fit.
 
-    :param types: the types that occur in ``values``.
+    :param types: Python types that occur in ``values``.
     """
     import pyarrow as pa
 
@@ -59,10 +59,10 @@ def read_plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array
 
 
 def read_instants(values: list[Any]) -> tuple[pa.Array, int]:
-    """Read times such as ``2026-03-01T12:00:00``. Returns them and the number of misfits. Missing and null values fit.
+    """Read times such as ``2026-03-01T12:00:00``. Returns the column and the number of misfits.
 
-    A time without an offset is in UTC, and a date is its midnight in UTC, as Mixpanel defines dates. A number does not
-    fit: Mixpanel does not document whether it counts seconds or milliseconds
+    Missing and null values fit. A time without an offset is in UTC, and a date is its midnight in UTC, as Mixpanel
+    defines dates. A number does not fit, because Mixpanel does not document whether it means seconds or milliseconds
     (https://docs.mixpanel.com/docs/data-structure/property-reference/data-type, 2026-11).
     """
     import pyarrow as pa
@@ -90,9 +90,9 @@ def read_instants(values: list[Any]) -> tuple[pa.Array, int]:
 
 
 def read_dates(values: list[Any]) -> tuple[pa.Array, int]:
-    """Read dates such as ``2026-03-01``. Returns them and the number of misfits. Missing and null values fit.
+    """Read dates such as ``2026-03-01``. Returns the column and the number of misfits.
 
-    A time does not fit, because its date depends on a zone.
+    Missing and null values fit. A time does not, because its date depends on a zone.
     """
     import pyarrow as pa
 
@@ -101,11 +101,11 @@ def read_dates(values: list[Any]) -> tuple[pa.Array, int]:
 
 
 def read_decimals(values: list[Any], sources: Mapping[int, str], precision: int, scale: int) -> tuple[pa.Array, int]:
-    """Read numbers digit by digit. Returns them and the number of misfits. Missing and null values fit.
+    """Read numbers digit by digit. Returns the column and the number of misfits. Missing and null values fit.
 
     Nothing is rounded: a number with more digits than the type does not fit, except for trailing zeros.
 
-    :param sources: JSON text of the rows whose number is a float, which may have lost digits.
+    :param sources: by row, the JSON text of a number that was decoded as a float, which may have lost digits.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -124,12 +124,12 @@ def read_decimals(values: list[Any], sources: Mapping[int, str], precision: int,
 
 
 def fits_bigint(value: Any) -> bool:
-    """Return whether a value is an integer in the range of BIGINT."""
+    """Return True if a value is an integer in the range of BIGINT."""
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
 def _fits_double(value: Any) -> bool:
-    """Return whether a value is a number that a double holds. An integer must be held exactly."""
+    """Return True if a value is a number that a double can hold. An integer must be held exactly."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) <= 2**53 if isinstance(value, int) else math.isfinite(value)
@@ -158,7 +158,7 @@ def _whole_text(value: Any) -> str | None:
 
 
 def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
-    """Return a JSON number if it fits. Its exponent may have any size."""
+    """Return a JSON number as a decimal, or None if it does not fit. Its exponent may have any size."""
     with suppress(Inexact, InvalidOperation):
         number = Decimal(text)
         if not number:

@@ -38,13 +38,13 @@ _VARINT, _EIGHT_BYTES, _PREFIXED, _FOUR_BYTES = 0, 1, 2, 5
 
 
 class ProtobufConverter(Converter):
-    """Protobuf messages after the id of their schema and the index of the message in it."""
+    """Protobuf messages, each after the id of its schema and the index of its message type there."""
 
     kind: ClassVar[SchemaLanguage | None] = "PROTOBUF"
     format_name = "Protobuf"
 
     def problems(self) -> list[str]:
-        """Return a problem for each column that Protobuf cannot hold, or a missing library."""
+        """Return a problem for each column that Protobuf cannot hold, or for a missing library."""
         try:
             import google.protobuf  # noqa: F401
         except ModuleNotFoundError as error:
@@ -55,7 +55,7 @@ class ProtobufConverter(Converter):
 
     @cached_property
     def document(self) -> str:
-        """The source text of the schema's file."""
+        """The schema as source text of a ``.proto`` file."""
         return source_text(self._descriptor)
 
     @cached_property
@@ -86,7 +86,7 @@ def _registered(text: str) -> Any:
 
 
 def _message_path(index: int) -> bytes:
-    """Return the path to a message: its length, then each index. The path to a file's first message is a single 0."""
+    """Return the path to a message type: its length, then each index. The file's first type has a single 0."""
     return zigzag(1) + zigzag(index) if index else b"\0"
 
 
@@ -95,13 +95,13 @@ def _tag(field: Any, wire: int) -> bytes:
 
 
 class _Writer:
-    """Writes columns by a descriptor without :func:`.protobuf.schema.misfits`."""
+    """Writes columns by a descriptor for which :func:`.protobuf.schema.misfits` returns nothing."""
 
     def __init__(self, messages: dict[str, Any]) -> None:
         self.messages = messages
 
     def pieces(self, array: pa.Array, field: Any, refuse: Refuse) -> list[Piece]:
-        """Return the pieces of a column's fields, with tags. NULL has none, and a NULL list equals an empty one."""
+        """Return the pieces of a column's fields, with tags. NULL has no field, and a NULL list equals an empty one."""
         array = without_dictionary(array)
         if protobuf.is_repeated(field):
             return self._repeated(array, field, refuse)
@@ -175,7 +175,7 @@ def _text(array: pa.Array, refuse: Refuse) -> pa.Array:
 
 
 def _timestamp(array: pa.Array, refuse: Refuse) -> list[Piece]:
-    """Return messages of seconds and nanoseconds. Nanoseconds count upwards, also before 1970."""
+    """Return Timestamp messages. Also before 1970, nanoseconds count upwards from the second."""
     import numpy as np
 
     seconds, micros = np.divmod(times.whole_numbers(array, refuse), 1_000_000)

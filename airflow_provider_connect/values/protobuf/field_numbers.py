@@ -1,4 +1,4 @@
-"""Numbers of a message's fields: a registered field keeps its number, a new field gets the next.
+"""Numbers the fields of a message: a registered field keeps its number, and a new field gets the next one.
 
 A reader identifies a field by its number alone. So a name must have the same number in all versions of a subject, even
 if its column was missing in some (https://protobuf.dev/programming-guides/proto3/, 2026-11).
@@ -18,9 +18,9 @@ _SMALL = _RESERVED_BY_PROTOBUF.start
 
 
 def renumber(own_source: str, versions: Iterable[str]) -> str:
-    """Return our own schema's source text with the numbers of a subject's versions.
+    """Return our schema's source text with the field numbers of a subject's registered versions.
 
-    :param own_source: the text, numbered as if it were the subject's first.
+    :param own_source: our schema, numbered as if it were the subject's first version.
     :param versions: the registered texts, newest first, read as far as needed. An unreadable one is skipped: the
         registry decides whether versions are compatible.
     """
@@ -47,8 +47,6 @@ def _parse_own(text: str) -> Any:
 
 
 class _Message:
-    """A message, and all messages of its file by their full names."""
-
     def __init__(self, message: Any, messages: dict[str, Any]) -> None:
         self.message = message
         self.messages = messages

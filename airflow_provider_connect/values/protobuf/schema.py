@@ -1,7 +1,7 @@
-"""Protobuf descriptors of Arrow schemas, and comparison with a registered descriptor.
+"""Creates Protobuf descriptors from Arrow schemas, and compares them with registered ones.
 
-One proto3 file with one message, and others nested in it (https://protobuf.dev/programming-guides/proto3/, 2026-11).
-Fields are numbered in order. :mod:`.protobuf.field_numbers` replaces the numbers by registered ones.
+A descriptor is one proto3 file, with one message and messages nested in it. Fields are numbered in order, until
+:mod:`.protobuf.field_numbers` replaces the numbers (https://protobuf.dev/programming-guides/proto3/, 2026-11).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IMPORTED = "google/protobuf/timestamp.proto"
 TIMESTAMP = ".google.protobuf.Timestamp"
 LIST_FIELD = "items"
-"""Field of a message around an inner list: Protobuf has no list of lists."""
+"""Field of the message that wraps an inner list: Protobuf has no list of lists."""
 
 
 def descriptor(schema: pa.Schema, record_name: str, day: dt.date | None) -> Any:
@@ -58,7 +58,7 @@ def problems(schema: pa.Schema, record_name: str, day: dt.date | None) -> list[s
 def parse_registered(text: str) -> Any:
     """Return the descriptor of a registered schema: source text, or a descriptor in base64.
 
-    :raises DataError: it is neither.
+    :raises DataError: the text is neither.
     """
     from google.protobuf import descriptor_pb2
     from google.protobuf.message import DecodeError
@@ -70,7 +70,7 @@ def parse_registered(text: str) -> Any:
 
 
 def find_message(file: Any, record_name: str) -> tuple[int, Any]:
-    """Return index and descriptor of the message with this name, or of the first message if none has it."""
+    """Return index and descriptor of the message with this name, or of the file's first message if none has it."""
     _, name = split_name(record_name)
     matches = [(index, message) for index, message in enumerate(file.message_type) if message.name == name]
     return matches[0] if matches else (0, file.message_type[0])
@@ -90,7 +90,7 @@ def messages_by_name(file: Any) -> dict[str, Any]:
 
 
 def misfits(own: str, registered: str) -> list[str]:
-    """Return the fields of our schema that a registered one refuses, or [] if it accepts all."""
+    """Return the fields of our schema that a registered schema refuses, or [] if it accepts all."""
     mine = parse_registered(own)
     theirs = parse_registered(registered)
     _, registered_message = find_namesake(theirs, mine)
@@ -106,12 +106,12 @@ def find_namesake(file: Any, own_file: Any) -> tuple[int, Any]:
 
 
 def is_repeated(field: Any) -> bool:
-    """Return whether a field's descriptor is of a list or a map."""
+    """Return True if a field's descriptor describes a list or a map."""
     return bool(field.label == field.LABEL_REPEATED)
 
 
 def needs_message(kind: pa.DataType) -> bool:
-    """Return whether a type can be repeated only inside a message: lists and maps."""
+    """Return True for lists and maps: inside a list, they need a message around them."""
     return type_group(kind) in ("list", "map")
 
 
@@ -145,7 +145,6 @@ def _type_name(field: Any) -> str:
 
 
 def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
-    """Add a field to a message."""
     kind = plain_type(kind)
     field = message.field.add(name=legal_name(name), number=len(message.field) + 1)
     if needs_message(kind):
@@ -160,7 +159,7 @@ def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
 
 
 def _make_optional(field: Any, message: Any) -> None:
-    """Make a field ``optional``, so that a reader can distinguish its absence from 0."""
+    """Make a field ``optional``, so that a reader can distinguish a missing value from 0."""
     field.proto3_optional = True
     field.oneof_index = len(message.oneof_decl)
     message.oneof_decl.add(name=f"_{field.name}")

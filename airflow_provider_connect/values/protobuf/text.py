@@ -1,4 +1,4 @@
-"""Protobuf source text: written from a descriptor, and parsed as far as it decides how values are written.
+"""Writes Protobuf source text from a descriptor, and parses the parts that decide how values are written.
 
 Registries keep source text. Not every registry returns descriptors, or compares them with one another.
 https://protobuf.dev/reference/protobuf/proto3-spec/ (2026-11)
@@ -23,11 +23,10 @@ _SCALARS = frozenset({
 _LABELS = {"optional": 1, "required": 2, "repeated": 3}
 _SKIPPED = ("option", "extensions")
 _MAX_FIELD_NUMBER = 1 << 29
-"""One more than the largest number of a field."""
 
 
 def source_text(file: Any) -> str:
-    """Return a file's descriptor as source text, without options, enums and services."""
+    """Return a file's descriptor as source text. Options, enums and services are left out."""
     lines = [f'syntax = "{file.syntax}";']
     lines += [f"package {file.package};"] if file.package else []
     lines += ["", *(f"import {json.dumps(name)};" for name in file.dependency)]
@@ -37,9 +36,9 @@ def source_text(file: Any) -> str:
 
 
 def parse_source(text: str) -> Any:
-    """Return the descriptor of a source text, without enums, options and services.
+    """Return the descriptor of a source text. Options, enums and services are left out.
 
-    :raises DataError: it cannot be read.
+    :raises DataError: the text cannot be read.
     """
     from google.protobuf import descriptor_pb2
 
@@ -195,7 +194,7 @@ class _Parser:
         self._set_type(entry.field.add(name="value", number=2, label=1), value, path)
 
     def _resolve(self, field: Any, scope: str) -> None:
-        """Find a type by its name, from the innermost scope outwards. An imported type has its full name."""
+        """Replace a field's type name by its full name, searched from the innermost scope outwards."""
         name = field.type_name
         while not name.startswith("."):
             if f"{scope}.{name}" in self.messages | self.enums or not scope:
