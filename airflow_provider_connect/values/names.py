@@ -21,7 +21,7 @@ def legal_name(name: str) -> str:
     """
     if _LEGAL.fullmatch(name) and not has_hash(name):
         return name
-    # Another hash than marks.digest(): schemas are registered under these names.
+    # Another hash than hashed_names.name_hash(): schemas are registered under these names.
     hashed_name = name_with_hash(name, hashlib.sha256(name.encode()).hexdigest()[:HASH_DIGITS])
     return f"_{hashed_name}" if hashed_name[0].isdigit() else hashed_name
 
