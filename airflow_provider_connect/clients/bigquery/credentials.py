@@ -106,7 +106,7 @@ def scopes(connection: Connection) -> tuple[str, ...]:
 
 
 def key_path(connection: Connection) -> str | None:
-    """Return the key's path on each machine, or None."""
+    """Return the path of the key file, which must exist on each machine, or None."""
     return _text_field(connection, "key_path", "the path of a key")
 
 
@@ -129,7 +129,7 @@ def proxy_url(connection: Connection) -> str | None:
 
 
 def project_of_connection(connection: Connection) -> str | None:
-    """Return the project of the connection or of its key. None if only the environment has one."""
+    """Return the project of the connection or of its key. None if neither names one."""
     project, info = extra_field(connection, "project"), key_info(connection)
     project_id = project or (info.get("project_id") if isinstance(info, dict) else None)
     return str(project_id) if project_id else None
