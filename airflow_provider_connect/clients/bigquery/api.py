@@ -68,10 +68,10 @@ class BigQueryApi:
     :param project: project that runs the jobs and pays for them.
     :param retry_budget_seconds: limit of one call with all its tries.
     :param maximum_bytes_billed: a query that would read more fails before it costs anything.
-    :param location: location of the jobs, set by :meth:`locate`. Without it, BigQuery derives it from the tables.
+    :param location: location of the jobs, set by :meth:`locate`.
     :param labels: added to the labels of every job and new table.
-    :param kms_key: key for new tables, and for the results of a SELECT that BigQuery caches for a day. BigQuery refuses
-        it for scripts, DDL and DML. There an organization that demands keys needs the project's default key.
+    :param kms_key: key for new tables and for cached results of a SELECT. BigQuery refuses it for scripts, DDL and DML.
+        If an organization demands keys there, it uses the project's default key.
     """
 
     connection: Connection = attribute(repr=False)
@@ -182,7 +182,7 @@ class BigQueryApi:
     def time_limit(self, seconds: float) -> Iterator[float]:
         """Limit the total time of this thread's calls inside the block. Yields the available seconds.
 
-        Used for cleanup: otherwise each call would wait again for a service that has stopped responding.
+        For cleanup, which must not wait again and again for a service that has stopped responding.
         """
         outer = getattr(self._limit, "deadline", None)
         deadline = min(time.monotonic() + seconds, outer or float("inf"))

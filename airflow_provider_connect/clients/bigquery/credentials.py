@@ -1,7 +1,7 @@
 """Loads Google credentials from the fields of the Google provider's connection type, with google-auth alone.
 
 The field names are those of ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with or without the
-older prefix ``extra__google_cloud_platform__``. No secret is written to a file.
+older prefix ``extra__google_cloud_platform__``. Secrets are never written to a file.
 """
 
 from __future__ import annotations

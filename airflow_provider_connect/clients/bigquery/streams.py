@@ -81,10 +81,9 @@ class _SentRequest:
 class Appender(AbstractContextManager["Appender"]):
     """Appends batches to a new PENDING stream of a table. If its ``with`` block ends early, nothing becomes visible.
 
-    One queue holds the requests of an AppendRows call, another its responses and finally an error. The library's
-    ``AppendRowsStream`` has no timeout for a response (600 s to open), hides why a stream did not open, and neither
-    bounds unanswered requests nor resends them. ``client.append_rows`` blocks until the first response and cannot be
-    cancelled.
+    The library's ``AppendRowsStream`` has no timeout for a response (600 s to open), hides why a stream did not open,
+    and neither bounds unanswered requests nor resends them. ``client.append_rows`` blocks until the first response and
+    cannot be cancelled.
 
     :param table: created by this attempt. If BigQuery does not find it, it is not visible yet or gone.
     :param arrow_schema: schema of every batch, with the table's column names.

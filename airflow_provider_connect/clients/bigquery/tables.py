@@ -93,7 +93,7 @@ def remove_expiration(
 ) -> Any:
     """Remove the expiration that a dataset's default gave a table or its partitions. Returns the metadata.
 
-    A new table takes the default unless it sets an expiration of its own, and creation accepts no "never":
+    A new table takes the default, and creation accepts no "never":
     https://cloud.google.com/bigquery/docs/updating-datasets#table-expiration (2026-11).
 
     :raises ConfigError: BigQuery keeps the expiration, as in projects without billing.

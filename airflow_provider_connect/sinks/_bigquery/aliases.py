@@ -1,8 +1,8 @@
 """Names of the sink's SQL aliases, variables and columns. No source column may have one of them.
 
-In BigQuery an alias or a table's short name hides a column of that name, and a column hides a script's variable. So
-every table of a statement has an alias from here, and every column is qualified by that alias. Bare names stand only in
-the column list of an INSERT and on the left side of SET, where they always mean columns of the changed table.
+In BigQuery an alias hides a column of that name, and a column hides a script's variable. So every table of a statement
+has an alias from here, and every column is qualified by it. Bare names stand only in the column list of an INSERT and
+on the left side of SET, where they always mean columns of the changed table.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax#alias_clause,
 …/procedural-language (2026-11).

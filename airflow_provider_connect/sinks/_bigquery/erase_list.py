@@ -71,7 +71,7 @@ def raise_version_statement(ledger: TableRef, target: TableRef, version: int) ->
 def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
     """Return the statements with which a person empties a target's erase list.
 
-    The list is deleted first: as long as it exists, preflight restores its version in the fence rows.
+    They delete the list first: as long as it exists, preflight restores its version.
     """
     return (
         f"DELETE FROM {erase_list_table(target).sql} AS {LEDGER} WHERE {target_condition(target)}; "

@@ -269,8 +269,8 @@ def ensure_ledger(
     """Create the ledger table and the stream's fence row if missing, and label the target with its ledger.
 
     Takes three reads and a query, once a job. A second fence row of a concurrent job is harmless, because a publish
-    changes both. A lost fence row gets the definition of the newest publish. In a ledger restored to a time before an
-    erase, the fence rows get the erase list's version again.
+    changes both. A restored ledger gets the erase list's version again, and a lost fence row the newest publish's
+    definition.
 
     :param target: must exist.
     :return: the version of the target's erase list.

@@ -150,10 +150,9 @@ def rehearse_publish(
     *,
     table_changes: tuple[TableChange, ...] | None = None,
 ) -> None:
-    """Make the script of a made-up day, to find before the poll that a script cannot run.
+    """Make the script of a made-up day, to find before the poll that it cannot run.
 
-    :raises ConfigError: the script is too long or costs more than allowed, or a merge option names an unsuitable
-        column.
+    :raises ConfigError: the script is too long or costs too much, or a merge option names an unsuitable column.
     """
     staging_table = staging_table_for(tables.staging, uuid.uuid4().hex * 2)
     layout = StagingLayout(

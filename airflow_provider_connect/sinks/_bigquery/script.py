@@ -1,7 +1,6 @@
 """Renders the script that publishes a staged day together with its ledger row. No client, no network.
 
-The script is one multi-statement transaction of about a dozen statements (three more with rejects, four with
-tombstones), without DDL:
+The script is one multi-statement transaction of about a dozen statements, without DDL:
 
 1. Update the stream's fence row in the ledger. BigQuery aborts one of two concurrent publishers there, before any data
    changes. Snapshot isolation alone would let both insert.
@@ -9,7 +8,7 @@ tombstones), without DDL:
    explains why), and the staging table must hold all rows, counted in the snapshot that INSERT reads.
 3. Change data and ledger only if all conditions hold. A refusal raises no error: ``outcome`` holds the decision.
 
-The script may run again after an abort or a lost response, because a token that is already published changes nothing.
+The script may run again after an abort or a lost response: a token that is already published changes nothing.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/transactions, …/quotas (2026-11).
 """

@@ -4,8 +4,7 @@ If an attempt staged all rows but could not publish them, the next attempt publi
 note in the day's stage names that table and holds a digest of the layout. Without a note, or with another layout, the
 attempt creates its own table.
 
-Other programs may write to the stage. So a note counts only if it names a staging table of this attempt that has the
-staging label. The publish script counts the rows in any case.
+Other programs may write to the stage, so a note must name a staging table of this attempt with the staging label.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class TableChange:
     """Change of one table of a template by a day.
 
     :param name: name of the table, also in the staged rows.
-    :param filter_column: column that queries on the table must filter by, or None.
+    :param filter_column: column that every query must filter by, or None.
     :param had_rows: True if the replaced publish may have put rows there.
     :param has_rows: True if this publish puts rows there.
     """
@@ -76,8 +75,8 @@ class StagingLayout:
     :param staged_columns: columns of the staging table. More than ``columns`` only if files are loaded unchanged.
     :param position_column: staging column for a row's position in the day, or None.
     :param table_column: staging column for the name of a row's table, or None.
-    :param filter_column: column that queries on the target must filter by, or None.
-    :param filled: the table that an earlier attempt filled. Then no rows are sent.
+    :param filter_column: target column that every query must filter by, or None.
+    :param filled: note of an earlier attempt that sent all rows already.
     """
 
     table: TableRef

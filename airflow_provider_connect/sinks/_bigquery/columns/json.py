@@ -1,8 +1,8 @@
 r"""Prepares JSON documents for BigQuery's ``PARSE_JSON``.
 
-``PARSE_JSON`` may accept less than JSON's grammar: no lone surrogate (``\ud800`` without its other half), no number
-beyond float64, a limited depth. https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits.
-One refused document would fail the whole publish, and BigQuery's message would show its text.
+``PARSE_JSON`` may accept no lone surrogate (``\ud800`` without its other half), no number beyond float64 and only a
+limited depth. https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits. One refused document
+would fail the whole publish, and BigQuery's message would show its text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ESCAPE = re.compile(rf"{_HIGH}{_HEX_END}{_LOW}{_HEX_END}|(\\u[dD][89a-fA-F]{_HE
 
 
 def parse_json_sql(text: str) -> str:
-    """Return SQL for the JSON value of ``text``. Text that BigQuery cannot parse becomes a JSON string."""
+    """Return SQL that parses ``text`` as JSON. Text that BigQuery cannot parse becomes a JSON string."""
     parsed = f"SAFE.PARSE_JSON({text}, wide_number_mode=>'round')"
     return f"IF({text} IS NULL, NULL, IFNULL({parsed}, TO_JSON({text})))"
 

@@ -41,7 +41,7 @@ class ConvertedBatch:
 def staging_schema(
     columns: Sequence[TargetColumn], position_column: str | None = None, table_column: str | None = None
 ) -> pa.Schema:
-    """Return the Arrow schema of the batches that :func:`convert_batch` makes."""
+    """Return the Arrow schema of batches from :func:`convert_batch`."""
     import pyarrow as pa
 
     fields = [pa.field(column.staging["name"], column.arrow) for column in columns]

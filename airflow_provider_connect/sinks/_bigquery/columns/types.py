@@ -43,7 +43,7 @@ SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 class TargetColumn:
     """Column of the target, with its source column and its staging column.
 
-    :param target: field of the target. Includes nested fields that only the table has, in the table's order.
+    :param target: field of the target. Includes nested fields that only the table has.
     :param staging: field of the staging table. Never REQUIRED, with ASCII names at every level.
     :param expression: SQL that converts a staged row's value.
     :param json: ``checked`` or ``unchecked`` if the source holds JSON documents, else None.
@@ -104,8 +104,8 @@ class _MappedType:
     """BigQuery type for an Arrow type.
 
     :param wide: the table's type, if it is wider.
-    :param inner: fields of a RECORD in the staging table.
-    :param merged: the same fields and those that only the target has, in the target's order.
+    :param inner: staging fields of a RECORD.
+    :param merged: target fields of a RECORD, in the target's order.
     """
 
     type: str

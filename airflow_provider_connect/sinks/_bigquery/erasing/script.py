@@ -1,7 +1,7 @@
 """SQL of an erase: counts matching rows, and deletes them from many days in one transaction.
 
-No query contains a searched value, because a job's history keeps its text for half a year. Queries contain a salted
-SHA-256 of each value, and compute the same digest from each row's value.
+No query contains a searched value, because a job's history keeps its text for half a year. Queries compare a salted
+SHA-256 of each value with that of each row's value.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -69,7 +69,6 @@ class EraseSearch:
     """Search for the rows that have one of ``values``.
 
     :param target: table that owns the ledger: the searched table, or the head of a template.
-    :param salt: random for each call.
     """
 
     target: TableRef

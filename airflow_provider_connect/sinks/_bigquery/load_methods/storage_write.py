@@ -1,7 +1,7 @@
 """Executor's part of a publish: appends a staged Parquet file to the staging table, and its bad rows to the rejects.
 
-Each file goes into a write stream of its own. If a file is put twice, its rows are in two streams, and only the stream
-whose receipt reached the driver is committed. The driver appends the rows that the source set aside.
+Each file goes into its own write stream. If a file is put twice, only the stream whose receipt reached the driver is
+committed. The driver appends the rows that the source set aside.
 """
 
 from __future__ import annotations
