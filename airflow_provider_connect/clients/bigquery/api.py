@@ -211,8 +211,8 @@ class BigQueryApi:
     ) -> tuple[list[dict[str, Any]], Any]:
         """Run one query or script as one job. Returns the rows of its last SELECT, and the job.
 
-        If the job fails by an error of BigQuery's own, another job ``<job_id>_1`` (then ``_2``) runs the SQL again,
-        which must not double its effect. Conflicts with another transaction are not retried.
+        If BigQuery's own error fails the job, another job ``<job_id>_1`` (then ``_2``) runs the SQL again, which must
+        not double its effect. Conflicts with another transaction are not retried.
 
         :param sql: text, or a function that makes it from the job's id.
         :param job_id: for callers that must find the job again.

@@ -1,8 +1,7 @@
 """Maps BigQuery's errors to this package's by the vendor's reason or status.
 
 REST errors carry a reason (https://cloud.google.com/bigquery/docs/error-messages, 2026-11), gRPC errors a status code.
-For vague reasons, known messages (:mod:`.messages`) decide. An unknown error is retriable, as often as Airflow's number
-of retries allows.
+For vague reasons, known messages decide. An unknown error is retriable, as often as the task has retries.
 """
 
 from __future__ import annotations

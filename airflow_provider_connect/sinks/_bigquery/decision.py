@@ -4,8 +4,7 @@ A refusal raises no error: ``outcome`` in the result holds the decision. A publi
 (``day`` NULL) a second time only if definition or task differ: BigQuery allows 25 changes of one table in ten seconds.
 
 A confirmation records that a poll returned the published rows again. It copies the day's newest ledger row, with
-``checks`` one higher and its own run and poll time (:func:`.publishing.confirmed_row`). So both intents find themselves
-in the ledger, and an older answer that arrives late is refused.
+``checks`` one higher and its own run and poll time. So an older answer that arrives late is refused.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

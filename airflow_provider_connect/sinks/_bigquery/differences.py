@@ -3,7 +3,7 @@
 Inside the script the query would delay other publishers and fail the day with its own errors. The counts are still
 exact: the script publishes only if the compared generation is still the newest.
 
-Rows are compared as text. So ``NULL`` equals ``NULL`` and JSON's ``null``, and ``NaN`` equals ``NaN``.
+Rows are compared as text. So NULL equals NULL and JSON's ``null``, and NaN equals NaN.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

@@ -4,10 +4,8 @@ A day's current row is its newest generation with the last confirmation. Every p
 changes the stream's fence row (``day`` NULL, generation 0), so two of them cannot commit at once. That row also holds
 the version of the erase list (:mod:`.erase_list`) and the definition in force (:mod:`.ledger_rows`).
 
-The first preflight gives the target the label ``connect_ledger``, which names its ledger. So a lost or emptied ledger
-is not mistaken for that of a new table.
-
-Each read is one query over one table, clustered by target, connector and stream.
+The target's label ``connect_ledger`` names its ledger. So a lost or emptied ledger is not mistaken for that of a new
+table. Each read is one query over one table.
 """
 
 from __future__ import annotations

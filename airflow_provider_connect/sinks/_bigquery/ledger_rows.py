@@ -182,8 +182,7 @@ def definition_in_force_of(fence_values: Mapping[str, Any]) -> DefinitionInForce
 def last_definition_query(ledger: TableRef, stream: str) -> str:
     """Return a query for ``definition`` and ``run`` of a stream's newest publish, to restore a lost fence row.
 
-    Its result also has a column ``one``. Only here the publish time decides which publish is the newest. Publishes
-    without a definition, confirmations and erases are ignored.
+    Ignores publishes without a definition, confirmations and erases. Only here the publish time decides.
 
     :param stream: SQL condition for the stream's rows.
     """

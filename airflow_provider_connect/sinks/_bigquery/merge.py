@@ -2,10 +2,7 @@
 
 The row with the higher ``newest_by`` wins. If both are equal, or without that option, the row of the later day wins.
 NULL and NaN are lower than any value. Staged rows are first reduced to one row for each key, among equal ones the last.
-Tombstones remember deleted keys (``delete_where``), one row for each key and day. So an older day published later does
-not bring the key back.
-
-MERGE reads the key columns of the whole target: cluster the table by its key.
+Tombstones remember the keys that ``delete_where`` deleted, so an older day published later does not bring them back.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

@@ -57,7 +57,7 @@ class PublishPlan(LedgerStep):
 
     :param row: the new ledger row. ``rows`` is the number of staged rows. The script sets ``generation``.
     :param layout: the staging tables. With ``table_changes``, the target is a template's head, which has no rows.
-    :param streams: names of the write streams that filled the staging table, if known. The ledger keeps the first few.
+    :param streams: names of the write streams that filled the staging table, if known.
     :param deletes_softly: True if rows that vanished from a snapshot stay, marked as deleted.
     """
 

@@ -1,7 +1,6 @@
 """Finds problems of a dataset, a target or the target's options, each with its remedy.
 
-The checks read dataset and target, create and drop a staging table, and dry-run a DELETE, which is free and needs the
-same rights as a real one.
+A dry run of a DELETE is free and needs the same rights as a real one.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

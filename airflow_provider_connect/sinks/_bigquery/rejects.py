@@ -61,7 +61,7 @@ def ensure_rejects_table(api: BigQueryApi, table_ref: TableRef, target: TableRef
 
 
 def count_rejects(api: BigQueryApi, table_ref: TableRef) -> int:
-    """Count the rejects of all streams of a target. 0 if the table does not exist."""
+    """Count a target's rejects of all streams. 0 without the table."""
     api.locate(table_ref)
     sql = f"SELECT COUNT(*) AS found FROM {table_ref.sql} AS {REJECT}"
     try:
@@ -74,7 +74,7 @@ def count_rejects(api: BigQueryApi, table_ref: TableRef) -> int:
 def rejects_by_day(
     api: BigQueryApi, table_ref: TableRef, key: StreamKey, days: tuple[dt.date, dt.date], records: int
 ) -> dict[dt.date, list[RejectedRecord]]:
-    """Read a stream's rejects between two days, by one query. Empty if the table does not exist.
+    """Read a stream's rejects between two days, by one query. Empty without the table.
 
     :param records: how many rejects of each day come with their record.
     """
@@ -114,8 +114,7 @@ class RejectTables:
     """Tables of a day's rejects.
 
     :param target: the existing table of rejects.
-    :param staging: this attempt's staging table. None if the attempt has no rejects and an earlier publish's are
-        deleted.
+    :param staging: this attempt's staging table. None if the attempt has no rejects.
     """
 
     target: TableRef

@@ -2,7 +2,7 @@
 
 Such a snapshot follows the stream's newest published snapshot, whatever its day. ``replace`` deletes every row, or with
 soft deletes the rows that the snapshot has again. ``merge`` first counts and deletes the rows whose key the snapshot
-lacks. So a row that stays because it is newer than the snapshot's row does not count as vanished.
+lacks. So a row that stays because it is newer does not count as vanished.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

@@ -1,10 +1,8 @@
 """Staging tables: their names, the tables of an attempt, and the sweep of abandoned tables.
 
 If an attempt staged all rows but could not publish them, the next attempt publishes them from the same staging table. A
-note in the day's stage names that table and holds a digest of the layout. Without a note, or with another layout, the
-attempt creates its own table.
-
-Other programs may write to the stage, so a note must name a staging table of this attempt with the staging label.
+note in the day's stage names that table and holds a digest of the layout. Other programs may write to the stage, so the
+named table must be a staging table of this attempt.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ _NO_ORDER_TYPES = ("JSON", "RECORD")
 class MergeRule:
     """Columns that identify a row and decide which of two rows wins.
 
-    :param newest_by: the column whose highest value wins. Without it the later day wins, then the later staged row.
-    :param delete_where: a BOOL column. Where it is true, the key is deleted.
+    :param newest_by: column whose highest value wins. Without it the later day wins, then the later staged row.
+    :param delete_where: BOOL column. Where it is true, the key is deleted.
     """
 
     key: tuple[str, ...]
@@ -63,7 +63,7 @@ def make_merge_rule(
 ) -> MergeRule:
     """Return the merge rule for options that name source columns.
 
-    :raises ConfigError: a named column is missing or has an unsuitable type. The message has every such option.
+    :raises ConfigError: a named column is missing or has an unsuitable type. The message has all of them.
     """
     by_source = {column.source: column for column in columns}
     problems: list[str] = []

@@ -1,7 +1,7 @@
 """Creates the target and adds the source's columns to it.
 
-A day takes one call, which reads the target. New columns take one schema patch, one of the five metadata updates that
-BigQuery allows a table in ten seconds, and dry runs until queries know the columns.
+A day takes one call, which reads the target. New columns take one schema patch (BigQuery allows five metadata updates
+of a table in ten seconds), and dry runs until queries know the columns.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
 """

@@ -4,14 +4,10 @@ The *head* is a table without rows. It has the columns of all tables, and owns t
 So a day is decided as for a single target.
 
 **One transaction** changes all tables, up to 100 of them, with the ledger row
-(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). Its script has a DELETE and an INSERT for
-each table of the day. So there are no intermediate states, unlike in the Delta sink:
-
-* A killed driver leaves all tables unchanged or all changed. A retry publishes from the staging table or the stage.
-* Two attempts conflict at the fence row. The later one finds a generation that it has not seen, and changes no table.
-* Readers see the day change in all tables at once.
-
-Ledger and rejects are two of the 100 tables, so ``max_tables`` is at most 98.
+(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). So there are no intermediate states, unlike
+in the Delta sink. A killed driver leaves all tables unchanged or all changed. Two attempts conflict at the fence row:
+the later one finds a generation that it has not seen, and changes no table. Ledger and rejects are two of the 100
+tables, so ``max_tables`` is at most 98.
 
 **Which tables.** Each staged row names its table. A ledger row lists the tables with rows of its generation. A publish
 deletes the day from the tables that the replaced generation lists, and inserts into the tables that now have rows. The

@@ -1,9 +1,8 @@
 """Publishes the days of one ledger one after the other, and decides how long a publish waits that lost its turn.
 
 A publish loses its turn if BigQuery aborts its transaction in favour of a concurrent one. BigQuery takes 25 DML
-statements in ten seconds on one table. A lost turn costs one, a publish about two on each of its tables. So a loser
-counts its competitors by their staging tables, and pauses long enough that all of them together stay below the limit.
-Of sixteen competitors, each comes back about once in twenty seconds.
+statements in ten seconds on one table, and a lost turn costs one. So a loser counts its competitors by their staging
+tables, and pauses long enough that all of them together stay below the limit.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#data-manipulation-language-statements (2026-11).
 """

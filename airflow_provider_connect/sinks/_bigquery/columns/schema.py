@@ -1,7 +1,7 @@
 """Compares a table's columns with the source's, and decides how the table's schema must change. Sends nothing.
 
-New columns are added at the end, as NULLABLE. A REQUIRED column becomes NULLABLE if the source may leave it NULL or no
-longer has it. A narrower number is cast to the table's type. Any other difference of type fails.
+New columns are added at the end, as NULLABLE. A REQUIRED column becomes NULLABLE if the source lacks it or may leave it
+NULL. A narrower number is cast to the table's type. Any other difference of type fails.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/managing-table-schemas (2026-11).
 """

@@ -64,7 +64,6 @@ def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Targ
     Top-level columns are REQUIRED if their Arrow field is not nullable. Nested fields are always NULLABLE.
 
     :param existing: the target's fields. Columns keep their names, nested fields their order, numbers the wider type.
-        The SQL casts to that type, because BigQuery itself does not inside arrays and structs.
     :raises DataError: BigQuery has no type for some columns. The message names all of them.
     """
     problems: list[str] = []

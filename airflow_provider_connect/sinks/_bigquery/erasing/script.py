@@ -237,8 +237,7 @@ def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str,
     """Return a day's ledger row after an erase, with the next generation.
 
     Poll time and the counts of late and filtered rows stay, because the source was not polled. Digest and answer are
-    removed, because the content changed. ``rows`` is counted in the table, which after a restore may differ from the
-    ledger.
+    removed. ``rows`` is counted in the table, which after a restore may differ from the ledger.
     """
     kept_counts = {
         name: newest_row.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in newest_row.counts

@@ -1,8 +1,8 @@
 """Loads Parquet files into a BigQuery table by one load job. Its fixed id prevents a second start.
 
-A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11).
-BigQuery allows five changes of a table in ten seconds, and 1,500 load jobs a day
-(https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11). So all files of a day go into one job.
+A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11). All
+files of a day go into one job, because BigQuery allows five changes of a table in ten seconds, and 1,500 load jobs a
+day (https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11).
 """
 
 from __future__ import annotations

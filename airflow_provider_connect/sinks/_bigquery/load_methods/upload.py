@@ -1,8 +1,8 @@
 """Uploads staged files for one load job, as one Parquet file that is written while it is sent.
 
 A job for each file would exceed BigQuery's limit of five changes of a table in ten seconds. The files' row groups are
-rewritten, one after another, into one resumable upload in chunks of :data:`CHUNK_BYTES`. Memory holds one row group and
-one chunk. If a response is lost, BigQuery reports the received bytes, and only the missing ones are sent.
+rewritten into one resumable upload, in chunks of :data:`CHUNK_BYTES`. Memory holds one row group and one chunk. If a
+response is lost, only the missing bytes are sent.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/loading-data-local, …/docs/reference/api-uploads and
 https://cloud.google.com/bigquery/quotas#standard_tables (2026-11).
