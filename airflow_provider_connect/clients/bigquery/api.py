@@ -70,8 +70,8 @@ class BigQueryApi:
     :param maximum_bytes_billed: a query that would read more fails before it costs anything.
     :param location: location of the jobs, set by :meth:`locate`.
     :param labels: added to the labels of every job and new table.
-    :param kms_key: key for new tables and for cached results of a SELECT. BigQuery refuses it for scripts, DDL and DML.
-        If an organization demands keys there, it uses the project's default key.
+    :param kms_key: key for new tables and for cached results of a SELECT. Scripts, DDL and DML cannot carry one: they
+        use the project's default key.
     """
 
     connection: Connection = attribute(repr=False)

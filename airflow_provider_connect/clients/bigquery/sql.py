@@ -21,7 +21,7 @@ _DATASET = re.compile(r"[A-Za-z0-9_]{1,1024}")
 _TABLE = re.compile(r"[\w-]{1,1024}")
 MAX_TABLE_BYTES = 1024  # in UTF-8
 MAX_TARGET_BYTES = 750
-"""Limit of a target's name. The sink's other tables add a suffix to it."""
+"""Longest name of a target, in bytes of UTF-8. The sink's other tables add a suffix to it."""
 _ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\\'\n\r\t\a\b\f\v", "\\'nrtabfv", strict=True)}
 
 

@@ -114,7 +114,7 @@ class _DeadlineAdapter(HTTPAdapter):
 
 
 def rest_session(credentials: Any, limit: threading.local, proxy_url: str | None) -> Any:
-    """Return a session that signs its requests.
+    """Return a session that adds the credentials to its requests.
 
     :param limit: ``limit.seconds``, if set, bounds each request of the thread.
     """

@@ -114,7 +114,7 @@ def own_rows_condition(step: LedgerStep) -> str:
 
 
 def followed_rows_condition(step: LedgerStep) -> str:
-    """Return the SQL condition for the ledger rows of the followed day: the step's own, or the stream's newest."""
+    """Return the SQL condition for the ledger rows of the day that the step follows: its own or the newest."""
     day = NEWEST_DAY if step.follows_stream else literal(step.publish.day.date)
     return f"{own_rows_condition(step)} AND {LEDGER}.day = {day}"
 

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 COUNT_SECONDS = 300.0
-"""Time limit of the query."""
+"""Time limit of the query that counts."""
 
 
 def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
-    """Add the counts ``added``, ``changed`` and ``vanished`` to a plan. Returns it unchanged if they cannot be counted.
+    """Add the counts ``added``, ``changed`` and ``vanished`` to a plan. Returns it unchanged if the count fails.
 
     Errors are only logged, because the counts are for people.
     """
@@ -79,8 +79,8 @@ def _is_day_in_one_partition(api: BigQueryApi, plan: PublishPlan) -> bool:
 def differences_query(plan: PublishPlan) -> str:
     """Return the query that counts. Its row has the fields of :class:`~.stage.differences.Differences`.
 
-    A column without any value in the earlier state is not compared. Rows with the same key are paired across the two
-    states, identical ones first.
+    A column without any value in the earlier state is not compared. If several rows have one key, identical rows of the
+    two states are paired first.
     """
     key = _record_key_column(plan.layout.columns)
     assert key is not None
@@ -110,7 +110,7 @@ FROM row_keys"""
 
 
 def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
-    """Return the FROM clause that reads the rows of the earlier state, for a template from all tables that had rows.
+    """Return the FROM clause that reads the day's earlier rows, for a template from all tables that had rows.
 
     A row that moves to another table counts as changed, because the column that names its table changes.
     """

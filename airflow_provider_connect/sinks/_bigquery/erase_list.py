@@ -60,7 +60,7 @@ def newest_version_sql(target: TableRef) -> str:
 
 
 def raise_version_statement(ledger: TableRef, target: TableRef, version: int) -> str:
-    """Return the statement that raises the version in a target's fence rows to the erase list's version."""
+    """Return the statement that sets lower versions of the erase list in a target's fence rows to ``version``."""
     behind_condition = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
     return (
         f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} "
@@ -80,7 +80,7 @@ def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
 
 
 def read_erase_list(api: BigQueryApi, target: TableRef, version: int) -> EraseList:
-    """Return a target's erase list up to a version.
+    """Return a target's erase list, up to ``version``.
 
     :raises ConfigError: the list is lost, or was changed by hand.
     """

@@ -128,7 +128,7 @@ class BigQueryLedger(Ledger):
         return DaySet.from_dates(row["day"] for row in rows)
 
     def tables_with_rows(self, day: dt.date | None = None, generation: int = 0) -> dict[str, bool]:
-        """Return each table of a template that ever had rows: True if this generation of the day put rows there."""
+        """Return a template's tables that ever had rows. True if this generation of the day put rows there."""
         put_rows = "FALSE" if day is None else f"{LEDGER}.day = {literal(day)} AND {LEDGER}.generation = {generation}"
         select = f"SELECT name, LOGICAL_OR({put_rows}) AS there"
         joined = f", UNNEST({LEDGER}.tables) AS name"

@@ -97,7 +97,7 @@ MISSING_IN_RECENT = {"definition": literal(None)}
 MISSING_IN_OLDEST = {"checks": "0", "answer": literal(None), "span": literal(None), **MISSING_IN_RECENT}
 """SQL values, by name, for columns of :data:`LEDGER_ROW` that ledgers of earlier versions lack."""
 FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
-"""SQL columns to read from a stream's fence row. If there are two, every publish has changed both."""
+"""SQL columns to read a stream's fence row. MAX makes one row of two, which every publish changes alike."""
 
 
 def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) -> str:
@@ -182,7 +182,7 @@ def definition_in_force_of(fence_values: Mapping[str, Any]) -> DefinitionInForce
 def last_definition_query(ledger: TableRef, stream: str) -> str:
     """Return a query for ``definition`` and ``run`` of a stream's newest publish, to restore a lost fence row.
 
-    Ignores publishes without a definition, confirmations and erases. Only here the publish time decides.
+    Ignores publishes without a definition, confirmations and erases. Only here the time of the publish decides.
 
     :param stream: SQL condition for the stream's rows.
     """

@@ -21,13 +21,13 @@ SINK_COLUMNS = frozenset({DAY, POSITION_COLUMN, *RESERVED})
 """Columns that the sink adds, and names that its SQL uses. A source column with such a name is renamed."""
 
 TABLE_COLUMN = name_with_hash("connect_table", name_hash("connect_table"))
-"""Staging column that names the table of a row. No source column can have it, because it ends in a hash."""
+"""Staging column for the name of a row's table. Its name ends in a hash, so no source column has it."""
 
 MAX_NAME = 300
 MAX_LABEL = 63
 MAX_LABELS = 64
 MAX_JOB_ID = 1000
-"""Below 1,024 by an added number: https://cloud.google.com/bigquery/docs/reference/rest/v2/JobReference."""
+"""Leaves room for a number: https://cloud.google.com/bigquery/docs/reference/rest/v2/JobReference allows 1,024."""
 _MAX_SUFFIX = 200  # of the 1,024 bytes of a table's name
 _IN_LABELS = "a-z0-9_-"
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
@@ -49,8 +49,8 @@ def legal_names(
 ) -> dict[str, str]:
     """Return the legal column name of each source name. Column names are unique without regard to case.
 
-    A result depends neither on the order of ``names`` nor on illegal names. Of names that differ only in case or in the
-    encoding of a letter, the table's stays, else the first in code point order (capitals come first).
+    The order of ``names`` does not matter. Of names that differ only in case or in the encoding of a letter, one stays:
+    the name that the table has, else the first in code point order (capitals come first). The others get a hash.
 
     :param existing: names of the table's columns, in their own case. A source name among them stays.
     :param reserved: lower-case names that are not available.

@@ -73,7 +73,7 @@ class PublishPlan(LedgerStep):
 
     @property
     def expressions(self) -> dict[str, str]:
-        """SQL that converts a staged row's values, by target column."""
+        """SQL of each target column's value, over a staged row."""
         return {column.name: column.expression for column in self.layout.columns}
 
     @property

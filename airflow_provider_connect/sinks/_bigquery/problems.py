@@ -152,7 +152,7 @@ def _partition_problems(
 def table_problems(
     table: Any, target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]
 ) -> list[str]:
-    """Return the differences between an existing table and the options that would cost money or fail the day."""
+    """Return the differences between an existing table and the options that would fail the day or cost money."""
     problems = []
     requested, actual = requested_partitioning(options, columns), table_partitioning(table)
     if actual != requested:

@@ -71,7 +71,7 @@ RESERVED_BYTES = 64_000
 """Bytes reserved for values that are known only at the publish: counts, digest, names of the run and of streams."""
 
 MAX_STREAM_NAMES = 10
-"""Number of write streams that the ledger names. A day of many files has thousands."""
+"""Most write streams whose names the ledger keeps. A day of many files has thousands."""
 
 MIN_BILLED_BYTES_PER_TABLE = 10 * 1024 * 1024
 """Minimum that BigQuery bills a statement for each table that it names:
@@ -142,7 +142,7 @@ def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) 
     """Make the script of a made-up day, to check its length and its minimum bill.
 
     :param plan: real tables and columns, with the day of :func:`sample_publish`.
-    :raises ConfigError: the script could exceed BigQuery's length limit, or its bill ``maximum_bytes_billed``.
+    :raises ConfigError: the script could be too long for BigQuery, or too expensive for ``maximum_bytes_billed``.
     """
     script = publish_script(plan)
     _check_length(plan, script, MAX_SCRIPT_BYTES - RESERVED_BYTES)

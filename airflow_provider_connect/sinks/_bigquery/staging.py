@@ -51,7 +51,7 @@ class FilledStaging(Wire):
 
 @dataclass(frozen=True)
 class TableChange:
-    """Change of one table of a template by a day.
+    """Table of a template that a publish changes.
 
     :param name: name of the table, also in the staged rows.
     :param filter_column: column that every query must filter by, or None.
@@ -215,7 +215,7 @@ def _exists(api: BigQueryApi, table_ref: TableRef) -> bool:
 
 
 def layout_digest(layout: StagingLayout) -> str:
-    """Return a digest that is equal only for layouts whose staging tables have the same content."""
+    """Return a digest of everything in a layout that decides the content of its staging tables."""
     columns = [[column.name, column.expression, column.staging] for column in layout.columns]
     staged = [column.staging for column in layout.staged_columns]
     text = json.dumps([columns, staged, layout.position_column, layout.load_method, layout.rejects is not None])

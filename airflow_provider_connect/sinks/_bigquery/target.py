@@ -92,7 +92,7 @@ def ensure_columns(
     """Create a table, or add columns to it, as :func:`ensure_target` does.
 
     :param columns_for: returns the columns for a table with the given fields.
-    :param require: raises if the table must not be used, or if None is passed, must not be created.
+    :param require: gets the table, or None if it is missing. Raises if it must not be used or created.
     """
 
     def compare() -> PreparedTarget:
@@ -113,7 +113,7 @@ def ensure_columns(
 
 
 def schema_change_failure(target: TableRef) -> str:
-    """Describe the failure for :func:`~.tables.retry_if_stale`."""
+    """Return the text for :func:`~.tables.retry_if_stale` if other clients keep changing a table's columns."""
     return f"the schema of {target.id}, so its columns could not be changed"
 
 
@@ -169,7 +169,7 @@ def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
 
 
 def has_delete_marks(table: Any, written_columns: Sequence[TargetColumn]) -> bool:
-    """Return True if a table has the sink's columns of soft deletes, not the source's columns of these names."""
+    """Return True if a table has the columns of soft deletes, and the source has no columns of these names."""
     existing = {field["name"].lower(): field for field in fields_of(table)}
     has_columns = all(field["name"] in existing and _is_mark(field, existing[field["name"]]) for field in MARK_FIELDS)
     return has_columns and not any(column.name.lower() in MARK_COLUMNS for column in written_columns)

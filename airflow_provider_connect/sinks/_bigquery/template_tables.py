@@ -101,7 +101,7 @@ def template_table_problems(
 def table_changes_of(
     api: BigQueryApi, tables: TargetTables, ledger: BigQueryLedger, publish: Publish, head: PreparedTarget
 ) -> tuple[TableChange, ...] | None:
-    """Create the day's tables. Returns the day's changes of tables, or None without a template.
+    """Create the day's tables. Returns the tables that the publish changes, or None without a template.
 
     Tables that only the replaced generation has rows in are changed too.
     """
@@ -122,7 +122,7 @@ def table_changes_of(
 
 @dataclass(frozen=True)
 class TemplateTables:
-    """Tables of one template. ``known`` are the names of those that ever had rows."""
+    """Tables of one template. ``known`` are the names of the tables that ever had rows."""
 
     api: BigQueryApi
     tables: TargetTables

@@ -113,8 +113,8 @@ def run_publish(
     """Run the publish script, and run it again after each lost turn.
 
     :param keep_staging: called when the first turn is lost, so that the staging table outlives this driver.
-    :raises RetriableError: others won for :data:`PUBLISH_SECONDS`, a table of this attempt is gone, the target's
-        columns have changed, or queries do not know them yet. For more, see :func:`~.script.published_row`.
+    :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`, a table of this attempt is gone, the
+        target's columns have changed, or queries do not know them yet. For more, see :func:`~.script.published_row`.
     """
 
     def script_for_job(job_id: str) -> str:
@@ -151,7 +151,7 @@ def run_confirmation(
 ) -> LedgerRow:
     """Run the script of a confirmation, and run it again after each lost turn.
 
-    :raises RetriableError: others won for :data:`PUBLISH_SECONDS`, or see :func:`~.decision.confirmed_row`.
+    :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`, or see :func:`~.decision.confirmed_row`.
     """
 
     def run() -> LedgerRow:
@@ -177,7 +177,7 @@ def run_in_turn(
     """Call ``run``, which changes the stream's fence row. After each lost turn, pause and call it again.
 
     :param keep_staging: called when the first turn is lost.
-    :raises RetriableError: others won for :data:`PUBLISH_SECONDS`.
+    :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`.
     """
     patience = Patience(PUBLISH_SECONDS, clock=clock)
     while True:

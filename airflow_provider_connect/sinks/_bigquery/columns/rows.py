@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ROW_BYTES = 8_000_000
-"""Below the 10 MB of one AppendRows request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
+"""Largest row, below the 10 MB of a request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
 MAX_RECORD_BYTES = 1_000_000
 """Bytes kept of a rejected row's record, because BigQuery's limits also hold for the table of rejects."""
 NULL_ELEMENT = "NULL inside a list, which BigQuery does not allow"
@@ -126,7 +126,7 @@ def _refused_mask(refused: RefusedRows, rows: int) -> Any:
 
 
 def truncated_reject(position: int, reason: str, record: bytes, column: str = "") -> Reject:
-    """Return a reject whose record is cut to :data:`MAX_RECORD_BYTES`. A cut is added to the reason."""
+    """Return a reject whose record is cut to :data:`MAX_RECORD_BYTES`. If so, the reason says that it was cut."""
     if len(record) > MAX_RECORD_BYTES:
         reason = f"{reason} (only the first {MAX_RECORD_BYTES} bytes of its record are kept)"
         record = record[:MAX_RECORD_BYTES].decode("utf-8", "ignore").encode()

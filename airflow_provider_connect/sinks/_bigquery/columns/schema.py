@@ -109,7 +109,7 @@ class _Comparison:
     changed: bool = False
 
     def field(self, old: Field, new: Field | None, path: str) -> Field:
-        """Return a table's field in the form that the source's field ``new`` requires. None is a missing field."""
+        """Return a table's field as the source requires it. ``new`` is None if the source lacks the field."""
         name = f"{path}{old['name']}"
         merged = dict(old)
         if old.get("mode") == "REQUIRED" and (new is None or new.get("mode") != "REQUIRED"):

@@ -45,7 +45,7 @@ class TargetColumn:
 
     :param target: field of the target. Includes nested fields that only the table has.
     :param staging: field of the staging table. Never REQUIRED, with ASCII names at every level.
-    :param expression: SQL that converts a staged row's value.
+    :param expression: SQL that converts a staged row's value. BigQuery itself casts nothing inside arrays and structs.
     :param json: ``checked`` or ``unchecked`` if the source holds JSON documents, else None.
     """
 
@@ -63,7 +63,8 @@ def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Targ
 
     Top-level columns are REQUIRED if their Arrow field is not nullable. Nested fields are always NULLABLE.
 
-    :param existing: the target's fields. Columns keep their names, nested fields their order, numbers the wider type.
+    :param existing: the target's fields. Columns keep these names, nested fields this order, and numbers the wider
+        type.
     :raises DataError: BigQuery has no type for some columns. The message names all of them.
     """
     problems: list[str] = []
@@ -151,7 +152,7 @@ def _description(source: pa.Field, name: str) -> Field:
 
 
 def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> str:
-    """Return SQL that converts ``value`` to the target's types and order of fields: structs match by position."""
+    """Return SQL that converts ``value`` to the target's types and order of fields. Structs match by position."""
     if _shape(staging) == _shape(target):
         return value
     repeated = staging["mode"] == "REPEATED"
@@ -187,7 +188,7 @@ def _empty_value(field: Field) -> str:
 
 
 def _map_type(kind: pa.DataType, old: Field, owner: str, problems: list[str]) -> _MappedType | None:
-    """Map an Arrow type. Returns None for a type without leaf fields or, after adding a problem, an unsupported one."""
+    """Map an Arrow type. Returns None if the type has no leaf fields, or is unsupported, which adds a problem."""
     from pyarrow import types
 
     if types.is_dictionary(kind):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def remaining_copies(api: BigQueryApi, tables: TargetTables) -> list[str]:
-    """Describe the remaining copies, including Google's, each with the way to delete it.
+    """Describe where rows of erased people may remain, including Google's copies, each with the way to delete them.
 
     Time travel: https://cloud.google.com/bigquery/docs/time-travel (2026-11).
     """

@@ -55,11 +55,11 @@ if TYPE_CHECKING:
 MAX_DAYS_PER_TRANSACTION = 300
 """Most days of one transaction. Each has a ledger row in the script, which may have 1 MB."""
 MAX_PARTITIONS_PER_TRANSACTION = 4_000
-"""Most partitions that one transaction changes over all tables, unless a single day has more. Limit of a job:
+"""Most partitions that one transaction changes over all tables, except for a single day. BigQuery's limit of a job:
 https://cloud.google.com/bigquery/quotas#partitioned_tables (2026-11).
 """
 _JOB = f"connect_erase_{'0' * 32}"
-"""Placeholder of a job id's prefix and length."""
+"""Job id with zeros for its random part."""
 _NUMBERS = ("INTEGER", "NUMERIC", "BIGNUMERIC")
 """Types whose whole numbers have a unique text. Fractions identify no person."""
 _TRIES = 20
@@ -185,7 +185,7 @@ class TableEraser:
                 raise RetriableError(f"others keep changing the erase list of {key} in {target.id}. Try again")
 
     def _delete_tombstones(self, values: Sequence[str]) -> None:
-        """Delete the tombstones (keys of deleted rows) with these values. The erase list keeps such keys out."""
+        """Delete the tombstones (keys of deleted rows) that contain these values."""
         tombstones = self.tables.tombstones
         if self.tables.options.delete_where is None or (table := find_table(self.api, tombstones)) is None:
             return
@@ -346,9 +346,9 @@ def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
 
 
 def days_of_one_transaction(day_counts: Mapping[dt.date, MatchCount]) -> dict[dt.date, MatchCount]:
-    """Return the first days that fit into one transaction, at least one.
+    """Return the first days that fit into one transaction.
 
-    A first day in too many partitions is returned too: it could not have been published in one job either.
+    Always returns one day, even if it has too many partitions.
     """
     chosen: dict[dt.date, MatchCount] = {}
     for day, day_count in list(day_counts.items())[:MAX_DAYS_PER_TRANSACTION]:

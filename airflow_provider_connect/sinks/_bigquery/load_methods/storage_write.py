@@ -133,7 +133,7 @@ class _FileAppend:
             return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
 
     def positions(self, rows: Sequence[RefusedRow]) -> dict[int, tuple[str, str]]:
-        """Return column and reason of refused rows, by their position in the file. Columns have their source names.
+        """Return column and reason of refused rows, by their position in the day. Columns have their source names.
 
         :param rows: refused rows with their number in the stream.
         """
@@ -161,9 +161,7 @@ def stage_rejects(
     layout: StagingLayout,
     sink_receipts: Sequence[StreamReceipt],
 ) -> RejectTables | None:
-    """Add the source's rejects to the executors', and commit both.
-
-    Returns the day's reject tables, or None without any.
+    """Append the source's rejects, and commit all of the day's. Returns the tables of rejects, or None without any.
 
     :raises DataError: all files together have more rejects than ``max_rejects`` allows.
     """

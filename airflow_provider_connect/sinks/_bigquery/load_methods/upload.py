@@ -133,7 +133,7 @@ class _ChunkSender:
         self.start = 0
 
     def send(self, chunk: bytes, *, last: bool) -> Callable[..., Any]:
-        """Return a function that sends a chunk, or on a retry its missing bytes. The last chunk's returns the job."""
+        """Return a function that sends a chunk, or on a retry its missing bytes. It returns the job after the last."""
         end = self.start + len(chunk)
         total = str(end) if last else "*"
         tried = False
