@@ -57,7 +57,7 @@ def transaction_script(
     :param outcome: result if no case applies. Only then the script runs ``changes``.
     :param outcome_cases: SQL conditions and outcomes that prevent a change. The first true condition decides.
     :param seen_columns: type and SQL of additional columns of ``seen``, the ledger state that the script reads.
-    :param lookups: statements before the read of the ledger.
+    :param lookups: statements after the change of the fence row and before the read of the ledger.
     """
     stream, day = stream_condition(step.target, step.key), literal(step.publish.day.date)
     day_condition, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"

@@ -1,8 +1,8 @@
 """A target's erase list: a table of keyed digests. The fence rows of all streams hold the list's version.
 
-Every publish and confirmation first changes its stream's fence row, a longer list those of all streams. So BigQuery
-commits only one of the two transactions. The other one then reads a newer version than its attempt has seen, and is
-refused.
+Every publish and confirmation first changes its stream's fence row. A longer list changes the fence rows of all
+streams. So BigQuery commits only one of the two transactions. The other one then reads a newer version than its attempt
+has seen, and is refused.
 
 In an earlier version of this package, each stream had a list with its own versions. All are read as one.
 """
