@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 class BigQuerySink(BigQueryOptions, Sink):
-    """BigQuery table as a sink."""
+    """Options of a BigQuery table as a sink."""
 
     def check(self, connections: Connections) -> list[str]:
         """Validate the options and the connection without the network. Returns the problems, or an empty list."""
