@@ -65,13 +65,13 @@ def _import_libraries() -> None:
 class BigQueryApi:
     """Client of BigQuery's REST API and Storage Write API for one connection. Threads may share it.
 
-    :param project: runs the jobs and pays for them.
-    :param retry_budget_seconds: for a call with all its tries.
+    :param project: project that runs the jobs and pays for them.
+    :param retry_budget_seconds: limit of one call with all its tries.
     :param maximum_bytes_billed: a query that would read more fails before it costs anything.
-    :param location: of the jobs. By default BigQuery derives it from the tables. :meth:`locate` sets it.
+    :param location: location of the jobs, set by :meth:`locate`.
     :param labels: added to the labels of every job and new table.
-    :param kms_key: for new tables, and for the results of a SELECT that BigQuery caches for a day. BigQuery refuses it
-        for scripts, DDL and DML. If an organization demands such keys there, it uses the project's default key.
+    :param kms_key: key for new tables and for cached results of a SELECT. Scripts, DDL and DML cannot carry one: they
+        use the project's default key.
     """
 
     connection: Connection = attribute(repr=False)
@@ -109,7 +109,7 @@ class BigQueryApi:
 
     @cached_property
     def client(self) -> Any:
-        """REST client of the library."""
+        """REST client of Google's library."""
         from google.cloud import bigquery
 
         # Both are always set, because the library would take a missing one from the environment.
@@ -123,7 +123,7 @@ class BigQueryApi:
 
     @property
     def write_client(self) -> Any:
-        """Storage Write client of the library. All threads use one channel."""
+        """Storage Write client of Google's library. All threads use one channel."""
         from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
         from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
@@ -151,13 +151,13 @@ class BigQueryApi:
     def call(
         self, action: str, function: Callable[..., Any], *args: Any, retry_missing_seconds: float = 0.0, **kwargs: Any
     ) -> Any:
-        """Return ``function(*args, timeout=…, retry=None, **kwargs)``, with retries of errors that may pass.
+        """Return ``function(*args, timeout=…, retry=None, **kwargs)``. Retries errors that may pass.
 
-        Only for calls that may be repeated: after a lost response the next try may find its own work (409). A call that
-        ``function`` itself makes has the rest of this call's budget.
+        Only for calls that may be repeated: after a lost response, the next try may find its own work (409). Calls
+        inside ``function`` share this call's budget.
 
         :param action: for messages, such as "creating the table `p.d.t`".
-        :param retry_missing_seconds: retries "not found" that long, for something that was created a moment ago.
+        :param retry_missing_seconds: how long to retry "not found", for a resource that was created a moment ago.
         :raises ConnectError: see :func:`~.errors.classify`.
         """
         with self.time_limit(self.retry_budget_seconds) as seconds:
@@ -180,9 +180,9 @@ class BigQueryApi:
 
     @contextmanager
     def time_limit(self, seconds: float) -> Iterator[float]:
-        """Limit the total time of this thread's calls inside the block. Yields the seconds available.
+        """Limit the total time of this thread's calls inside the block. Yields the available seconds.
 
-        Used for cleanup: otherwise each call would wait again for a service that has stopped responding.
+        For cleanup, which must not wait again and again for a service that has stopped responding.
         """
         outer = getattr(self._limit, "deadline", None)
         deadline = min(time.monotonic() + seconds, outer or float("inf"))
@@ -193,7 +193,7 @@ class BigQueryApi:
             self._limit.deadline = outer
 
     def locate(self, table_ref: TableRef) -> str:
-        """Return the location of the table's dataset, and run all later jobs there.
+        """Return the location of a table's dataset. All later jobs run there.
 
         :raises MissingError: the dataset does not exist, even :data:`SETTLE_SECONDS` after the first look.
         """
@@ -211,12 +211,11 @@ class BigQueryApi:
     ) -> tuple[list[dict[str, Any]], Any]:
         """Run one query or script as one job. Returns the rows of its last SELECT, and the job.
 
-        If a job ends with an error of BigQuery's own, another job ``<job_id>_1`` and so on follows. So the SQL must
-        have its effect once, however often it runs. The caller repeats a lost conflict.
+        If BigQuery's own error fails the job, another job ``<job_id>_1`` (then ``_2``) runs the SQL again, which must
+        not double its effect. Conflicts with another transaction are not retried.
 
-        :param sql: the text, or a function that makes it from the job's id.
-        :param job_id: set by callers that must find the job again. A lost response leads to the job that was started,
-            never to a second one.
+        :param sql: text, or a function that makes it from the job's id.
+        :param job_id: for callers that must find the job again.
         :raises ConnectError: see :func:`~.errors.classify`.
         """
         base_id = job_id or f"connect_query_{uuid.uuid4().hex}"
@@ -258,7 +257,7 @@ class BigQueryApi:
     def start_job(
         self, job_id: str, insert: Callable[..., Any], action: str, retry_missing_seconds: float = 0.0
     ) -> Any:
-        """Start a job under an id of ours. After a lost response, return the job that was started."""
+        """Start a job under our own id. After a lost response, return the job that was started."""
         tried = False
 
         def once(*, timeout: float, retry: None) -> Any:
@@ -291,7 +290,7 @@ class BigQueryApi:
     def wait_for_job(self, job: Any, action: str) -> Any:
         """Wait until a job is done, and return it.
 
-        :raises ConnectError: it failed, or was not done after :data:`JOB_SECONDS`.
+        :raises ConnectError: the job failed, or was not done after :data:`JOB_SECONDS`.
         """
         name, patience = job.job_id, Patience(JOB_SECONDS, _POLLS)
         while job.state != "DONE":
@@ -314,7 +313,7 @@ class BigQueryApi:
 
 
 def is_retried_in_task(error: ConnectError) -> bool:
-    """Return True if the task itself waits for the error to pass. Longer waits are left to Airflow's retry."""
+    """Return True if the task itself waits for an error to pass. Longer waits are left to Airflow's retry."""
     return isinstance(error, RetriableError) and (error.retry_after_seconds or 0.0) <= LONG_WAIT_SECONDS
 
 

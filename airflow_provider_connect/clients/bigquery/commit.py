@@ -1,7 +1,7 @@
 """Commits PENDING streams to a staging table, up to :data:`STREAMS_PER_COMMIT` at a time. A commit takes all or none.
 
-A day of more streams takes several commits. Several commits are safe because the publish script counts the staging
-table's rows before it reads them.
+More streams take several commits. That is safe, because the publish script counts the staging table's rows before it
+reads them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _ALREADY_COMMITTED = "STREAM_ALREADY_COMMITTED"
 
 
 def finalize_and_commit(api: BigQueryApi, table: TableRef, receipts: Sequence[StreamReceipt]) -> None:
-    """Finalize the streams, compare their rows with the receipts, and commit them.
+    """Finalize the streams, compare their row counts with the receipts, and commit them.
 
     May be repeated with the same receipts: committed streams count as done.
 
-    :raises RetriableError: a stream is gone or lacks rows. All must be appended again.
+    :raises RetriableError: a stream is gone or lacks rows. All rows must be appended again.
     """
     non_empty = [receipt for receipt in receipts if receipt.rows]
     commits = [non_empty[start : start + STREAMS_PER_COMMIT] for start in range(0, len(non_empty), STREAMS_PER_COMMIT)]

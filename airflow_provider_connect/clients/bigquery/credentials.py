@@ -1,7 +1,7 @@
 """Loads Google credentials from the fields of the Google provider's connection type, with google-auth alone.
 
 The field names are those of ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with or without the
-older prefix ``extra__google_cloud_platform__``. No secret is written to a file.
+older prefix ``extra__google_cloud_platform__``. Secrets are never written to a file.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def scopes(connection: Connection) -> tuple[str, ...]:
 
 
 def key_path(connection: Connection) -> str | None:
-    """Return the key's path on each machine, or None."""
+    """Return the path of the key file, which must exist on each machine, or None."""
     return _text_field(connection, "key_path", "the path of a key")
 
 
@@ -129,7 +129,7 @@ def proxy_url(connection: Connection) -> str | None:
 
 
 def project_of_connection(connection: Connection) -> str | None:
-    """Return the project of the connection or of its key. None if only the environment has one."""
+    """Return the project of the connection or of its key. None if neither names one."""
     project, info = extra_field(connection, "project"), key_info(connection)
     project_id = project or (info.get("project_id") if isinstance(info, dict) else None)
     return str(project_id) if project_id else None

@@ -1,8 +1,7 @@
-"""Maps BigQuery's errors to ours by the vendor's reason or status, never by the whole text.
+"""Maps BigQuery's errors to this package's by the vendor's reason or status.
 
 REST errors carry a reason (https://cloud.google.com/bigquery/docs/error-messages, 2026-11), gRPC errors a status code.
-For vague reasons, known messages (:mod:`.messages`) decide. An error in none of the tables is retriable, as often as
-Airflow's number of retries allows.
+For vague reasons, known messages decide. An unknown error is retriable, as often as the task has retries.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class GoneError(RetriableError):
 
 
 class StaleError(RetriableError):
-    """A table was changed between reading and changing it (412)."""
+    """Another client changed a table after it was read and before it was changed (412)."""
 
 
 _CONFLICT = re.compile(r"aborted due to concurrent|could not serialize access|concurrent update", re.IGNORECASE)
@@ -93,7 +92,7 @@ def _answer_text(reason: str, message: Message, location: str = "") -> str:
 
 @contextmanager
 def missing_as_gone(action: str) -> Iterator[None]:
-    """Turn "not found" into "gone" for resources that this attempt itself created.
+    """Turn "not found" into "gone" for resources that this attempt created.
 
     :raises GoneError: in place of :class:`MissingError`.
     """
@@ -107,7 +106,7 @@ def missing_as_gone(action: str) -> Iterator[None]:
 
 
 def classify(error: BaseException, action: str) -> ConnectError:
-    """Convert an error of Google's libraries, ``requests`` or gRPC to ours. Our own errors are returned unchanged.
+    """Convert an error of Google's libraries, ``requests`` or gRPC to a ``ConnectError``.
 
     :param action: for the message, such as "creating the table `p.d.t`".
     """
@@ -140,10 +139,10 @@ def _api_error(error: Any, action: str) -> ConnectError:
 
 
 def error_from_result(result: dict[str, Any], action: str, status: int = 0) -> ConnectError:
-    """Return the error for a reason of BigQuery's error table. A vague reason is refined by message and status.
+    """Return the error for a reason of BigQuery's error table. Message and status refine a vague reason.
 
     :param result: ``reason``, ``message`` and ``location``, as in the ``errorResult`` of a job that is DONE.
-    :param status: of the HTTP response. 0 for a job.
+    :param status: status of the HTTP response. 0 for a job.
     """
     reason, message, location = (str(result.get(name) or "") for name in ("reason", "message", "location"))
     parsed = parse_message(message)
@@ -181,7 +180,7 @@ _HTTP_REASONS = {
     412: "conditionNotMet",
 }  # fmt: skip
 _INVALID_STATUSES = (400, 405, 411, 413, 414, 415, 431, 501)
-"""Statuses of requests that are wrong themselves, if BigQuery gives no reason. Other statuses prove nothing."""
+"""HTTP statuses of requests that are wrong themselves, even if BigQuery gives no reason."""
 _ACCOUNT_LACKS = "Give the connection's account the missing right, or use another account"
 _BY_REASON: dict[str, tuple[type[ConnectError], str]] = {
     "notFound": (MissingError, "Create it, or correct its name, project or location"),

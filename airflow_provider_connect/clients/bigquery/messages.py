@@ -1,6 +1,6 @@
 """Interprets BigQuery's messages and decides which may be shown: some hold a record's value, a secret or a request.
 
-A failed statement of a script gives ``Query error: … at [line:column]`` with the reason ``invalidQuery`` for almost any
+A failed statement of a script gives ``Query error: … at [line:column]`` with the reason ``invalidQuery``, whatever the
 cause. So the text after that prefix is interpreted and shown like other messages.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/error-messages, …/quotas,
@@ -81,7 +81,7 @@ class Message:
 
     @property
     def topic(self) -> str | None:
-        """Topic: a reason of BigQuery's error table or one of ours. None for an unknown message."""
+        """Reason that the text implies, one of BigQuery's error table or of ours. None for an unknown message."""
         match = _TOPIC.match(self.text)
         return match.lastgroup if match else None
 
@@ -89,8 +89,8 @@ class Message:
     def printable(self) -> str:
         """Message with line and column, or an empty string if it could hold a record's value.
 
-        A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"). So only known kinds of
-        messages pass, never parts of others.
+        A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"). So only messages of
+        known kinds are shown.
         """
         if not _PRINTABLE.match(self.text):
             return ""

@@ -21,7 +21,7 @@ _DATASET = re.compile(r"[A-Za-z0-9_]{1,1024}")
 _TABLE = re.compile(r"[\w-]{1,1024}")
 MAX_TABLE_BYTES = 1024  # in UTF-8
 MAX_TARGET_BYTES = 750
-"""Limit for the name that a user sets. Other tables have that name and a suffix."""
+"""Longest name of a target, in bytes of UTF-8. The sink's other tables add a suffix to it."""
 _ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\\'\n\r\t\a\b\f\v", "\\'nrtabfv", strict=True)}
 
 
@@ -101,7 +101,7 @@ def literal(value: str | int | dt.date | None, type_name: str = "STRING") -> str
 
 
 def string_array(values: Iterable[str]) -> str:
-    """Render strings as an array literal. An empty array also has its type."""
+    """Render strings as an array literal of type ``ARRAY<STRING>``, also if there are none."""
     return f"CAST([{', '.join(map(literal, values))}] AS ARRAY<STRING>)"
 
 
@@ -131,7 +131,7 @@ def column_list(columns: Iterable[str], alias: str = "") -> str:
 def any_partition(column: str | None, alias: str = "") -> str:
     """Return a condition that is always true, for tables that require a filter on their partition column.
 
-    ``require_partition_filter`` accepts any comparison of the partition column. dbt uses the same trick.
+    ``require_partition_filter`` accepts any comparison of that column. dbt uses the same condition.
     """
     if column is None:
         return "TRUE"

@@ -1,7 +1,7 @@
-"""Appends rows to a BigQuery table through PENDING streams of the Storage Write API. Rows are visible after the commit.
+"""Appends rows to a BigQuery table through PENDING streams of the Storage Write API. The commit makes rows visible.
 
 Each appender has its own stream and gives every request its offset. So BigQuery stores a request once, even if it is
-sent twice: ALREADY_EXISTS means that it has arrived, OUT_OF_RANGE that an earlier request has not
+sent twice: ALREADY_EXISTS means that the request has arrived, OUT_OF_RANGE that an earlier one has not
 (https://cloud.google.com/bigquery/docs/reference/storage/rpc/google.cloud.bigquery.storage.v1, 2026-11).
 """
 
@@ -38,9 +38,9 @@ _COLUMN = re.compile(r"(?i)(?:field|column)(?: name)?[ :=]*[`'\"]?([\w.]+)")
 
 @dataclass(frozen=True)
 class StreamReceipt:
-    """Number of rows stored in one stream, for :func:`~.commit.finalize_and_commit`.
+    """Name of a write stream and number of rows stored in it, for :func:`~.commit.finalize_and_commit`.
 
-    :param name: of the stream. Empty if there were no rows and so no stream.
+    :param name: empty if there were no rows and so no stream.
     """
 
     name: str
@@ -51,7 +51,7 @@ class StreamReceipt:
 class RefusedRow:
     """Row that BigQuery refused.
 
-    :param offset: its number among the appended rows, from 0.
+    :param offset: number of the row in its stream, from 0.
     :param column: None if BigQuery names none.
     """
 
@@ -61,9 +61,9 @@ class RefusedRow:
 
 
 class RowsError(DataError):
-    """BigQuery refused rows. Nothing of their request is stored.
+    """BigQuery refused rows of a request, and stored nothing of the request.
 
-    :param rows: the rows that BigQuery named, at most a few hundred.
+    :param rows: the refused rows that BigQuery named, at most a few hundred.
     """
 
     def __init__(self, message: str, rows: Sequence[RefusedRow]) -> None:
@@ -81,13 +81,12 @@ class _SentRequest:
 class Appender(AbstractContextManager["Appender"]):
     """Appends batches to a new PENDING stream of a table. If its ``with`` block ends early, nothing becomes visible.
 
-    Requests of one AppendRows call go into one queue. Responses, and finally an error, come from another. The library's
-    ``AppendRowsStream`` has no timeout for a response (600 s to open), hides why a stream did not open, and neither
-    bounds unanswered requests nor resends them. ``client.append_rows`` blocks until the first response and cannot be
-    cancelled. The stub below both can.
+    The library's ``AppendRowsStream`` has no timeout for a response (600 s to open), hides why a stream did not open,
+    and neither bounds unanswered requests nor resends them. ``client.append_rows`` blocks until the first response and
+    cannot be cancelled.
 
     :param table: created by this attempt. If BigQuery does not find it, it is not visible yet or gone.
-    :param arrow_schema: the schema of every batch, with the table's column names.
+    :param arrow_schema: schema of every batch, with the table's column names.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class Appender(AbstractContextManager["Appender"]):
         self._disconnect()
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Send a batch in as many requests as its size needs. Waits while too many bytes are unanswered.
+        """Send a batch, in several requests if it is large. Waits while too many bytes are unanswered.
 
         :raises RowsError: BigQuery refuses rows of this or an earlier batch.
         :raises DataError: a single row is larger than a request may be.

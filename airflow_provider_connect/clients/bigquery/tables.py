@@ -57,10 +57,10 @@ def create_table(
     partitioning: Any = None,
     expires_at: dt.datetime | None = None,
 ) -> Any:
-    """Create a table and return its metadata, also if another client created it first.
+    """Create a table. Returns its metadata, also if another client created it first.
 
-    Without ``expires_at`` the table never expires, whatever the dataset's default. The same holds for its partitions,
-    unless ``partitioning`` sets an expiration.
+    Without ``expires_at`` the table never expires, whatever the dataset's default. Its partitions expire only if
+    ``partitioning`` sets an expiration.
 
     :param fields: in the form of the REST API.
     :raises ConfigError: the dataset or a right is missing, or BigQuery does not allow a table without expiration.
@@ -93,7 +93,7 @@ def remove_expiration(
 ) -> Any:
     """Remove the expiration that a dataset's default gave a table or its partitions. Returns the metadata.
 
-    A new table takes the default unless it sets an expiration of its own, and "never" cannot be set on creation:
+    A new table takes the default, and creation accepts no "never":
     https://cloud.google.com/bigquery/docs/updating-datasets#table-expiration (2026-11).
 
     :raises ConfigError: BigQuery keeps the expiration, as in projects without billing.
@@ -140,9 +140,9 @@ def _expires_text(table_ref: TableRef) -> str:
 
 
 def retry_if_stale(change: Callable[[], T], failure: str) -> T:
-    """Return the result of ``change``. Retries with growing pauses if another client changed the table first.
+    """Return the result of ``change``. Calls it again, after growing pauses, if another client changed the table first.
 
-    :param change: reads and compares the table again each time.
+    :param change: must read and compare the table at each call.
     :param failure: for the error: the table, and the change that failed.
     :raises RetriableError: other clients were faster :data:`CHANGE_TRIES` times.
     """
@@ -161,7 +161,7 @@ def drop_table(api: BigQueryApi, table_ref: TableRef) -> None:
 
 
 def dry_run(api: BigQueryApi, sql: str, *, timeout: float, retry: None) -> None:
-    """Let BigQuery validate a query, including rights, without running it. Free of charge. Pass it to ``api.call``."""
+    """Let BigQuery validate a query and its rights without running it, free of charge. Pass this to ``api.call``."""
     from google.cloud import bigquery
 
     config = bigquery.QueryJobConfig(dry_run=True, use_legacy_sql=False, labels=api.labels)

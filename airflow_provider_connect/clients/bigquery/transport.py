@@ -1,12 +1,11 @@
 """Addresses of BigQuery's two services, and sessions and channels that ignore the environment.
 
-The services are at Google's hosts, at private endpoints or in another universe domain. In the connection's extra,
-``rest_endpoint`` (``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) replace
+The connection's ``rest_endpoint`` (``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) replace
 ``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. A prefix ``http://`` turns TLS off. It is
 allowed only for loopback addresses with ``is_anonymous``, so that no credential is sent in clear.
 
-``requests`` would send Google the password of a ``.netrc`` file instead of our token. ``requests`` and gRPC would use
-the environment's proxies. Here only the connection decides.
+By default ``requests`` sends the password of a ``.netrc`` file instead of our token, and both libraries use the
+environment's proxies.
 
 Vendor facts: https://cloud.google.com/vpc/docs/configure-private-service-connect-apis (2026-11).
 """
@@ -101,7 +100,7 @@ def _clear_text_problems(connection: Connection, name: str, value: str) -> list[
 
 
 class _DeadlineAdapter(HTTPAdapter):
-    """Limits each request to the remaining time of the thread's call. The library's minimum for rows is 120 s."""
+    """Limits each request to the remaining time of the thread's call. The library's own minimum for rows is 120 s."""
 
     def __init__(self, limit: threading.local) -> None:
         super().__init__(pool_maxsize=32)
@@ -115,9 +114,9 @@ class _DeadlineAdapter(HTTPAdapter):
 
 
 def rest_session(credentials: Any, limit: threading.local, proxy_url: str | None) -> Any:
-    """Return a session that signs its requests.
+    """Return a session that adds the credentials to its requests.
 
-    :param limit: its ``seconds``, if set, bound each request of the thread.
+    :param limit: ``limit.seconds``, if set, bounds each request of the thread.
     """
     from google.auth.transport.requests import AuthorizedSession
 

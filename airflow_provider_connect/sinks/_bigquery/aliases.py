@@ -1,9 +1,8 @@
-"""Names of the sink's SQL aliases, variables and columns. No source column can have one of these names.
+"""Names of the sink's SQL aliases, variables and columns. No source column may have one of them.
 
-In BigQuery one name can hide another: an alias or a table's short name hides a column of that name, and a column hides
-a script's variable. So every table of a statement has an alias from here, and every column is qualified by its table's
-alias. Bare names stand only in the column list of an INSERT and on the left side of SET, where they always mean columns
-of the changed table.
+In BigQuery an alias hides a column of that name, and a column hides a script's variable. So every table of a statement
+has an alias from here, and every column is qualified by it. Bare names stand only in the column list of an INSERT and
+on the left side of SET, where they always mean columns of the changed table.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax#alias_clause,
 …/procedural-language (2026-11).
@@ -13,34 +12,34 @@ from __future__ import annotations
 
 # The first three occur several times for each column in a script of at most 1 MB, so they are short.
 TARGET = "connect_t"
-"""A row of the target, or of one table of a template."""
+"""Alias of the target, or of one table of a template (a table name with a column, such as ``{event}``)."""
 STAGED = "connect_s"
-"""A row of the staging table."""
+"""Alias of the staging table."""
 NEWEST = "connect_n"
-"""The newest staged row of a key, in the target's types."""
+"""Alias of the newest staged row of each key, in the target's types."""
 TOMBSTONE = "connect_tombstone"
-"""A row of the table of deleted keys."""
+"""Alias of the tombstones, the table of deleted keys."""
 LEDGER = "connect_ledger"
-"""A row of the ledger, the erase list or the notes."""
+"""Alias of the ledger, the erase list or the notes."""
 REJECT = "connect_reject"
-"""A row of a table of rejects, staged or not."""
+"""Alias of a table of rejects, staged or final."""
 ELEMENT = "connect_element"
-"""An element of a repeated column. A number follows: the count of enclosing lists."""
+"""Alias of an element of a repeated column. A number follows: how many lists enclose the element's list."""
 OFFSET = "connect_offset"
-"""The element's position in its list. The same number follows."""
+"""Alias of an element's position in its list. The number of ``ELEMENT`` follows."""
 FILLED = "connect_filled"
-"""The columns with values in the earlier state of a day, for a reload's counts."""
+"""Alias of the query that finds the columns with values in a day's earlier state (:mod:`.differences`)."""
 
 NEWEST_DAY = "connect_newest_day"
-"""The publish script's variable for the day of the newest published snapshot. NULL if there is none."""
+"""Variable of the publish script: the day of the newest published snapshot, or NULL."""
 PEOPLE = "connect_people"
-"""The erase script's variable for the digests of erased values. As a literal they would be repeated for each table."""
+"""Variable of the erase script: digests of the erased values. A literal would be repeated for each table."""
 
 STREAM = "connect_stream"
-"""The tombstones' column for the stream whose data deleted the key."""
+"""Column of the tombstones: the stream whose data deleted the key."""
 
 MAX_LIST_DEPTH = 15
-"""Depth of nested lists: BigQuery nests RECORD columns no deeper
+"""Most lists inside each other: BigQuery nests RECORD columns no deeper
 (https://cloud.google.com/bigquery/docs/nested-repeated#limitations, 2026-11).
 """
 

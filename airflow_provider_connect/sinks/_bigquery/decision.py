@@ -1,12 +1,10 @@
-"""Decides in the ledger about a publish or a confirmation, and makes the confirmation's script.
+"""Makes the transaction that decides in the ledger about a publish or a confirmation, and the confirmation's script.
 
-Both decide inside one transaction and raise no error: ``outcome`` in the result holds the decision. A publish changes
-the fence row a second time only if definition or task differ from it: BigQuery allows 25 changes in ten seconds on one
-table, and a day with an unchanged definition makes two.
+A refusal raises no error: ``outcome`` in the result holds the decision. A publish changes the stream's fence row
+(``day`` NULL) a second time only if definition or task differ: BigQuery allows 25 changes of one table in ten seconds.
 
-A confirmation records that a poll returned the published rows again, by one more ledger row: a copy of the newest row
-of the day, with one check more and with its own run and poll time (:func:`.publishing.confirmed_row`). So both intents
-find themselves in the ledger, and an older answer that arrives late is refused by the number of checks.
+A confirmation records that a poll returned the published rows again. It copies the day's newest ledger row, with
+``checks`` one higher and its own run and poll time. So an older answer that arrives late is refused.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -38,7 +36,7 @@ _READ_COLUMNS = (
     *("connector", "stream", "day", "token", "generation", "checks"),
     *("answer", "row_count", "erased", "definition", "run"),
 )
-"""Ledger columns that a decision reads."""
+"""Ledger columns that the decision reads."""
 
 
 def transaction_script(
@@ -56,10 +54,10 @@ def transaction_script(
 
     The row holds ``answer_columns`` and this token's ledger row, or the newest row if the token has none.
 
-    :param outcome: the outcome if no case holds. Only then the script changes anything.
-    :param outcome_cases: pairs of condition and outcome that prevent a change. The first true condition decides.
-    :param seen_columns: type and SQL, over ledger rows, of additional columns of ``seen``.
-    :param lookups: statements between the change of the fence row and the read of the ledger.
+    :param outcome: result if no case applies. Only then the script runs ``changes``.
+    :param outcome_cases: SQL conditions and outcomes that prevent a change. The first true condition decides.
+    :param seen_columns: type and SQL of additional columns of ``seen``, the ledger state that the script reads.
+    :param lookups: statements after the change of the fence row and before the read of the ledger.
     """
     stream, day = stream_condition(step.target, step.key), literal(step.publish.day.date)
     day_condition, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"
@@ -110,19 +108,19 @@ FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
 
 
 def own_rows_condition(step: LedgerStep) -> str:
-    """Return the SQL condition for the stream's rows among the rows of one target."""
+    """Return the SQL condition for the stream's rows among a target's ledger rows."""
     connector, stream = literal(step.key.connector), literal(step.key.stream)
     return f"{LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
 
 
 def followed_rows_condition(step: LedgerStep) -> str:
-    """Return the SQL condition for the rows whose newest the step follows: its day's, or the stream's newest day's."""
+    """Return the SQL condition for the ledger rows of the day that the step follows: its own or the newest."""
     day = NEWEST_DAY if step.follows_stream else literal(step.publish.day.date)
     return f"{own_rows_condition(step)} AND {LEDGER}.day = {day}"
 
 
 def overtaken_cases(step: LedgerStep) -> list[tuple[str, str]]:
-    """Return the cases in which another writer changed the ledger after this attempt read it, before its poll."""
+    """Return the cases in which another writer changed the ledger since this attempt read it, before its poll."""
     seen = step.publish.manifest.seen
     if step.follows_stream:
         later = [(f"{NEWEST_DAY} > {literal(step.publish.day.date)}", "superseded")] if step.replaces_whole else []
@@ -132,7 +130,7 @@ def overtaken_cases(step: LedgerStep) -> list[tuple[str, str]]:
 
 
 def list_changed_condition(seen: SeenPublish) -> str:
-    """Return the SQL condition that the erase list grew after this attempt read it."""
+    """Return the SQL condition that the erase list has another version than this attempt read."""
     return f"COALESCE(seen.erased, 0) != {seen.erased}"
 
 
@@ -145,7 +143,7 @@ def missing_fence_error(step: LedgerStep) -> RetriableError:
 
 
 def newest_row_of(answer: dict[str, Any]) -> LedgerRow | None:
-    """Return the ledger row that counts, if this intent has none."""
+    """Return the newest ledger row from a script's result, or None."""
     return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)
 
 
@@ -158,7 +156,7 @@ def redefined_cases(publish: Publish) -> list[tuple[str, str]]:
 
 
 def definition_statements(step: LedgerStep) -> list[str]:
-    """Return the statement that writes a publish's definition into the fence row. Empty without a definition."""
+    """Return the statement that writes the definition into the fence row. Empty without a definition."""
     if step.publish.definition is None:
         return []
     definition, task = literal(step.publish.definition), literal(step.publish.intent.task)
@@ -204,10 +202,10 @@ def _copy_row_statement(step: LedgerStep) -> str:
 
 
 def confirmed_row(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
-    """Return the ledger row of a script that confirmed the day, or found its token in the ledger.
+    """Return the ledger row from the result of :func:`confirm_script`.
 
-    :raises OvertakenError: another writer has published or confirmed the day since it was looked up, before the poll.
-    :raises RetriableError: the ledger lost its fence row.
+    :raises OvertakenError: another writer has published or confirmed the day since this attempt read the ledger.
+    :raises RetriableError: the ledger has lost the stream's fence row.
     """
     outcome = answer["outcome"]
     if outcome in ("confirmed", "already"):

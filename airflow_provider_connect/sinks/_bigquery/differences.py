@@ -1,11 +1,9 @@
-"""Counts the rows that a reload adds, changes and removes, by one query between staging and the transaction.
+"""Counts the rows that a reload adds, changes and removes, by one query before the publish script.
 
-The query is not part of the publish script, where it would delay other publishers, be repeated after each lost turn and
-fail the day with it. The counts are still exact: the commit passes only while the generation of the manifest is the
-newest, so the compared rows are the replaced rows.
+Inside the script the query would delay other publishers and fail the day with its own errors. The counts are still
+exact: the script publishes only if the compared generation is still the newest.
 
-Rows are compared as text, which every type has. There ``NULL`` equals ``NULL`` and the ``null`` of JSON, and ``NaN``
-equals ``NaN``.
+Rows are compared as text. So NULL equals NULL and JSON's ``null``, and NaN equals NaN.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -34,13 +32,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 COUNT_SECONDS = 300.0
-"""Time limit of the count."""
+"""Time limit of the query that counts."""
 
 
 def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
-    """Return the plan with the counts ``added``, ``changed`` and ``vanished``. Without them if they cannot be counted.
+    """Add the counts ``added``, ``changed`` and ``vanished`` to a plan. Returns it unchanged if the count fails.
 
-    The counts are for people, so no error fails the day.
+    Errors are only logged, because the counts are for people.
     """
     if not is_reload(plan):
         return plan
@@ -58,7 +56,7 @@ def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, 
 
 
 def is_reload(plan: PublishPlan) -> bool:
-    """Return True if the day replaces an earlier publish of itself and its rows have keys."""
+    """Return True if the day replaces an earlier publish of the same day and its rows have a record key."""
     seen = plan.publish.manifest.seen
     return (
         plan.write_mode == "replace"
@@ -79,10 +77,10 @@ def _is_day_in_one_partition(api: BigQueryApi, plan: PublishPlan) -> bool:
 
 
 def differences_query(plan: PublishPlan) -> str:
-    """Return the query. Its row has the fields of :class:`~.stage.differences.Differences`.
+    """Return the query that counts. Its row has the fields of :class:`~.stage.differences.Differences`.
 
-    A column without any value in the earlier state counts as new. Rows with the same key are paired with rows of the
-    other state, identical ones first.
+    A column without any value in the earlier state is not compared. If several rows have one key, identical rows of the
+    two states are paired first.
     """
     key = _record_key_column(plan.layout.columns)
     assert key is not None
@@ -112,10 +110,9 @@ FROM row_keys"""
 
 
 def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
-    """Return SQL that reads the earlier state as rows of the target.
+    """Return the FROM clause that reads the day's earlier rows, for a template from all tables that had rows.
 
-    For a template, the state lies in all tables that have rows of its generation. A row that now belongs to another
-    table counts as changed, because the column that names the table has another value.
+    A row that moves to another table counts as changed, because the column that names its table changes.
     """
     this_day = f"{TARGET}.{quoted(DAY)} = {literal(plan.row.day)}"
     if plan.layout.table_changes is None:

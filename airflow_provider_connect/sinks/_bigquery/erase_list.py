@@ -1,11 +1,10 @@
-"""A target's erase list: a table of keyed digests. The fence rows of all streams hold its version.
+"""A target's erase list: a table of keyed digests. The fence rows of all streams hold the list's version.
 
-Every publish and confirmation first changes its stream's fence row (:mod:`.decision`), and a longer list changes the
-fence rows of all streams. BigQuery commits one of two such transactions. The other reads a newer version than its
-attempt has seen, and is refused.
+Every publish and confirmation first changes its stream's fence row. A longer list changes the fence rows of all
+streams. So BigQuery commits only one of the two transactions. The other one then reads a newer version than its attempt
+has seen, and is refused.
 
-A list of an earlier version of this package belonged to one stream and had its own version numbers. All such lists of a
-target are read as lists of the target.
+In an earlier version of this package, each stream had a list with its own versions. All are read as one.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -44,7 +43,7 @@ LIST_FIELDS: list[dict[str, Any]] = sink_fields(
 ADDED_LIST_FIELDS = ("shaping",)
 """Columns that lists of earlier versions lack until the next erase."""
 MAX_DIGESTS_PER_VERSION = 10_000
-"""Number of digests that one version adds at most: BigQuery takes a script of at most 1 MB."""
+"""Most digests that one version adds, because BigQuery takes a script of at most 1 MB."""
 
 
 def erase_list_table(target: TableRef) -> TableRef:
@@ -53,7 +52,7 @@ def erase_list_table(target: TableRef) -> TableRef:
 
 
 def newest_version_sql(target: TableRef) -> str:
-    """Return SQL for the version of a target's newest list, independent of the fence rows."""
+    """Return SQL for the newest version in a target's erase list. Does not read the fence rows."""
     return (
         f"(SELECT MAX({LEDGER}.version) FROM {erase_list_table(target).sql} AS {LEDGER} "
         f"WHERE {target_condition(target)})"
@@ -61,7 +60,7 @@ def newest_version_sql(target: TableRef) -> str:
 
 
 def raise_version_statement(ledger: TableRef, target: TableRef, version: int) -> str:
-    """Return the statement that raises the version in a target's fence rows to that of its list."""
+    """Return the statement that sets lower versions of the erase list in a target's fence rows to ``version``."""
     behind_condition = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
     return (
         f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} "
@@ -70,9 +69,9 @@ def raise_version_statement(ledger: TableRef, target: TableRef, version: int) ->
 
 
 def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
-    """Return the statements with which a person empties a target's list.
+    """Return the statements with which a person empties a target's erase list.
 
-    The list is deleted first, since preflight restores its version as long as the list exists.
+    They delete the list first: as long as it exists, preflight restores its version.
     """
     return (
         f"DELETE FROM {erase_list_table(target).sql} AS {LEDGER} WHERE {target_condition(target)}; "
@@ -81,7 +80,7 @@ def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
 
 
 def read_erase_list(api: BigQueryApi, target: TableRef, version: int) -> EraseList:
-    """Return a version of a target's erase list.
+    """Return a target's erase list, up to ``version``.
 
     :raises ConfigError: the list is lost, or was changed by hand.
     """
@@ -135,9 +134,9 @@ def _parts_by_salt(rows: Sequence[dict[str, Any]]) -> list[EraseList]:
 def extend_list_script(
     ledger: TableRef, target: TableRef, key: StreamKey, *, new_list: EraseList, added_digests: Sequence[str]
 ) -> str:
-    """Return the script that adds digests to the previous version of a list. Returns ``fences`` and ``erased``.
+    """Return the script that adds digests to a target's erase list, unless the list has another version by then.
 
-    Changes nothing if the list has another version by then.
+    Its result has the number of fence rows (``fences``) and the previous version (``erased``).
     """
     fences = f"{target_condition(target)} AND {LEDGER}.day IS NULL"
     values = {

@@ -1,14 +1,11 @@
 """The ledger: a table with a row for every publish and confirmation, and one fence row for each stream.
 
-A day's newest generation counts, with its last confirmation (:mod:`.decision`). Every publish, confirmation and erase
-of a stream first changes its fence row (``day`` NULL, generation 0), so two of them cannot commit at once
-(:mod:`.script`). The fence row also holds the version of the erase list (:mod:`.erase_list`) and the definition in
-force (:mod:`.ledger_rows`).
+A day's current row is its newest generation with the last confirmation. Every publish, confirmation and erase first
+changes the stream's fence row (``day`` NULL, generation 0), so two of them cannot commit at once. That row also holds
+the version of the erase list (:mod:`.erase_list`) and the definition in force (:mod:`.ledger_rows`).
 
-After the first preflight the target's label ``connect_ledger`` names its ledger. So a lost or emptied ledger never
-looks like that of a new table, and no second ledger begins.
-
-Each read is one query over one table, clustered by target, connector and stream.
+The target's label ``connect_ledger`` names its ledger. So a lost or emptied ledger is not mistaken for that of a new
+table. Each read is one query over one table.
 """
 
 from __future__ import annotations
@@ -67,10 +64,9 @@ LEDGER_LABEL = "connect_ledger"
 class BigQueryLedger(Ledger):
     """Ledger of one stream in one table.
 
-    :param api: sends nothing before the first read.
-    :param on_published_day: with ``refuse``, :meth:`published` raises for a day that another intent has published, so
-        that append mode refuses it before the poll. Other modes use ``append``.
-    :param replaces_whole: whether a snapshot replaces the table's rows of all days.
+    :param on_published_day: with ``refuse``, :meth:`published` raises if another intent has published the day. So
+        append mode refuses the day before the poll.
+    :param replaces_whole: True if a snapshot replaces the rows of all days.
     """
 
     api: BigQueryApi
@@ -81,12 +77,12 @@ class BigQueryLedger(Ledger):
     replaces_whole: bool = False
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return a day's newest publish, or None."""
+        """Return the ledger row of a day's newest publish, or None."""
         rows = self._read_rows(f"AND {LEDGER}.day = {literal(day)} ORDER BY {NEWEST_FIRST} LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return each day's newest publish, by one query."""
+        """Return the ledger row of each day's newest publish, by one query."""
         rows = self._read_rows(
             f"AND {LEDGER}.day BETWEEN {literal(first)} AND {literal(last)}\n"
             f"ORDER BY {column_list(('day', 'generation', 'checks'), LEDGER)}"
@@ -94,7 +90,7 @@ class BigQueryLedger(Ledger):
         return list({row["day"]: ledger_row(row) for row in rows}.values())
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the day's next one follows. Snapshots and increments follow the stream's newest."""
+        """Return the publish that the day's next one follows: the day's. For snapshots and increments, the stream's."""
         if kind == "increment":
             return self._newest_increment(day)
         if kind == "day" or not self.replaces_whole:
@@ -111,7 +107,7 @@ class BigQueryLedger(Ledger):
         return ledger_row(rows[0]) if rows else None
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return an intent's publish of a day, even if a newer publish followed.
+        """Return the ledger row that an intent published for a day, even if a newer publish followed.
 
         :raises ConfigError: append mode, and another intent has published the day.
         """
@@ -132,7 +128,7 @@ class BigQueryLedger(Ledger):
         return DaySet.from_dates(row["day"] for row in rows)
 
     def tables_with_rows(self, day: dt.date | None = None, generation: int = 0) -> dict[str, bool]:
-        """Return each table of a template that ever had rows, and whether this generation of the day put rows there."""
+        """Return a template's tables that ever had rows. True if this generation of the day put rows there."""
         put_rows = "FALSE" if day is None else f"{LEDGER}.day = {literal(day)} AND {LEDGER}.generation = {generation}"
         select = f"SELECT name, LOGICAL_OR({put_rows}) AS there"
         joined = f", UNNEST({LEDGER}.tables) AS name"
@@ -140,7 +136,7 @@ class BigQueryLedger(Ledger):
         return {row["name"]: bool(row["there"]) for row in rows}
 
     def erased(self) -> EraseList:
-        """Return the target's erase list, by one query if it is empty and two if not.
+        """Return the target's erase list, by one query if it is empty, else by two.
 
         :raises ConfigError: the list is lost, or was changed by hand.
         """
@@ -156,7 +152,7 @@ class BigQueryLedger(Ledger):
         return read_erase_list(self.api, self.target, version)
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish, by one query for its fence row."""
+        """Return the definition of the stream's newest publish, by one query of its fence row."""
         try:
             rows = self._read(f"SELECT {FENCE_COLUMNS}", f"AND {LEDGER}.day IS NULL")
         except ColumnError:  # no preflight has upgraded the ledger yet
@@ -202,9 +198,9 @@ class BigQueryLedger(Ledger):
 
 
 def _require_unpublished(api: BigQueryApi, target: TableRef, ledger: TableRef) -> None:
-    """Check that a ledger that a query did not find never existed, or was deleted with its dataset.
+    """Check that a ledger that a query did not find never existed, or is gone with its dataset.
 
-    :raises ConfigError: the target names a ledger, so the ledger is lost.
+    :raises ConfigError: the target's label names a ledger, so the ledger is lost.
     :raises RetriableError: the ledger exists after all.
     """
     name = f"{ledger.project}.{ledger.dataset}"
@@ -244,7 +240,7 @@ def _lost_ledger_error(target: TableRef, ledger: TableRef) -> ConfigError:
 
 
 def append_refused_error(key: StreamKey, day: dt.date, target: TableRef, generation: int) -> ConfigError:
-    """Return the error for a day that append mode would double."""
+    """Return the error for a published day that append mode would double."""
     return ConfigError(
         f"{key} {day}: {target.id} already has this day (generation {generation}), and write_mode='append' would "
         "double it. Use write_mode='replace', or set on_published_day='append' to double it"
@@ -270,9 +266,9 @@ def ensure_ledger(
 ) -> int:
     """Create the ledger table and the stream's fence row if missing, and label the target with its ledger.
 
-    Three reads and a query, once a job. A second fence row of a concurrent job does no harm, because a publish changes
-    all of them. A ledger restored to a time before an erase gets the erase list's version again, and a lost fence row
-    gets the definition of the newest publish.
+    Takes three reads and a query, once a job. A second fence row of a concurrent job is harmless, because a publish
+    changes both. A restored ledger gets the erase list's version again, and a lost fence row the newest publish's
+    definition.
 
     :param target: must exist.
     :return: the version of the target's erase list.

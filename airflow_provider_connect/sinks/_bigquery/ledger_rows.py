@@ -1,8 +1,7 @@
 """Columns of a ledger, the SQL that reads and writes its rows, and the columns that earlier versions lack.
 
-The stream's fence row holds the definition in force and the task that published under it. Every publish begins with a
-change of that row (:mod:`.decision`). So a stream's commits take turns, and the row has the definition of the last one,
-without any clock.
+The stream's fence row holds the definition in force and the task that published under it. Every publish first changes
+that row (:mod:`.decision`). So it has the definition of the last commit, whatever the clocks show.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -84,27 +83,27 @@ _FIRST_COLUMNS_SQL = (
     f"TO_JSON_STRING({LEDGER}.`counts`) AS `counts`"
 )
 LEDGER_ROW = (*_FIRST_VERSION_COLUMNS, "polled_at", "published_at", "counts", "checks", "answer", "span", "definition")
-"""Columns that :func:`ledger_row` needs."""
+"""Columns that :func:`ledger_row` reads."""
 LEDGER_COLUMNS = (
     f"{_FIRST_COLUMNS_SQL}, COALESCE({LEDGER}.`checks`, 0) AS `checks`, "
     f"{column_list(('answer', 'span', 'definition'), LEDGER)}"
 )
 """SQL of the columns of :data:`LEDGER_ROW`."""
 NEWEST_FIRST = f"{LEDGER}.`generation` DESC, {LEDGER}.`checks` DESC"
-"""SQL order of a day's rows."""
+"""SQL order of a day's ledger rows."""
 
 
 MISSING_IN_RECENT = {"definition": literal(None)}
 MISSING_IN_OLDEST = {"checks": "0", "answer": literal(None), "span": literal(None), **MISSING_IN_RECENT}
-"""Columns of :data:`LEDGER_ROW` that ledgers of earlier versions lack, with SQL in their place."""
+"""SQL values, by name, for columns of :data:`LEDGER_ROW` that ledgers of earlier versions lack."""
 FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
-"""SQL columns of a stream's fence rows. If there are two rows, every publish has changed both."""
+"""SQL columns to read a stream's fence row. MAX makes one row of two, which every publish changes alike."""
 
 
 def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) -> str:
-    """Return SQL that reads a ledger of an earlier version and adds the columns that it lacks.
+    """Return SQL that reads a ledger of an earlier version as if it had the missing columns.
 
-    :param missing_columns: the added columns, each with the SQL of its value.
+    :param missing_columns: SQL of the value of each missing column.
     """
     present = [name for name in ("target", "connector", "stream", *LEDGER_ROW) if name not in missing_columns]
     columns = present if "span" in missing_columns else [*present, "span_number"]
@@ -127,9 +126,9 @@ def ledger_row(values: dict[str, Any]) -> LedgerRow:
 
 
 def ledger_values(target: TableRef, key: StreamKey, row: LedgerRow, **expressions: str) -> dict[str, str]:
-    """Return a new ledger row as SQL by column, in the ledger's order.
+    """Return the SQL values of a new ledger row by column, in the ledger's order.
 
-    :param expressions: SQL for columns that the row lacks or that replaces its value.
+    :param expressions: SQL values that replace the row's, or for columns that it lacks.
     """
     number, span = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
     texts = {name: literal(getattr(row, name)) for name in ("token", "attempt", "run", "digest", "reference", "link")}
@@ -154,22 +153,22 @@ def ledger_values(target: TableRef, key: StreamKey, row: LedgerRow, **expression
 
 
 def key_values(target: TableRef, key: StreamKey) -> dict[str, str]:
-    """Return SQL by column of the key of a stream's rows, in the ledger and the tables with the same key."""
+    """Return the SQL values, by column, that identify a stream's rows in the ledger, the notes and the erase list."""
     return {"target": literal(target.id), "connector": literal(key.connector), "stream": literal(key.stream)}
 
 
 def target_condition(target: TableRef) -> str:
-    """Return the SQL condition for a target's rows of all streams."""
+    """Return the SQL condition for the rows of all streams of a target."""
     return f"{LEDGER}.target = {literal(target.id)}"
 
 
 def stream_condition(target: TableRef, key: StreamKey) -> str:
-    """Return the SQL condition for a stream's rows of one target."""
+    """Return the SQL condition for the rows of one stream of a target."""
     return " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in key_values(target, key).items())
 
 
 def increment_order(day: dt.date) -> str:
-    """Return the SQL order that puts the increment to follow first: the day's own, else the newest."""
+    """Return the SQL order whose first row is the increment to follow: the day's own, else the newest."""
     return f"IF({LEDGER}.`day` = {literal(day)}, 1, 0) DESC, {LEDGER}.`span_number` DESC"
 
 
@@ -181,10 +180,9 @@ def definition_in_force_of(fence_values: Mapping[str, Any]) -> DefinitionInForce
 
 
 def last_definition_query(ledger: TableRef, stream: str) -> str:
-    """Return a query for ``definition`` and ``run`` of a stream's newest publish with a definition.
+    """Return a query for ``definition`` and ``run`` of a stream's newest publish, to restore a lost fence row.
 
-    Adds a column ``one``. Used for a lost fence row. Only here the publish time decides which publish is the newest.
-    Confirmations and erases do not count.
+    Ignores publishes without a definition, confirmations and erases. Only here the time of the publish decides.
 
     :param stream: SQL condition for the stream's rows.
     """

@@ -1,11 +1,8 @@
-"""SQL of write mode ``merge``: one row for each key, in any order of the days.
+"""SQL of write mode ``merge``: one row for each key, whatever the order in which days are published.
 
-The row with the higher ``newest_by`` is newer. Among equal rows, or without that option, the row of the later day is
-newer. NULL and NaN are older than any value. Staged rows are first reduced to the newest row of each key, or the last
-staged among equal ones. A table of tombstones remembers deletions (``delete_where``), one row for each key and day, so
-that an older day published later does not bring the key back.
-
-MERGE reads the key columns of the whole target: cluster the table by its key.
+The row with the higher ``newest_by`` wins. If both are equal, or without that option, the row of the later day wins.
+NULL and NaN are lower than any value. Staged rows are first reduced to one row for each key, among equal ones the last.
+Tombstones remember the keys that ``delete_where`` deleted, so an older day published later does not bring them back.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def keyless_staged_sql(plan: PublishPlan, merge: MergeRule) -> str:
-    """Return SQL that counts staged rows without a key."""
+    """Return SQL that counts the staged rows with NULL in the key."""
     missing = " OR ".join(f"{plan.expressions[name]} IS NULL" for name in merge.key)
     return f"(SELECT COUNT(*) FROM {plan.staging.sql} AS {STAGED} WHERE {missing})"
 
@@ -34,7 +31,7 @@ def keyless_staged_sql(plan: PublishPlan, merge: MergeRule) -> str:
 def merge_statements(plan: PublishPlan, merge: MergeRule) -> list[str]:
     """Return the statements that merge a staged day into the target.
 
-    With soft deletes, an inserted row is marked as not deleted. Other statements mark existing rows.
+    With soft deletes, inserted rows are marked as not deleted. :mod:`.snapshot` marks existing rows.
     """
     day, stream, newest_rows = plan.row.day, str(plan.key), _newest_rows_sql(plan, merge)
     statements = []
@@ -90,7 +87,7 @@ def _same_key_condition(merge: MergeRule, alias: str) -> str:
 
 
 def _is_newer(merge: MergeRule, alias: str, day: dt.date) -> str:
-    """Return a SQL condition: the newest staged row of a key may replace the existing row.
+    """Return the SQL condition that the newest staged row of a key may replace the existing row.
 
     :param day: day of the staged row.
     """

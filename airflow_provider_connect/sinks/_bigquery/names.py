@@ -1,9 +1,8 @@
-"""Makes names that BigQuery accepts from any text: columns, suffixes of table names, jobs, labels.
+"""Makes names that BigQuery accepts from any text: columns, suffixes of table names, job ids, labels.
 
-A column keeps its name if that is legal and free, or if the table has it. Otherwise it is ``<legal part>_x<10 hex
-digits of its hash>``, which depends on the name alone: see "Names of columns" in ``docs/bigquery.md``. The vendor's
-rules: https://cloud.google.com/bigquery/docs/schemas#column_names, …/schemas#flexible-column-names, …/labels-intro
-(2026-11).
+A column keeps its name if the name is legal and free, or if the table has it. Otherwise a hash of the name is added:
+see "Names of columns" in ``docs/bigquery.md``. The vendor's rules:
+https://cloud.google.com/bigquery/docs/schemas#column_names, …/schemas#flexible-column-names, …/labels-intro (2026-11).
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from airflow_provider_connect.values.hashed_names import HASH_SUFFIX_CHARS, has_
 DAY = "day"
 POSITION_COLUMN = "connect_position"
 SINK_COLUMNS = frozenset({DAY, POSITION_COLUMN, *RESERVED})
-"""Columns that the sink adds, and names of its SQL. A source column of such a name is renamed."""
+"""Columns that the sink adds, and names that its SQL uses. A source column with such a name is renamed."""
 
 TABLE_COLUMN = name_with_hash("connect_table", name_hash("connect_table"))
-"""Column of the staging table for the name of a row's table. No source column has a name that ends in a hash."""
+"""Staging column for the name of a row's table. Its name ends in a hash, so no source column has it."""
 
 MAX_NAME = 300
 MAX_LABEL = 63
 MAX_LABELS = 64
 MAX_JOB_ID = 1000
-"""Less than the 1,024 of https://cloud.google.com/bigquery/docs/reference/rest/v2/JobReference, for an added number."""
+"""Leaves room for a number: https://cloud.google.com/bigquery/docs/reference/rest/v2/JobReference allows 1,024."""
 _MAX_SUFFIX = 200  # of the 1,024 bytes of a table's name
 _IN_LABELS = "a-z0-9_-"
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
@@ -48,14 +47,13 @@ _RESERVED = (
 def legal_names(
     names: Sequence[str], existing: Collection[str] = (), reserved: Collection[str] = SINK_COLUMNS
 ) -> dict[str, str]:
-    """Return the column of each name: legal, and unique without regard to case.
+    """Return the legal column name of each source name. Column names are unique without regard to case.
 
-    Neither the order of ``names`` nor a name that must change affects other names. Of names that differ only in case or
-    in the encoding of a letter, the one that the table has keeps its column. If the table has none, the first in code
-    point order keeps it (capitals come first).
+    The order of ``names`` does not matter. Of names that differ only in case or in the encoding of a letter, one stays:
+    the name that the table has, else the first in code point order (capitals come first). The others get a hash.
 
-    :param existing: columns of the table, in their own case. A name that has its column keeps it.
-    :param reserved: lower-case names that are not available. Nested fields have none.
+    :param existing: names of the table's columns, in their own case. A source name among them stays.
+    :param reserved: lower-case names that are not available.
     :raises DataError: a name is repeated, or two hashes are equal.
     """
     if repeated := sorted({repr(name) for name in names if names.count(name) > 1}):
@@ -114,7 +112,7 @@ def _hashed(name: str) -> str:
 def legal_table_suffix(text: str) -> str:
     """Return ``text`` as the suffix of a table's name. Different texts get different suffixes.
 
-    Attempts' names have only letters, digits and ``-`` (which becomes ``_``). Any other text gets a hash.
+    A text of letters, digits and ``-`` (which becomes ``_``) stays. Any other gets a hash.
     """
     if re.fullmatch(rf"[A-Za-z0-9-]{{1,{_MAX_SUFFIX}}}", text):
         return text.replace("-", "_")
@@ -129,21 +127,21 @@ def legal_job_id(text: str) -> str:
 
 
 def label(text: str) -> str:
-    """Return ``text`` as a label's value: at most 63 of ``a-z0-9_-``. A longer text ends in a hash of the whole."""
+    """Return ``text`` as a label's value, ``a-z0-9_-`` and at most 63 long. A longer text is cut and gets a hash."""
     legal = re.sub(rf"[^{_IN_LABELS}]", "_", text.lower())
     return legal if len(legal) <= MAX_LABEL else _marked_label(legal, text)
 
 
 def distinct_label(text: str) -> str:
-    """Return ``text`` as a label's value that no other text has. Labels have no capitals."""
+    """Return ``text`` as a label's value that no other text has. A text that must change gets a hash."""
     legal = label(text)
     return legal if legal == text else _marked_label(legal, text)
 
 
 def labels(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return labels for a job or a table. Keys begin with a letter, and keys that would become equal get hashes.
+    """Return legal labels for a job or a table. Keys that would become equal get hashes.
 
-    :raises ConfigError: more than BigQuery allows.
+    :raises ConfigError: more labels than BigQuery allows.
     """
     if len(texts) > MAX_LABELS:
         raise ConfigError(f"{len(texts)} labels: BigQuery allows {MAX_LABELS} on one resource: leave some out")

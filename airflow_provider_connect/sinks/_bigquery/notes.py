@@ -1,8 +1,7 @@
-"""Notes: a table next to the ledger with a row for each note. The first note creates the table.
+"""Ledger notes: facts of a stream that belong to no day, in a table next to the ledger.
 
-Rows are only added. Two writers of one note may both add a row, so readers take the oldest row of each note. Reading
-needs no query: BigQuery lists a small table's rows free of charge
-(https://cloud.google.com/bigquery/docs/best-practices-costs, 2026-11).
+Rows are only added. Two writers may both add a note, so readers take the oldest row. Reading needs no query: BigQuery
+lists a small table's rows free of charge (https://cloud.google.com/bigquery/docs/best-practices-costs, 2026-11).
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -38,7 +37,7 @@ NOTE_FIELDS: list[dict[str, Any]] = sink_fields(
 
 
 def notes_table(target: TableRef) -> TableRef:
-    """Return the table of notes of a target's streams."""
+    """Return the table that holds the notes of a target's streams."""
     return target.sibling(f"{target.table}__notes")
 
 
@@ -66,7 +65,7 @@ def read_notes(api: BigQueryApi, target: TableRef, key: StreamKey) -> list[Ledge
 
 
 def write_note(api: BigQueryApi, target: TableRef, key: StreamKey, note: LedgerNote) -> None:
-    """Add a note unless it exists. Creates the table if missing.
+    """Add a note unless it exists. Creates the table of notes if missing.
 
     :raises ConfigError: a foreign table has its name, or rights are missing.
     :raises RetriableError: BigQuery is unavailable.
@@ -84,7 +83,7 @@ def write_note(api: BigQueryApi, target: TableRef, key: StreamKey, note: LedgerN
 
 
 def note_statement(target: TableRef, key: StreamKey, note: LedgerNote) -> str:
-    """Return the statement that adds a note. Safe to repeat."""
+    """Return the statement that adds a note unless it exists."""
     values = {
         **key_values(target, key),
         "kind": literal(note.kind),

@@ -31,7 +31,7 @@ _HEAD_CHARS = 200
 
 
 def template_of(table: str) -> tuple[str, str]:
-    """Return the dataset and the template of the tables' names. Two empty strings for a plain table name."""
+    """Return dataset and template of a table name with a column, such as ``analytics.{event}``, else empty texts."""
     prefix, brace, suffix = table.partition("{")
     if not brace:
         return "", ""
@@ -40,7 +40,7 @@ def template_of(table: str) -> tuple[str, str]:
 
 
 def head_name(template: str) -> str:
-    """Return the name of a template's head, which no other template and no table of a template has."""
+    """Return the name of a template's head (the empty table that owns the ledger). No other table can have it."""
     from airflow_provider_connect.values.hashed_names import name_hash, name_with_hash  # noqa: PLC0415
 
     return name_with_hash(f"{HEAD_FOLDER}_{re.sub('[{}]', '', template)}", name_hash(template), max_chars=_HEAD_CHARS)
@@ -157,7 +157,7 @@ class BigQueryOptions(Options):
 
     @property
     def tables(self) -> TableTemplate | None:
-        """Template that assigns rows to tables. None for a single table."""
+        """Template that assigns rows to tables. None for a plain table name."""
         _, template = template_of(self.table)
         return TableTemplate(template=template, most=self.max_tables, kept_apart=SIBLING_SUFFIXES) if template else None
 
@@ -257,14 +257,14 @@ class BigQueryOptions(Options):
 
     @property
     def target(self) -> str:
-        """``bigquery://`` and the table as configured. Without a project, the connection's name stands for it."""
+        """``bigquery://`` and the table as configured. Without a project, the connection's id stands for it."""
         return f"bigquery://{self._full_name}"
 
     @property
     def asset_uri(self) -> str:
         """``bigquery://project/dataset/table``, as in the Google provider's assets.
 
-        Without a project, the connection's name stands for it. Give the operator ``asset=`` for the real one.
+        Without a project, the connection's id stands for it. Give the operator ``asset=`` for the real one.
         """
         dataset, template = template_of(self._full_name)
         table = quote(template)
@@ -286,7 +286,7 @@ class BigQueryOptions(Options):
         return kind == "snapshot" and self.snapshot == "replace" and self.write_mode != "append"
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Return the options that have no meaning for rows of a kind."""
+        """Return the problems of options that do not fit this kind of source."""
         return soft_kind_problems(self.deletes, kind)
 
     def deletes_softly(self, kind: SourceKind) -> bool:
@@ -299,7 +299,7 @@ class BigQueryOptions(Options):
 
     @property
     def keeps_spans(self) -> bool:
-        """True if a publish follows the one before it in one table. False if it only adds rows."""
+        """True if each publish continues the one before it in one table. False if publishes only add rows."""
         return self.write_mode != "append" and self.tables is None
 
     @property

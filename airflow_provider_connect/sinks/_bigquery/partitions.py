@@ -1,6 +1,6 @@
-"""Partitions of a table, as options request them, as a table has them, and as text.
+"""Partitions of a table: requested by options, read from a table, and described in words.
 
-Partitions only decide how much a query reads: a day is always the rows with its date in column ``day``.
+Partitions only decide how much a query reads. The rows of a day are always those with its date in column ``day``.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/partitioned-tables (2026-11).
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def target_column_name(source: str, columns: Sequence[TargetColumn]) -> str:
-    """Return the table's name for a source column of ``partition_by`` or ``cluster_by``.
+    """Return the target's name of a source column in ``partition_by`` or ``cluster_by``.
 
     :raises ConfigError: the source has no such column.
     """
@@ -39,7 +39,7 @@ def target_column_name(source: str, columns: Sequence[TargetColumn]) -> str:
 
 
 def requested_partitioning(options: BigQueryOptions, columns: Sequence[TargetColumn]) -> tuple[str, str | None]:
-    """Return the partition column, by its name in the table, and the partition size that the options request.
+    """Return the partition column (its name in the target) and the partition size that the options request.
 
     :raises ConfigError: the source has no such column.
     """
@@ -59,7 +59,7 @@ def table_partitioning(table: Any) -> tuple[str, str | None]:
 
 
 def row_partition_sql(table: Any) -> str | None:
-    """Return SQL, over a row of the target, that identifies its partition. None if a day is in one partition."""
+    """Return SQL that identifies the partition of a target's row. None if a day's rows are always in one partition."""
     column, size = table_partitioning(table)
     if column in (NONE, DAY) or size is None:
         return None
@@ -73,7 +73,7 @@ def row_partition_sql(table: Any) -> str | None:
 
 
 def new_partitioning(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> Any:
-    """Return the partitioning of a new table, or None.
+    """Return the time partitioning of a new table, or None.
 
     :raises ConfigError: the options request ranges, which only a person can define.
     """

@@ -1,4 +1,4 @@
-"""Plans of one publish, built from its manifest, its staged rows and the options. :mod:`.turns` runs them.
+"""Plans of publishes and confirmations, built from manifest, staged rows and options. :mod:`.turns` runs them.
 
 A confirmation changes only the ledger, so a :class:`LedgerStep` describes it completely.
 """
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerStep:
-    """Change of one day in the ledger, which must follow the state that was seen before the poll.
+    """Change of one day in the ledger. The change is refused if the ledger differs from the state seen before the poll.
 
     :param staging: the attempt's staging table. For a confirmation, the prefix of the target's staging tables.
     :param publish: the day, its intent, and the state seen before the poll.
-    :param replaces_whole: whether a snapshot replaces the rows of all days.
+    :param replaces_whole: True if a snapshot replaces the rows of all days.
     """
 
     target: TableRef
@@ -37,7 +37,7 @@ class LedgerStep:
 
     @property
     def follows_stream(self) -> bool:
-        """True if it follows the stream's newest publish of any day, as snapshots and increments do."""
+        """True if the step follows the stream's newest publish of any day, as snapshots and increments do."""
         return self.replaces_whole or self.publish.kind == "increment"
 
     @property
@@ -55,10 +55,10 @@ class LedgerStep:
 class PublishPlan(LedgerStep):
     """Changes of one publish, and the conditions that must hold for it.
 
-    :param row: the new ledger row. ``rows`` counts the staged rows. The script decides ``generation``.
-    :param layout: of the staged rows. With ``table_changes``, the target is the head, which has no rows.
-    :param streams: names of the write streams that filled the staging table, if known. The ledger keeps the first few.
-    :param deletes_softly: whether rows that vanished from a snapshot stay, marked as deleted.
+    :param row: the new ledger row. ``rows`` is the number of staged rows. The script sets ``generation``.
+    :param layout: the staging tables. With ``table_changes``, the target is a template's head, which has no rows.
+    :param streams: names of the write streams that filled the staging table, if known.
+    :param deletes_softly: True if rows that vanished from a snapshot stay, marked as deleted.
     """
 
     row: LedgerRow
@@ -73,12 +73,12 @@ class PublishPlan(LedgerStep):
 
     @property
     def expressions(self) -> dict[str, str]:
-        """SQL of each column's value, over a staged row."""
+        """SQL of each target column's value, over a staged row."""
         return {column.name: column.expression for column in self.layout.columns}
 
     @property
     def changed_tables(self) -> list[TableRef]:
-        """Tables that must have the columns."""
+        """Target, and for a template also the day's tables. All must have the plan's columns."""
         return [self.target, *(self.target.sibling(part.name) for part in self.layout.table_changes or ())]
 
     @property

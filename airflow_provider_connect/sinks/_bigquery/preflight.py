@@ -70,7 +70,7 @@ def preflight(
     *,
     kind: SourceKind = "day",
 ) -> list[str]:
-    """Check the target, and create target, tombstones and ledger if no problem is found.
+    """Check the target. If no problem is found, create target, tombstones and ledger.
 
     Returns the problems that a person must correct, with remedies.
 
@@ -113,9 +113,9 @@ def preflight(
 def inspection_problems(
     api: BigQueryApi, tables: TargetTables, schema: pa.Schema, *, kind: SourceKind = "day", creates_probe: bool = True
 ) -> list[str]:
-    """Return the problems of options, columns, rights and existing tables.
+    """Return the problems of options, columns, rights and existing tables. Does not create the target.
 
-    :param creates_probe: whether rights are tested by creating and dropping a table. Otherwise by a dry run.
+    :param creates_probe: True to test rights by creating and dropping a table, False by a dry run.
     :raises ConnectError: see :func:`preflight`.
     """
     options, target = tables.options, tables.target
@@ -130,7 +130,7 @@ def require_only_snapshot_rows(
 ) -> None:
     """Check that the table holds no rows that a snapshot must not delete.
 
-    :raises ConfigError: it does.
+    :raises ConfigError: the table holds such rows.
     """
     newest = ledger.newest(dt.date.max, "snapshot")
     day = newest.day if newest else None
@@ -150,9 +150,9 @@ def rehearse_publish(
     *,
     table_changes: tuple[TableChange, ...] | None = None,
 ) -> None:
-    """Make the script of a made-up day, so that a script that cannot run is found before the poll.
+    """Make the script of a made-up day, to find before the poll that it cannot run.
 
-    :raises ConfigError: the script is too long or costs more than allowed, or options of merge name unsuitable columns.
+    :raises ConfigError: the script is too long or costs too much, or a merge option names an unsuitable column.
     """
     staging_table = staging_table_for(tables.staging, uuid.uuid4().hex * 2)
     layout = StagingLayout(
@@ -180,15 +180,14 @@ def require_no_streamed_rows(
     *,
     replaces_whole: bool = False,
 ) -> None:
-    """Check that a publish of these days need not change rows of a table that other writers stream into.
+    """Check that a publish of these days cannot touch rows that other writers streamed into the table recently.
 
-    BigQuery refuses to delete or merge recently streamed rows for 30 to 90 minutes. It reports only that the table has
-    such rows, not which rows they are. Inserts are not affected, so a day without rows in the table can always be
-    published:
+    BigQuery refuses to delete or merge such rows for 30 to 90 minutes. It reports only that the table has them, not
+    which rows they are. A day without rows in the table can always be published:
     https://cloud.google.com/bigquery/docs/write-api#use_data_manipulation_language_dml_with_recently_streamed_data
     (2026-11).
 
-    :raises RetriableError: it may have to change such rows.
+    :raises RetriableError: the publish may have to change such rows.
     """
     buffer = prepared.table.streaming_buffer
     if buffer is None or write_mode == "append":

@@ -1,7 +1,6 @@
-"""Finds problems of a dataset, a target or the options for it, each with its remedy.
+"""Finds problems of a dataset, a target or the target's options, each with its remedy.
 
-The checks read the dataset and the target, create and drop a staging table, and dry-run a DELETE, which is free and
-needs the same rights as the real one.
+A dry run of a DELETE is free and needs the same rights as a real one.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -49,10 +48,10 @@ _PARTITION_TYPES = ("DATE", "TIMESTAMP", "DATETIME")
 def target_problems(
     api: BigQueryApi, tables: TargetTables, schema: pa.Schema, *, creates_probe: bool = True
 ) -> list[str]:
-    """Return the problems that a person must correct, each with its remedy, or an empty list.
+    """Return the problems that a person must correct, each with its remedy.
 
-    :param creates_probe: whether the right to create tables is tested by creating and dropping one. A dry run creates
-        nothing, but does not show whether the key may be used.
+    :param creates_probe: True to test the right to create tables by creating and dropping one. False for a dry run,
+        which does not test the KMS key.
     :raises RetriableError: BigQuery is unavailable.
     """
     target, options = tables.target, tables.options
@@ -114,7 +113,7 @@ def _staging_problems(api: BigQueryApi, staging: TableRef, location: str) -> lis
 
 
 def new_table_problems(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> list[str]:
-    """Return the problems of creating the table as the options request."""
+    """Return the reasons why the target cannot be created as the options request."""
     if problem := missing_table_problem(target, options):
         return [problem]
     problems = []
@@ -153,7 +152,7 @@ def _partition_problems(
 def table_problems(
     table: Any, target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]
 ) -> list[str]:
-    """Return the differences between an existing table and the options that would cost money or fail."""
+    """Return the differences between an existing table and the options that would fail the day or cost money."""
     problems = []
     requested, actual = requested_partitioning(options, columns), table_partitioning(table)
     if actual != requested:
@@ -178,12 +177,11 @@ def table_problems(
 
 
 def expiry_problem(table: Any, day: dt.date, today: dt.date) -> str | None:
-    """Return the problem if BigQuery would delete a day as soon as it is published, or None.
+    """Return the problem if BigQuery would delete a day right after its publish, or None.
 
-    A partition's expiration counts from the midnight, UTC, at which the partition ends, however new its data is:
-    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). Values of another
-    partition column are unknown before the poll, and are assumed to be of the day. Partitions by ingestion time are
-    new, whatever they hold.
+    A partition's expiration counts from the UTC midnight at which the partition ends:
+    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). The values of
+    another partition column than ``day`` are assumed to be of the day. Partitions by ingestion time are always new.
 
     :param today: in UTC.
     """
@@ -222,7 +220,7 @@ def _probe(api: BigQueryApi, tables: TargetTables) -> None:
 
 
 def _dry_probe(api: BigQueryApi, tables: TargetTables) -> None:
-    """Dry-run the creation of a staging table. BigQuery refuses a dry run for the same missing rights.
+    """Dry-run the creation of a staging table, which needs the same rights.
 
     Seen: https://github.com/mozilla/bigquery-etl/pull/1805 (2026-11).
     """

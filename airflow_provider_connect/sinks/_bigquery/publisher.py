@@ -1,4 +1,4 @@
-"""Publishes into BigQuery: staging table, rows and receipts, one script, cleanup."""
+"""Publishes into BigQuery: creates and fills a staging table, runs one script, and cleans up."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 CLEANUP_SECONDS = 15.0
 SWEEP_AGE = ONE_DAY
-"""Age of the last change after which a staging table counts as abandoned."""
+"""A staging table that has not changed for so long counts as abandoned."""
 
 
 class BigQueryPublisher(
@@ -81,7 +81,7 @@ class BigQueryPublisher(
 ):
     """Publishes days of one stream into one table, or into the tables of a template (:mod:`.template_tables`).
 
-    Threads may share it and its client.
+    Threads may share a publisher.
     """
 
     def __init__(self, options: BigQueryOptions, key: StreamKey, connection: Connection) -> None:
@@ -109,7 +109,7 @@ class BigQueryPublisher(
 
     @cached_property
     def tables(self) -> TargetTables:
-        """The target and the sink's other tables."""
+        """Names of the target and of the sink's other tables."""
         return TargetTables(self.options, self.api.project)
 
     @property
@@ -127,12 +127,12 @@ class BigQueryPublisher(
         )
 
     def note(self, note: LedgerNote) -> None:
-        """Add a note to the table of notes unless it exists, by a call and a query."""
+        """Add a note to the table of notes unless it exists. Takes a call and a query."""
         self.api.locate(self.tables.target)
         write_note(self.api, self.tables.target, self.key, note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return the problems that would fail the publish. Creates the table and the ledger if there are none."""
+        """Return the problems that would fail the publish. Creates the table and the ledger if there is no problem."""
         dates = sorted(day.date for day in days)
         try:
             return (
@@ -144,7 +144,7 @@ class BigQueryPublisher(
             return [str(error)]
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the rejects of each published day. In append mode, those of all its publishes."""
+        """Yield the rejects of each published day. In append mode, of all publishes of the day."""
         rows = self.ledger.between(first, last)
         rejects_table = self.tables.rejects
         rejects = rejects_by_day(self.api, rejects_table, self.key, (first, last), records) if rows else {}
@@ -155,7 +155,7 @@ class BigQueryPublisher(
                 yield DayRejects(row.day, row.generation, counted, f"table {rejects_table.id}", day_rejects)
 
     def begin(self, publish: Publish) -> StagingLayout:
-        """Prepare the target for the source's columns, and create the attempt's staging tables."""
+        """Add the source's columns to the target. Create the attempt's staging tables, or reuse filled ones."""
         api, tables, options, schema = self.api, self.tables, self.options, publish.schema
         api.locate(tables.target)
         ready = ensure_target(api, tables.target, options, schema)
@@ -233,33 +233,33 @@ class BigQueryPublisher(
         return published
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Copy the day's ledger row with one check more, by one script that changes no other table."""
+        """Record that a poll returned the published rows again, by one script that changes only the ledger."""
         self.api.locate(self.tables.target)
         tables = self.tables
         step = LedgerStep(target=tables.target, staging=tables.staging, ledger=tables.ledger, publish=publish)
         return run_confirmation(self.api, step, self._labels(publish))
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows with these values, by day."""
+        """Count the rows with one of these values, by day."""
         return self._eraser(column).count_rows(values)
 
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Put values on the erase list and delete their rows, hundreds of days in one transaction."""
+        """Add values to the erase list and delete their rows, from up to 300 days in a transaction."""
         return self._eraser(column).erase(values, kind, shaping)
 
     def _eraser(self, column: str) -> TableEraser:
         return TableEraser(self.api, self.tables, self.ledger, column)
 
     def copies(self) -> list[str]:
-        """Describe the rejects, the staging tables and Google's copies of deleted rows."""
+        """Describe where erased rows may remain: rejects, staging tables, Google's copies."""
         return remaining_copies(self.api, self.tables)
 
     def abort(self, publish: Publish, token: StagingLayout) -> None:
         """Drop the attempt's staging tables, unless they are kept for the next attempt.
 
-        A transaction that still reads them fails as a whole.
+        A transaction that still reads a dropped table fails as a whole.
         """
         if not is_kept_for_retry(publish, token):
             self._drop(token)
@@ -330,10 +330,10 @@ class BigQueryPublisher(
 
 
 class TablePublisher(BigQueryPublisher, InspectsTarget):
-    """Publishes days of one stream into one table. The tables of a template are known only after the poll."""
+    """Publishes into one table, which can be inspected before the poll. Tables of a template are unknown then."""
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return the problems that columns, existing tables and dry runs show."""
+        """Return the problems that options, existing tables and dry runs show. Creates nothing."""
         try:
             return inspection_problems(self.api, self.tables, schema, kind=kind, creates_probe=False)
         except (ConfigError, DataError) as error:

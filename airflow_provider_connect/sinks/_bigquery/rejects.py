@@ -1,4 +1,4 @@
-"""Rejects: rows that BigQuery cannot hold or the source set aside. The day's transaction writes their table."""
+"""Rejects: rows that BigQuery cannot hold or the source set aside. The day's transaction writes them to their table."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -31,7 +31,7 @@ STAGED_REJECT_FIELDS = sink_fields(
     ("reason", "STRING", "Why."),
     ("record", "BYTES", "The record: as the source sent it, or the row as JSON."),
 )
-"""Fields of an attempt's staged rejects."""
+"""Columns of an attempt's staging table of rejects."""
 
 REJECT_FIELDS = [
     *STAGED_REJECT_FIELDS,
@@ -42,11 +42,11 @@ REJECT_FIELDS = [
         ("generation", "INTEGER", "The generation of the day it was left out of."),
     ),
 ]
-"""Fields of a table of rejects."""
+"""Columns of the table ``<table>__rejects``."""
 
 
 def ensure_rejects_table(api: BigQueryApi, table_ref: TableRef, target: TableRef) -> None:
-    """Create the table of a target's rejects if missing, partitioned so that one day can be read alone.
+    """Create the table of a target's rejects if missing, partitioned by day.
 
     :raises ConfigError: a table of that name exists that this sink did not create.
     """
@@ -61,7 +61,7 @@ def ensure_rejects_table(api: BigQueryApi, table_ref: TableRef, target: TableRef
 
 
 def count_rejects(api: BigQueryApi, table_ref: TableRef) -> int:
-    """Count a target's rejects of all streams. 0 if the table does not exist."""
+    """Count a target's rejects of all streams. 0 without the table."""
     api.locate(table_ref)
     sql = f"SELECT COUNT(*) AS found FROM {table_ref.sql} AS {REJECT}"
     try:
@@ -74,9 +74,9 @@ def count_rejects(api: BigQueryApi, table_ref: TableRef) -> int:
 def rejects_by_day(
     api: BigQueryApi, table_ref: TableRef, key: StreamKey, days: tuple[dt.date, dt.date], records: int
 ) -> dict[dt.date, list[RejectedRecord]]:
-    """Read a stream's rejects of some days, by one query. Empty if the table does not exist.
+    """Read a stream's rejects between two days, by one query. Empty without the table.
 
-    :param records: number of rejects of each day whose record is read. 0 leaves the column out.
+    :param records: how many rejects of each day come with their record.
     """
     api.locate(table_ref)
     day = f"{REJECT}.`day`"
@@ -114,8 +114,7 @@ class RejectTables:
     """Tables of a day's rejects.
 
     :param target: the existing table of rejects.
-    :param staging: this attempt's staging table. None if the attempt has no rejects, and only those of an earlier
-        publish are deleted.
+    :param staging: this attempt's staging table. None if the attempt has no rejects.
     """
 
     target: TableRef
@@ -131,7 +130,7 @@ class RejectTables:
         """Return the statements that replace a day's rejects.
 
         :param generation: SQL for the new generation.
-        :param keep_old: append mode, which keeps the day's earlier rows.
+        :param keep_old: True in append mode, which keeps the day's earlier rejects.
         """
         key_values = {DAY: literal(day), "connector": literal(key.connector), "stream": literal(key.stream)}
         statements = []

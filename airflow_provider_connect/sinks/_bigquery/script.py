@@ -1,15 +1,14 @@
-"""The script that publishes a staged day together with its ledger row, as text. No client, no network.
+"""Renders the script that publishes a staged day together with its ledger row. No client, no network.
 
-One multi-statement transaction of about a dozen statements (three more with rejects, four with tombstones), without
-DDL:
+The script is one multi-statement transaction of about a dozen statements, without DDL:
 
 1. Update the stream's fence row in the ledger. BigQuery aborts one of two concurrent publishers there, before any data
    changes. Snapshot isolation alone would let both insert.
 2. Decide. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`
    explains why), and the staging table must hold all rows, counted in the snapshot that INSERT reads.
-3. Change data and ledger only if all conditions hold. No error is raised: ``outcome`` holds the decision.
+3. Change data and ledger only if all conditions hold. A refusal raises no error: ``outcome`` holds the decision.
 
-A token that is already published changes nothing, so the script may run again after an abort or a lost response.
+The script may run again after an abort or a lost response: a token that is already published changes nothing.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/transactions, …/quotas (2026-11).
 """
@@ -69,18 +68,18 @@ MAX_SCRIPT_BYTES = 1_000_000
 """BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
 
 RESERVED_BYTES = 64_000
-"""Reserve for values that are known only at the publish: counts, digest, names of the run and of streams."""
+"""Bytes reserved for values that are known only at the publish: counts, digest, names of the run and of streams."""
 
 MAX_STREAM_NAMES = 10
-"""Number of write streams whose names the ledger keeps: a day of many files has thousands."""
+"""Most write streams whose names the ledger keeps. A day of many files has thousands."""
 
 MIN_BILLED_BYTES_PER_TABLE = 10 * 1024 * 1024
-"""Least bill of a statement for each table that it names, however small:
+"""Minimum that BigQuery bills a statement for each table that it names:
 https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11).
 """
 
 MAX_TABLES_PER_STATEMENT = 3
-"""Most tables that one statement names: ledger and both staging tables, or the three of a merge."""
+"""Most tables that one statement names: ledger, staging table and staged rejects, or the three of a merge."""
 
 _DECLARED = f"""DECLARE day_rows INT64;
 DECLARE {NEWEST_DAY} DATE;
@@ -95,7 +94,7 @@ ANSWER_COLUMNS = (
 
 
 class IncompleteError(RetriableError):
-    """The staging table lacks rows that were sent. All rows must be sent again."""
+    """The staging table lacks rows that were sent. All rows of the day must be sent again."""
 
 
 def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") -> Publish:
@@ -140,10 +139,10 @@ def publish_script(plan: PublishPlan) -> str:
 
 
 def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None:
-    """Make the script of a made-up day, to check its length and its least bill.
+    """Make the script of a made-up day, to check its length and its minimum bill.
 
     :param plan: real tables and columns, with the day of :func:`sample_publish`.
-    :raises ConfigError: the script could exceed BigQuery's limit, or its least bill exceeds the option.
+    :raises ConfigError: the script could be too long for BigQuery, or too expensive for ``maximum_bytes_billed``.
     """
     script = publish_script(plan)
     _check_length(plan, script, MAX_SCRIPT_BYTES - RESERVED_BYTES)
@@ -151,9 +150,9 @@ def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) 
 
 
 def check_budget(target: TableRef, maximum_bytes_billed: int | None) -> None:
-    """Check that the bound allows a publish at all.
+    """Check that ``maximum_bytes_billed`` allows a publish at all.
 
-    :raises ConfigError: with the least sufficient bound.
+    :raises ConfigError: it is too small. The message has the smallest sufficient value.
     """
     least = MAX_TABLES_PER_STATEMENT * MIN_BILLED_BYTES_PER_TABLE
     if maximum_bytes_billed is not None and maximum_bytes_billed < least:
@@ -175,16 +174,16 @@ def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
 
 
 def published_row(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
-    """Return the ledger row of a script that published the day, or found its token in the ledger.
+    """Return the ledger row from the result of :func:`publish_script`.
 
     :raises SupersededError: a snapshot of a later day is published.
-    :raises OvertakenError: another writer has published the day since it was looked up, before the poll, or another
+    :raises OvertakenError: since this attempt read the ledger, another writer has published the day, or another
         definition came into force.
     :raises IncompleteError: the staging table lacks rows that were sent.
-    :raises RetriableError: the ledger lost its fence row.
-    :raises ConfigError: append mode and the day is published, or the table holds rows of another stream, or rows that a
+    :raises RetriableError: the ledger has lost the stream's fence row.
+    :raises ConfigError: append mode and the day is published, or the table holds rows of another stream or rows that a
         snapshot must not delete.
-    :raises DataError: merge mode, and a row has no key.
+    :raises DataError: merge mode, and a row has NULL in the key.
     """
     outcome = answer["outcome"]
     if outcome in ("published", "already"):

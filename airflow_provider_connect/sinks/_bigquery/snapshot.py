@@ -1,9 +1,8 @@
 """SQL of snapshots that replace the whole table: their additional lookups, refusals and deletes.
 
-A snapshot follows the stream's newest published snapshot, of any day. ``replace`` deletes every row, or with soft
-deletes the rows that the snapshot has again. ``merge`` deletes the rows whose key the snapshot lacks in a separate
-statement. So they can be counted, and a row that stays because it is newer than the snapshot's row, or than a
-tombstone, does not count as vanished.
+Such a snapshot follows the stream's newest published snapshot, whatever its day. ``replace`` deletes every row, or with
+soft deletes the rows that the snapshot has again. ``merge`` first counts and deletes the rows whose key the snapshot
+lacks. So a row that stays because it is newer does not count as vanished.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def newest_day_sql(plan: PublishPlan) -> str:
-    """Return SQL for the day of the stream's newest publish, or of the increment that the day's next one follows.
+    """Return SQL for the day of the stream's newest publish.
 
-    The followed increment is the day's own, else the stream's newest.
+    For an increment, the day of the increment that it follows: the day's own, else the stream's newest.
     """
     rows = f"FROM {plan.ledger.sql} AS {LEDGER} WHERE {stream_condition(plan.target, plan.key)}"
     if plan.publish.kind != "increment":
@@ -45,8 +44,8 @@ def protected_rows_sql(
 ) -> str:
     """Return SQL that counts the rows that a snapshot must not delete: foreign rows and histories by day.
 
-    :param newest: SQL for the day of the newest published snapshot. A merge leaves rows of earlier days in place. So
-        for a merge, rows only count if nothing has been published into the table.
+    :param newest: SQL for the day of the newest published snapshot. A merge leaves rows in earlier days. So for a
+        merge, rows count only if nothing has been published.
     """
     others = f"{newest} IS NULL"
     if write_mode == "replace":
@@ -66,7 +65,7 @@ def protected_rows_error(target: TableRef, rows: int, newest: dt.date | None) ->
 
 
 def stream_changed_condition(seen: SeenPublish) -> str:
-    """Return the SQL condition that the newest snapshot or increment is not the one seen before the poll."""
+    """Return the SQL condition that the stream's newest snapshot or increment is not the one seen before the poll."""
     if seen.day is None:
         return f"{NEWEST_DAY} IS NOT NULL"
     same = f"seen.newest = {seen.generation} AND seen.checks = {seen.checks}"
@@ -87,17 +86,17 @@ def delete_vanished_statements(plan: PublishPlan) -> list[str]:
 
 
 IS_DELETED = f"COALESCE({TARGET}.{quoted(DELETED)}, FALSE)"
-"""SQL condition that a row of the target is soft-deleted. Rows without the mark are not."""
+"""SQL condition that a row of the target is soft-deleted. False for a row without the mark."""
 SOFT_COUNTS = {SOFT_DELETED: "vanished", RESTORED: "restored", SOFT_DELETED_TOTAL: "soft_deleted"}
-"""Names of counts, and the script variables that hold them."""
+"""Script variables that hold the counts of soft deletes, by name of the count."""
 
 
 def soft_delete_statements(plan: PublishPlan) -> list[str]:
-    """Return the statements that mark rows missing in the staged snapshot, unmark rows that came back, and count both.
+    """Return the statements that mark vanished rows, unmark rows that came back, and count both.
 
-    ``replace`` also deletes the rows that the snapshot has again, and moves all others to its day: they are shown with
-    it, and an expiring partition would delete them. ``merge`` leaves every row in its day, and its own rule decides
-    whose values count.
+    ``replace`` also deletes the rows that the snapshot has again, and moves all other rows to the snapshot's day, so
+    that no expiring partition deletes them. ``merge`` leaves every row in its day, and :mod:`.merge` decides whose
+    values stay.
     """
     target, any_ = plan.target.sql, any_partition(plan.layout.filter_column, TARGET)
     rows = f"FROM {target} AS {TARGET} WHERE {any_}"
@@ -139,7 +138,7 @@ def purge_soft_deleted_statement(plan: PublishPlan) -> str:
 
 
 def keyless_published_sql(plan: PublishPlan) -> str:
-    """Return SQL that counts published rows without a key, which would seem to have vanished."""
+    """Return SQL that counts the published rows without a record key, which would seem to have vanished."""
     if plan.merge is not None:
         return "0"
     key = f"{TARGET}.{quoted(_record_key_column(plan).name)}"
@@ -148,7 +147,7 @@ def keyless_published_sql(plan: PublishPlan) -> str:
 
 
 def keyless_published_error(target: TableRef, rows: int) -> ConfigError:
-    """Return the error for published rows without a key."""
+    """Return the error for published rows without a record key."""
     return ConfigError(
         f"table {target.id} holds {rows:,} rows without {RECORD_KEY}, so deletes='soft' cannot tell which of them "
         "have vanished. Publish one snapshot with deletes='hard' first"
@@ -167,9 +166,9 @@ def _record_key_column(plan: PublishPlan) -> TargetColumn:
 
 
 def require_no_rejects(plan: PublishPlan) -> None:
-    """Check that no row of a merged or softly deleting snapshot was set aside. A row set aside would count as vanished.
+    """Check that a merged or softly deleting snapshot has no rejects: their keys would count as vanished.
 
-    :raises DataError: with the number of such rows.
+    :raises DataError: the snapshot has rejects.
     """
     rejected = plan.row.counts.get("rejected", 0)
     if plan.replaces_whole and (plan.merge is not None or plan.deletes_softly) and rejected:

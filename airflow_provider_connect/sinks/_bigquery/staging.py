@@ -1,9 +1,8 @@
-"""Staging tables: their names, an attempt's tables, and the sweep of tables that dead attempts left.
+"""Staging tables: their names, the tables of an attempt, and the sweep of abandoned tables.
 
-If all rows were staged but not published, the next attempt publishes them from the same staging table. A note in the
-day's stage names that table and holds a digest of the layout. An attempt with another layout, or without a note,
-creates its own table. Others may write to the stage, and the table of a note is dropped at the end. So only names of
-this attempt's staging tables count, and only tables with their label. The publish script counts the rows in any case.
+If an attempt staged all rows but could not publish them, the next attempt publishes them from the same staging table. A
+note in the day's stage names that table and holds a digest of the layout. Other programs may write to the stage, so the
+named table must be a staging table of this attempt.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _LABEL = {"connect": "staging"}
 
 
 class FilledStaging(Wire):
-    """Staging table that an earlier attempt has filled completely."""
+    """Note about a staging table that an earlier attempt has filled completely."""
 
     table: str
     rejects_table: str | None
@@ -52,12 +51,12 @@ class FilledStaging(Wire):
 
 @dataclass(frozen=True)
 class TableChange:
-    """One of several tables that a day changes.
+    """Table of a template that a publish changes.
 
-    :param name: of the table. The staged rows carry it.
-    :param filter_column: the column that queries on it must filter by, or None.
-    :param had_rows: whether the replaced publish may have put rows there.
-    :param has_rows: whether this publish does.
+    :param name: name of the table, also in the staged rows.
+    :param filter_column: column that every query must filter by, or None.
+    :param had_rows: True if the replaced publish may have put rows there.
+    :param has_rows: True if this publish puts rows there.
     """
 
     name: str
@@ -71,11 +70,11 @@ class TableChange:
 class StagingLayout:
     """Staging tables of one attempt and their columns. ``begin`` creates it, every ``put`` and ``commit`` receive it.
 
-    :param staged_columns: of the staging table. More than ``columns`` only if files are loaded unchanged.
-    :param position_column: holds the row's position in the day. None if not needed.
-    :param table_column: holds the name of the row's table. None if all rows go into one.
-    :param filter_column: the column that queries on the target must filter by, or None.
-    :param filled: the table that an earlier attempt filled. Then no rows are sent.
+    :param staged_columns: columns of the staging table. More than ``columns`` only if files are loaded unchanged.
+    :param position_column: staging column for a row's position in the day, or None.
+    :param table_column: staging column for the name of a row's table, or None.
+    :param filter_column: target column that every query must filter by, or None.
+    :param filled: note of an earlier attempt that sent all rows already.
     """
 
     table: TableRef
@@ -103,9 +102,9 @@ class StagingLayout:
 
 
 def staging_prefix(target: TableRef, dataset: str | None = None) -> TableRef:
-    """Return the common prefix of a target's staging tables.
+    """Return the common prefix of the names of a target's staging tables.
 
-    :param dataset: another dataset than the target's, ``[project.]dataset``. The names then contain the target's id.
+    :param dataset: ``[project.]dataset``, if not the target's.
     """
     if dataset is None:
         return target.sibling(f"{target.table}{_STAGING_MARK}")
@@ -113,17 +112,17 @@ def staging_prefix(target: TableRef, dataset: str | None = None) -> TableRef:
 
 
 def staging_table_for(prefix: TableRef, attempt: str) -> TableRef:
-    """Return an attempt's staging table. Its rejects have the same name with :data:`REJECTS_SUFFIX`."""
+    """Return an attempt's staging table. The table of its rejects has the same name with :data:`REJECTS_SUFFIX`."""
     return prefix.sibling(f"{prefix.table}{legal_table_suffix(attempt)}")
 
 
 def new_staging_table(prefix: TableRef, attempt: str) -> TableRef:
-    """Return a new name each time that an attempt begins to publish."""
+    """Return a staging table of an attempt, with a new name at each call."""
     return staging_table_for(prefix, f"{attempt}-{uuid.uuid4().hex[:12]}")
 
 
 def is_staging_table_of(staging_table: TableRef, attempt: str, table_name: str) -> bool:
-    """Return True if :func:`new_staging_table` could return the name for this attempt and target."""
+    """Return True if :func:`new_staging_table` could have made ``table_name`` for this attempt and target."""
     name = re.escape(staging_table_for(prefix_of(staging_table), f"{attempt}-").table)
     return re.fullmatch(f"{name}[0-9a-f]{{12}}", table_name) is not None
 
@@ -151,9 +150,9 @@ def create_staging_table(
 
 
 def staging_tables(api: BigQueryApi, prefix: TableRef) -> dict[TableRef, dt.datetime]:
-    """Return a target's staging tables with the time of their last change.
+    """Return a target's staging tables, each with the time of its last change.
 
-    One listing (a page for each 1,000 tables of the dataset), and one read of each table.
+    Takes one listing (a page for each 1,000 tables of the dataset), and one read of each.
     """
     try:
         table_refs = list_staging_tables(api, prefix)
@@ -175,13 +174,13 @@ def list_staging_tables(api: BigQueryApi, prefix: TableRef) -> list[TableRef]:
 def abandoned_tables(api: BigQueryApi, prefix: TableRef, older_than: dt.datetime) -> list[TableRef]:
     """Return the target's staging tables that have not changed since ``older_than``.
 
-    Rows in a pending stream are not yet a change: ``older_than`` must be longer ago than a put may take.
+    A pending write stream does not change its table. So ``older_than`` must be longer ago than a put may take.
     """
     return [table_ref for table_ref, changed in staging_tables(api, prefix).items() if changed < older_than]
 
 
 def drop_abandoned_tables(api: BigQueryApi, prefix: TableRef, older_than: dt.datetime) -> int:
-    """Drop :func:`abandoned_tables` and return their number. BigQuery itself drops any that are missed."""
+    """Drop :func:`abandoned_tables` and return their number."""
     tables = abandoned_tables(api, prefix, older_than)
     for table_ref in tables:
         drop_table(api, table_ref)
@@ -189,16 +188,13 @@ def drop_abandoned_tables(api: BigQueryApi, prefix: TableRef, older_than: dt.dat
 
 
 def is_kept_for_retry(publish: Publish, layout: StagingLayout) -> bool:
-    """Return True if the note names this staging table."""
+    """Return True if a note keeps this staging table for the next attempt."""
     note = _read_note(publish)
     return note is not None and note.table == layout.table.table
 
 
 def reuse_filled(api: BigQueryApi, publish: Publish, layout: StagingLayout) -> StagingLayout | None:
-    """Return the layout of a staging table that an earlier attempt filled from this manifest in the same way, or None.
-
-    :param layout: of this attempt. None of its tables need exist.
-    """
+    """Return the layout of a staging table that an earlier attempt filled from the same manifest, or None."""
     note = _read_note(publish)
     if note is None or note.digest != layout_digest(layout):
         return None
@@ -219,7 +215,7 @@ def _exists(api: BigQueryApi, table_ref: TableRef) -> bool:
 
 
 def layout_digest(layout: StagingLayout) -> str:
-    """Return a digest that distinguishes layouts."""
+    """Return a digest of everything in a layout that decides the content of its staging tables."""
     columns = [[column.name, column.expression, column.staging] for column in layout.columns]
     staged = [column.staging for column in layout.staged_columns]
     text = json.dumps([columns, staged, layout.position_column, layout.load_method, layout.rejects is not None])
@@ -234,5 +230,5 @@ def _read_note(publish: Publish) -> FilledStaging | None:
 
 
 def note_name(publish: Publish) -> str:
-    """Return the name, in the stage, of the note about a day's staging table."""
+    """Return the path, in the stage, of the note about a day's staging table."""
     return f"{attempt_folder(publish.manifest.attempt)}/bigquery.json"

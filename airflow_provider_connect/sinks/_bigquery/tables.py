@@ -1,4 +1,4 @@
-"""Tables of one target: names of ledger, rejects, tombstones and staging tables, their creation, and the merge rule."""
+"""Tables beside a target (ledger, rejects, tombstones, staging): their names and creation. Also the merge rule."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _NO_ORDER_TYPES = ("JSON", "RECORD")
 class MergeRule:
     """Columns that identify a row and decide which of two rows wins.
 
-    :param newest_by: the column whose highest value wins. Without it the later day wins, then the later staged row.
-    :param delete_where: a BOOL column. Where it is true, the key is deleted.
+    :param newest_by: column whose highest value wins. Without it the later day wins, then the later staged row.
+    :param delete_where: BOOL column. Where it is true, the key is deleted.
     """
 
     key: tuple[str, ...]
@@ -50,7 +50,7 @@ class MergeRule:
         return tuple(dict.fromkeys((*self.key, *((self.newest_by,) if self.newest_by else ()))))
 
     def comparable(self, value: str) -> str:
-        """Return SQL that makes a value of ``newest_by`` comparable: NaN, which equals nothing, becomes NULL."""
+        """Return SQL that makes a value of ``newest_by`` comparable: NaN becomes NULL."""
         return f"IF(IS_NAN({value}), NULL, {value})" if self.may_be_nan else value
 
 
@@ -61,9 +61,9 @@ def make_merge_rule(
     delete_where: str | None,
     tombstones: TableRef | None,
 ) -> MergeRule:
-    """Return the merge rule of options that name source columns.
+    """Return the merge rule for options that name source columns.
 
-    :raises ConfigError: with every option whose column is missing or has an unsuitable type.
+    :raises ConfigError: a named column is missing or has an unsuitable type. The message has all of them.
     """
     by_source = {column.source: column for column in columns}
     problems: list[str] = []
@@ -97,7 +97,7 @@ def make_merge_rule(
 
 
 def tombstone_fields(merge: MergeRule, columns: Sequence[TargetColumn]) -> list[dict[str, Any]]:
-    """Return the fields of the tombstones: key, ``newest_by``, and the day and stream of the deletion."""
+    """Return the columns of the tombstones: key, ``newest_by``, and the day and stream that deleted the key."""
     by_name = {column.name: column.target for column in columns}
     deletion_fields = sink_fields(
         ("day", "DATE", "The day whose data deleted the key."),
@@ -118,7 +118,7 @@ class TargetTables:
 
     @cached_property
     def target(self) -> TableRef:
-        """Table that is published into. Of a template, the head (:mod:`.template_tables`)."""
+        """Table that the sink publishes into. For a template, its head (:mod:`.template_tables`)."""
         return TableRef.parse(self.options.head, self.project)
 
     @property
@@ -153,7 +153,7 @@ class TargetTables:
 
 
 def ensure_tombstones(api: BigQueryApi, tables: TargetTables, columns: Sequence[TargetColumn]) -> None:
-    """Create the table of deleted keys if the merge needs it and it is missing."""
+    """Create the table of deleted keys if the merge needs it."""
     merge = tables.merge_rule(columns)
     if merge is not None and merge.tombstones is not None:
         ensure_table(
@@ -174,10 +174,10 @@ def ensure_table(
     partition_by: str | None = None,
     added_later: Collection[str] = (),
 ) -> None:
-    """Create one of the sink's own tables if missing, such as ledger, rejects or tombstones. The table never expires.
+    """Create one of the sink's own tables, such as the ledger, if missing. The table never expires.
 
-    :param added_later: columns that earlier versions did not create. A table that lacks only these gets them.
-    :raises ConfigError: the table exists and lacks columns, or will expire.
+    :param added_later: columns of later versions. An existing table that lacks only these gets them.
+    :raises ConfigError: the table exists and lacks other columns, or will expire.
     """
     from google.cloud import bigquery
 

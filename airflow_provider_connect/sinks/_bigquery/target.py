@@ -1,7 +1,7 @@
 """Creates the target and adds the source's columns to it.
 
-A day takes one call to read the target. A day with new columns takes one schema patch, one of the five metadata updates
-that BigQuery allows a table in ten seconds, and one query that waits until the columns are visible.
+A day takes one call, which reads the target. New columns take one schema patch (BigQuery allows five metadata updates
+of a table in ten seconds), and dry runs until queries know the columns.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
 """
@@ -61,7 +61,7 @@ _UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Name \S+ not found inside")
 class PreparedTarget:
     """Target that has the source's columns.
 
-    :param filter_column: the column that every query must filter by, or None.
+    :param filter_column: column that every query must filter by, or None.
     :param discarded: source names of columns that are left out.
     """
 
@@ -72,10 +72,10 @@ class PreparedTarget:
 
 
 def ensure_target(api: BigQueryApi, target: TableRef, options: BigQueryOptions, schema: pa.Schema) -> PreparedTarget:
-    """Create the target or add the source's columns to it.
+    """Create the target, or add the source's columns to it.
 
-    :raises ConfigError: it is missing and may not be created, or is no table.
-    :raises DataError: with every column that does not fit.
+    :raises ConfigError: the target is missing and may not be created, or is no table.
+    :raises DataError: columns do not fit. The message has all of them.
     """
     return ensure_columns(api, target, options, lambda existing: make_columns(schema, existing))
 
@@ -89,10 +89,10 @@ def ensure_columns(
     labels: Mapping[str, str] = MappingProxyType({}),
     require: Callable[[Any], None] = lambda table: None,
 ) -> PreparedTarget:
-    """Do the work of :func:`ensure_target`.
+    """Create a table, or add columns to it, as :func:`ensure_target` does.
 
     :param columns_for: returns the columns for a table with the given fields.
-    :param require: raises if the table, or None for a missing one, must not be used or created.
+    :param require: gets the table, or None if it is missing. Raises if it must not be used or created.
     """
 
     def compare() -> PreparedTarget:
@@ -113,7 +113,7 @@ def ensure_columns(
 
 
 def schema_change_failure(target: TableRef) -> str:
-    """Describe the failed change if other clients keep changing a table's columns."""
+    """Return the text for :func:`~.tables.retry_if_stale` if other clients keep changing a table's columns."""
     return f"the schema of {target.id}, so its columns could not be changed"
 
 
@@ -149,7 +149,7 @@ def missing_table_problem(target: TableRef, options: BigQueryOptions) -> str | N
 def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
     """Add the columns of soft deletes to a target, whatever the schema contract.
 
-    :raises DataError: it has columns of these names and of other types.
+    :raises DataError: the target has columns of these names but of other types.
     """
 
     def compare() -> None:
@@ -169,7 +169,7 @@ def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
 
 
 def has_delete_marks(table: Any, written_columns: Sequence[TargetColumn]) -> bool:
-    """Return True if a table has the columns of soft deletes, and they are not the source's."""
+    """Return True if a table has the columns of soft deletes, and the source has no columns of these names."""
     existing = {field["name"].lower(): field for field in fields_of(table)}
     has_columns = all(field["name"] in existing and _is_mark(field, existing[field["name"]]) for field in MARK_FIELDS)
     return has_columns and not any(column.name.lower() in MARK_COLUMNS for column in written_columns)
@@ -180,16 +180,16 @@ def _is_mark(mark: Field, existing: Field) -> bool:
 
 
 def table_type_problem(table: Any, target: TableRef) -> str | None:
-    """Return the problem if the target is no table, or None."""
+    """Return the problem if the target is not a table, but for example a view. Else None."""
     if table.table_type != "TABLE":
         return f"{target.id} is a {table.table_type}, which cannot be written. Choose another name for the table"
     return None
 
 
 def patch_schema(api: BigQueryApi, table: Any, target: TableRef, fields: Sequence[Field], added: Sequence[str]) -> Any:
-    """Set a table's fields, if it is still the version that was compared. Waits until queries know new columns.
+    """Set a table's fields, and wait until queries know the added ones. Returns the new metadata.
 
-    :raises StaleError: another client changed the table since.
+    :raises StaleError: another client has changed the table since ``table`` was read.
     """
     from google.cloud import bigquery
 
@@ -233,9 +233,9 @@ def _knows_columns(api: BigQueryApi, target: TableRef, query: str) -> bool:
 
 
 def has_schema_changed(api: BigQueryApi, target: TableRef, written_columns: Sequence[TargetColumn]) -> bool:
-    """Return True if ``written_columns`` no longer fit the target. Then the publish starts again.
+    """Return True if ``written_columns`` no longer fit the target, so that the publish must start again.
 
-    A field that another publisher adds inside a struct fails an INSERT that does not know it.
+    An INSERT fails if another publisher has added a field inside a struct that it writes.
     """
     table = find_table(api, target)
     return table is None or not fits_columns(fields_of(table), written_columns)

@@ -1,33 +1,23 @@
-"""Publishes a day into several tables, one for each value of a column, under the ledger of their head.
+"""Publishes a day into several tables, one for each value of a column, with one ledger for all.
 
-The head is a table without rows. The head has the columns of all tables, and the ledger, rejects and staging tables
-that a single target has. So a day is decided there as for any target, and only the changes of the data go to other
-tables.
+The *head* is a table without rows. It has the columns of all tables, and owns their ledger, rejects and staging tables.
+So a day is decided as for a single target.
 
 **One transaction** changes all tables, up to 100 of them, with the ledger row
-(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). The script is that of a single table, with a
-DELETE and an INSERT for each table of the day. So there are no intermediate states, unlike in the Delta sink, which
-reserves a day, commits to one table after the other, and completes it:
+(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). So there are no intermediate states, unlike
+in the Delta sink. A killed driver leaves all tables unchanged or all changed. Two attempts conflict at the fence row:
+the later one finds a generation that it has not seen, and changes no table. Ledger and rejects are two of the 100
+tables, so ``max_tables`` is at most 98.
 
-* A killed driver leaves all tables unchanged or all changed. A retry publishes from the staging table or the stage.
-* Two attempts meet at the fence row. The later one finds a generation that it has not seen, and changes no table.
-* Readers see the day change in all tables at once.
+**Which tables.** Each staged row names its table. A ledger row lists the tables with rows of its generation. A publish
+deletes the day from the tables that the replaced generation lists, and inserts into the tables that now have rows. The
+list is read before the transaction, which passes only while that generation is the newest.
 
-The price is a limit: ledger and rejects are two of the 100 tables, so ``max_tables`` is at most 98. More tables would
-take several transactions, without these guarantees. A single table clustered by the column serves such streams better.
+Transactions take no DDL on permanent tables, so tables are created and widened before. New tables get the head's label
+``connect_ledger``. A day is refused if one of its tables lacks that label, or is in the ledger but gone.
 
-**Which tables.** Staged rows carry the name of their table, by which the staging table is clustered. A ledger row lists
-the tables with rows of its generation. A publish deletes the day from the tables listed by the generation that it
-follows, and inserts into the tables that it has rows for. The list is read before the transaction. The list stays
-correct, because the transaction passes only while that generation is the newest, and a generation's list never changes.
-
-Transactions take no DDL on permanent tables, so tables are created and widened before. New tables look like the head
-and have its label ``connect_ledger``. A table without that label is foreign and refused. So is a day whose table is in
-the ledger but gone, because the table held other days.
-
-**An erase** (:mod:`.erasing.eraser`) is a publish of many days that only deletes. Its ledger rows list the tables with
-remaining rows. It reads the list of tables after the erase list has grown: a table created since then belongs to a
-publish under that list, and has no such rows.
+**An erase** (:mod:`.erasing.eraser`) only deletes. It reads the list of tables after the erase list has grown: a table
+created later has no rows of erased people.
 """
 
 from __future__ import annotations
@@ -67,11 +57,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _THREADS = 8
-"""Number of tables that are read or created in parallel. The threads mostly wait."""
+"""Number of tables that are read or created in parallel."""
 
 
 def template_problems(options: BigQueryOptions, schema: pa.Schema, kind: SourceKind) -> list[str]:
-    """Return the reasons why a source's rows cannot be split as the options request. Empty without a template."""
+    """Return the reasons why a source's rows cannot be split into tables. Empty without a template."""
     if options.tables is None:
         return []
     column = options.tables.column
@@ -94,9 +84,9 @@ def template_table_problems(
     *,
     kind: SourceKind,
 ) -> list[str]:
-    """Return the problems of the tables that ever had rows. Empty without a template.
+    """Return the problems of all tables that ever had rows. Empty without a template.
 
-    :raises ConfigError: the script of a publish into all of them could not be sent.
+    :raises ConfigError: the script of a publish into all of them is too long or costs too much.
     """
     if tables.options.tables is None:
         return []
@@ -111,11 +101,9 @@ def template_table_problems(
 def table_changes_of(
     api: BigQueryApi, tables: TargetTables, ledger: BigQueryLedger, publish: Publish, head: PreparedTarget
 ) -> tuple[TableChange, ...] | None:
-    """Create the day's tables.
+    """Create the day's tables. Returns the tables that the publish changes, or None without a template.
 
-    Returns their changes, and those of the tables that have rows of the replaced generation.
-
-    Returns None without a template.
+    Tables that only the replaced generation has rows in are changed too.
     """
     template = tables.options.tables
     if template is None:
@@ -134,7 +122,7 @@ def table_changes_of(
 
 @dataclass(frozen=True)
 class TemplateTables:
-    """Tables of one template."""
+    """Tables of one template. ``known`` are the names of the tables that ever had rows."""
 
     api: BigQueryApi
     tables: TargetTables
@@ -142,9 +130,9 @@ class TemplateTables:
     known: frozenset[str]
 
     def ensure(self, names: Iterable[str]) -> dict[str, PreparedTarget]:
-        """Create tables, or give them the head's columns.
+        """Create the tables, or add the head's columns to them.
 
-        :raises ConfigError: a table that should exist is missing, or a table is foreign.
+        :raises ConfigError: a table that ever had rows is missing, or a table is foreign.
         :raises DataError: a table has a column of another type.
         """
         return self._map_tables(self._ensure, names)

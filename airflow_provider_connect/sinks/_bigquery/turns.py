@@ -1,9 +1,8 @@
-"""Publishes the days of one ledger one after the other, and decides how long a loser of a turn waits.
+"""Publishes the days of one ledger one after the other, and decides how long a publish waits that lost its turn.
 
-BigQuery takes 25 DML statements in ten seconds on one table, including those of aborted transactions. A lost turn costs
-one, a publish about two on each of its tables. If losers came back immediately, their lost turns would use up the
-limit. So a loser counts its competitors by their staging tables, and pauses long enough that all of them together stay
-below the limit: of sixteen, each comes back about once in twenty seconds.
+A publish loses its turn if BigQuery aborts its transaction in favour of a concurrent one. BigQuery takes 25 DML
+statements in ten seconds on one table, and a lost turn costs one. So a loser counts its competitors by their staging
+tables, and pauses long enough that all of them together stay below the limit.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#data-manipulation-language-statements (2026-11).
 """
@@ -43,29 +42,27 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 _log = logging.getLogger(__name__)
 PUBLISH_SECONDS = 600.0
-"""Time for which a publish retries lost turns before it leaves the rest to Airflow's retry."""
+"""Time for which a publish retries lost turns. After that, Airflow retries the task."""
 DML_STATEMENTS, DML_SECONDS = 25, 10.0
 DML_PER_PUBLISH = 2
-"""Statements on the ledger, for fence row and ledger row. No other table has more. A new definition in force costs one
-more.
-"""
+"""Most statements of a publish on one table: fence row and ledger row. A new definition costs one more."""
 _SHARE = 0.7
-"""Share of the limit that publishes use. The rest is for chance and other clients."""
+"""Share of the limit that publishes use. Chance and other clients have the remainder."""
 MAX_PAUSE_SECONDS = 60.0
 ASSUMED_PUBLISHERS = 16
 
 
 def pause_seconds(publishers: int, random_number: float) -> float:
-    """Return the pause after a lost turn."""
+    """Return the pause after a lost turn. ``random_number`` is between 0 and 1."""
     mean = max(publishers, 1) * DML_PER_PUBLISH * DML_SECONDS / (DML_STATEMENTS * _SHARE)
     return min(mean, MAX_PAUSE_SECONDS) * (0.5 + random_number)
 
 
 def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
-    """Count the attempts that compete for the ledger, by the target's staging tables. One listing.
+    """Count the attempts that compete for the ledger, by the target's staging tables. Takes one listing.
 
-    Confirmations have no staging table and cannot be counted. So a confirmation that lost its turn assumes many more:
-    sixteen daily runs with a lookback lose at once, and would come back at once.
+    Confirmations have no staging table. So a confirmation adds :data:`ASSUMED_PUBLISHERS`: sixteen daily runs with a
+    lookback lose at once, and would come back at once.
     """
     try:
         found = list_staging_tables(api, prefix_of(ledger_step.staging))
@@ -76,7 +73,7 @@ def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
 
 
 def publish_or_keep_staging(api: BigQueryApi, plan: PublishPlan, labels: dict[str, str]) -> LedgerRow:
-    """Publish a staged day. A note keeps the staging table if a turn is lost, or after an error that may pass.
+    """Publish a staged day. After a lost turn or an error that may pass, a note keeps the staging table.
 
     :raises ConnectError: see :func:`run_publish`.
     """
@@ -113,11 +110,11 @@ def run_publish(
     *,
     clock: Clock | None = None,
 ) -> LedgerRow:
-    """Run the publish script until it has an outcome. A lost turn only takes another one.
+    """Run the publish script, and run it again after each lost turn.
 
     :param keep_staging: called when the first turn is lost, so that the staging table outlives this driver.
-    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`, a table of this attempt is gone, the
-        target's columns have changed, queries do not know its columns yet, or see :func:`~.script.published_row`.
+    :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`, a table of this attempt is gone, the
+        target's columns have changed, or queries do not know them yet. For more, see :func:`~.script.published_row`.
     """
 
     def script_for_job(job_id: str) -> str:
@@ -152,9 +149,9 @@ def _unknown_columns_error(error: ColumnError, table_text: str) -> RetriableErro
 def run_confirmation(
     api: BigQueryApi, step: LedgerStep, labels: dict[str, str], *, clock: Clock | None = None
 ) -> LedgerRow:
-    """Run the script of a confirmation until it has an outcome.
+    """Run the script of a confirmation, and run it again after each lost turn.
 
-    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`, or see :func:`~.decision.confirmed_row`.
+    :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`, or see :func:`~.decision.confirmed_row`.
     """
 
     def run() -> LedgerRow:
@@ -177,10 +174,10 @@ def run_in_turn(
     keep_staging: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
 ) -> Answer:
-    """Run a change of the stream's fence row until it has an outcome.
+    """Call ``run``, which changes the stream's fence row. After each lost turn, pause and call it again.
 
     :param keep_staging: called when the first turn is lost.
-    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`.
+    :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`.
     """
     patience = Patience(PUBLISH_SECONDS, clock=clock)
     while True:

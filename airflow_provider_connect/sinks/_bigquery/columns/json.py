@@ -1,8 +1,8 @@
-r"""Prepares JSON documents for ``PARSE_JSON``.
+r"""Prepares JSON documents for BigQuery's ``PARSE_JSON``.
 
-A parser may accept less than JSON's grammar: no lone surrogate (``\ud800`` without its other half), no number beyond
-float64, a limited depth. https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits. One such
-document would fail the whole publish and show its text in the message. This module prevents that.
+``PARSE_JSON`` may refuse a lone surrogate (``\ud800`` without its other half), a number beyond float64 or a great
+depth. https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits. One refused document would
+fail the whole publish, and BigQuery's message would show its text.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _ESCAPE = re.compile(rf"{_HIGH}{_HEX_END}{_LOW}{_HEX_END}|(\\u[dD][89a-fA-F]{_HE
 
 
 def parse_json_sql(text: str) -> str:
-    """Return SQL for the JSON value of ``text``. Text that BigQuery cannot parse becomes a JSON string."""
+    """Return SQL that parses ``text`` as JSON. Text that BigQuery cannot parse becomes a JSON string."""
     parsed = f"SAFE.PARSE_JSON({text}, wide_number_mode=>'round')"
     return f"IF({text} IS NULL, NULL, IFNULL({parsed}, TO_JSON({text})))"
 
 
 def repair_surrogates(array: pa.Array) -> pa.Array:
-    r"""Replace every lone surrogate by ``\ufffd``. Returns the same array if there is none."""
+    r"""Replace every lone surrogate by ``\ufffd``. Returns the same array if no text has one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -41,7 +41,7 @@ def repair_surrogates(array: pa.Array) -> pa.Array:
 
 
 def _maybe_lone(texts: pa.Array) -> pa.Array:
-    r"""Return a mask of texts with a possibly lone surrogate or with an escaped backslash before one: ``\\ud800``."""
+    r"""Return a mask of texts with a possibly lone surrogate, or an escaped backslash before one: ``\\ud800``."""
     import pyarrow.compute as pc
 
     pairs, highs, lows = (
@@ -52,7 +52,7 @@ def _maybe_lone(texts: pa.Array) -> pa.Array:
 
 
 def find_unparsable(array: pa.Array) -> list[int]:
-    """Return the rows whose text is not a JSON document. NULL is not checked."""
+    """Return the indexes of texts that are not JSON documents. Skips NULL."""
     import msgspec
 
     decoder = msgspec.json.Decoder(strict=False)
@@ -83,7 +83,7 @@ _TOKEN = re.compile(
 
 
 def is_json(text: str) -> bool:
-    """Return True if the text is JSON by grammar alone, with any numbers and any depth."""
+    """Return True if the text follows JSON's grammar, whatever its numbers and depth."""
     closers: list[str] = []
     expected, at = "value", 0
     while token := _TOKEN.match(text, at):

@@ -1,7 +1,7 @@
-"""Converts rows for BigQuery column by column, and examines single rows only where something is wrong.
+"""Converts staged rows to the staging table's types, column by column, and finds rows that BigQuery cannot hold.
 
-A single bad row would make BigQuery refuse a request or a whole publish, so bad rows are found here. Arrays are cast
-without loss, within BigQuery's ranges, with no NULL inside a list. An array that needs no change is returned unchanged.
+A single bad row would make BigQuery refuse a request or a whole publish. Single rows are examined only if a whole array
+cannot be converted without loss.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ROW_BYTES = 8_000_000
-"""Below the 10 MB of one AppendRows request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
+"""Largest row, below the 10 MB of a request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
 MAX_RECORD_BYTES = 1_000_000
-"""Bytes kept of a rejected row: BigQuery's limits also hold for the rejects table."""
+"""Bytes kept of a rejected row's record, because BigQuery's limits also hold for the table of rejects."""
 NULL_ELEMENT = "NULL inside a list, which BigQuery does not allow"
 
 
 @dataclass(frozen=True)
 class ConvertedBatch:
-    """Batch for the staging table, and the rejected rows."""
+    """Batch for the staging table without its bad rows, and the bad rows as rejects."""
 
     batch: pa.RecordBatch
     rejects: list[Reject]
@@ -62,11 +62,11 @@ def convert_batch(
     refused_rows: Mapping[int, tuple[str, str]] = MappingProxyType({}),
     max_row_bytes: int = MAX_ROW_BYTES,
 ) -> ConvertedBatch:
-    """Convert a batch of a staged file to the staging table's types. A column of the right type is not copied.
+    """Convert a batch of a staged file to the staging table's types. Bad rows become rejects.
 
-    :param position_column: name of an INT64 column to add that holds each row's position.
+    :param position_column: name of an INT64 column to add, with each row's position.
     :param table_value: name and value of a STRING column to add.
-    :param refused_rows: rows known to be bad, by position, with column and reason.
+    :param refused_rows: known bad rows: column and reason by position.
     """
     import pyarrow as pa
 
@@ -94,7 +94,7 @@ def convert_batch(
 
 
 def summarize_rejects(rejects: Sequence[Reject]) -> str:
-    """Describe how many rows of each column are rejected and why, without their values."""
+    """Describe how many rows are rejected for each column and reason. Shows no values."""
     counts = Counter((row.column, row.reason) for row in rejects)
     return "; ".join(f"column {column!r}: {count} rows with {reason}" for (column, reason), count in counts.items())
 
@@ -126,7 +126,7 @@ def _refused_mask(refused: RefusedRows, rows: int) -> Any:
 
 
 def truncated_reject(position: int, reason: str, record: bytes, column: str = "") -> Reject:
-    """Return a reject, cut to a size that the table of rejects can hold."""
+    """Return a reject whose record is cut to :data:`MAX_RECORD_BYTES`. If so, the reason says that it was cut."""
     if len(record) > MAX_RECORD_BYTES:
         reason = f"{reason} (only the first {MAX_RECORD_BYTES} bytes of its record are kept)"
         record = record[:MAX_RECORD_BYTES].decode("utf-8", "ignore").encode()
@@ -134,7 +134,7 @@ def truncated_reject(position: int, reason: str, record: bytes, column: str = ""
 
 
 def _find_large_rows(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> list[int]:
-    """Return the rows larger than ``max_bytes``, found by halving: cheap for a batch of small rows."""
+    """Return the rows of more than ``max_bytes``. Halves the batch, which is cheap if all rows are small."""
     if start >= end or batch.slice(start, end - start).nbytes <= max_bytes:
         return []
     if end - start == 1:
@@ -148,7 +148,7 @@ def _largest_column(row: pa.RecordBatch, columns: Sequence[TargetColumn]) -> str
 
 
 def convert_array(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Array:
-    """Convert an array to ``target``. The values of refused rows are undefined."""
+    """Convert an array to type ``target``. Passes bad rows to ``refuse`` and leaves their values undefined."""
     from pyarrow import types
 
     kind = array.type

@@ -1,8 +1,7 @@
-"""Compares a table's columns with the source's, and decides on the schema change without making it.
+"""Compares a table's columns with the source's, and decides how the table's schema must change. Sends nothing.
 
-New columns are added at the end and NULLABLE. REQUIRED columns that the source may leave NULL, or no longer has, become
-NULLABLE. A narrower number is cast to the type of a wider column (:func:`.columns.types.make_columns`). Any other
-change of type fails.
+New columns are added at the end, as NULLABLE. A REQUIRED column becomes NULLABLE if the source lacks it or may leave it
+NULL. A narrower number is cast to the table's type. Any other difference of type fails.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/managing-table-schemas (2026-11).
 """
@@ -24,7 +23,7 @@ SchemaContract = Literal["evolve", "freeze", "discard_columns"]
 
 
 def sink_fields(*rows: tuple[str, str, str]) -> list[Field]:
-    """Return columns of the sink's own, from their names, types and descriptions."""
+    """Return NULLABLE fields for the sink's own columns, from name, type and description of each."""
     return [{"name": name, "type": kind, "mode": "NULLABLE", "description": text} for name, kind, text in rows]
 
 
@@ -34,10 +33,10 @@ _LIMITS = ("precision", "scale", "maxLength")
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """Change that makes a table fit a source's columns.
+    """Schema change that makes a table fit the source's columns.
 
-    :param written_columns: without discarded ones. REQUIRED where the table's columns stay so.
-    :param changed: whether they differ from the present fields.
+    :param written_columns: columns without the discarded ones. REQUIRED where the table's column stays REQUIRED.
+    :param changed: True if ``fields`` differs from the table's present fields.
     """
 
     written_columns: list[TargetColumn]
@@ -53,13 +52,13 @@ def new_fields(columns: Sequence[TargetColumn]) -> list[Field]:
 
 
 def fits_columns(existing: Sequence[Field], columns: Sequence[TargetColumn]) -> bool:
-    """Return True if a table still has the fields that ``columns`` were made for. Other fields do not matter."""
+    """Return True if a table still has the fields that ``columns`` were made for. Ignores its other fields."""
     shapes = {field["name"].lower(): _shape(field) for field in existing}
     return all(shapes.get(column.name.lower()) == _shape(column.target) for column in columns)
 
 
 def _shape(field: Field) -> Any:
-    """Return all that SQL depends on: name, type, and nested fields in their order."""
+    """Return everything that SQL depends on: name, type, whether it is repeated, and nested fields in order."""
     repeated = field.get("mode") == "REPEATED"
     return field["name"].lower(), rest_type(field), repeated, [_shape(inner) for inner in field.get("fields", ())]
 
@@ -67,9 +66,9 @@ def _shape(field: Field) -> Any:
 def compare_schema(
     table: str, existing: Sequence[Field], columns: Sequence[TargetColumn], contract: SchemaContract
 ) -> SchemaChange:
-    """Compare a table's fields with the columns made for them.
+    """Decide how a table's fields must change for ``columns``.
 
-    :raises DataError: with every column that does not fit, its old and new types, and the remedy.
+    :raises DataError: columns do not fit. The message has their old and new types and the remedy.
     """
     problems: list[str] = []
     old_by_name = {field["name"].lower(): field for field in existing}
@@ -100,9 +99,9 @@ def compare_schema(
 
 @dataclass
 class _Comparison:
-    """One comparison of a table's fields.
+    """Compares the fields of one table and collects the problems.
 
-    :param changed: whether a field became NULLABLE or got a nested field.
+    :param changed: True once a field became NULLABLE or got a nested field.
     """
 
     contract: SchemaContract
@@ -110,7 +109,7 @@ class _Comparison:
     changed: bool = False
 
     def field(self, old: Field, new: Field | None, path: str) -> Field:
-        """Return the new form of a table's field. ``new`` is None if the source lacks it."""
+        """Return a table's field as the source requires it. ``new`` is None if the source lacks the field."""
         name = f"{path}{old['name']}"
         merged = dict(old)
         if old.get("mode") == "REQUIRED" and (new is None or new.get("mode") != "REQUIRED"):

@@ -1,4 +1,4 @@
-"""Maps Arrow's types to BigQuery: target column, staging column, and the SQL from staging to target.
+"""Maps Arrow types to BigQuery: target column, staging column, and the SQL that converts staged values.
 
 Types that Storage Write accepts: https://cloud.google.com/bigquery/docs/supported-data-types (2026-11). Limits of the
 types: https://cloud.google.com/bigquery/docs/reference/standard-sql/data-types (2026-11).
@@ -25,7 +25,7 @@ Field = dict[str, Any]
 
 MAX_DESCRIPTION = 1024
 ITEMS_FIELD = "items"
-"""Field that holds an inner list: BigQuery has no list of lists."""
+"""Name of the RECORD field that holds an inner list, because BigQuery has no list of lists."""
 
 _SYNONYMS = {
     "INT64": "INTEGER",
@@ -41,11 +41,11 @@ SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 
 @dataclass(frozen=True)
 class TargetColumn:
-    """One column of the target.
+    """Column of the target, with its source column and its staging column.
 
-    :param target: the target's field, including nested fields that only the table has, in the table's order.
-    :param staging: the staging table's field. Never REQUIRED, with ASCII names at every level.
-    :param expression: SQL for the target's value, over a staged row.
+    :param target: field of the target. Includes nested fields that only the table has.
+    :param staging: field of the staging table. Never REQUIRED, with ASCII names at every level.
+    :param expression: SQL that converts a staged row's value. BigQuery itself casts nothing inside arrays and structs.
     :param json: ``checked`` or ``unchecked`` if the source holds JSON documents, else None.
     """
 
@@ -59,13 +59,13 @@ class TargetColumn:
 
 
 def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[TargetColumn]:
-    """Return the columns of a schema, in its order. A struct without fields gives none.
+    """Return the target's columns for a source's schema, in its order. Leaves out structs without fields.
 
-    Top level columns are REQUIRED if their Arrow field is not nullable. Nested fields are always NULLABLE.
+    Top-level columns are REQUIRED if their Arrow field is not nullable. Nested fields are always NULLABLE.
 
-    :param existing: the target's fields, if it exists. Names keep their columns, nested fields their order, and numbers
-        the table's wider type. The expression casts to it: BigQuery itself does so only outside arrays and structs.
-    :raises DataError: with every column that BigQuery has no type for.
+    :param existing: the target's fields. Columns keep these names, nested fields this order, and numbers the wider
+        type.
+    :raises DataError: BigQuery has no type for some columns. The message names all of them.
     """
     problems: list[str] = []
     old = {field["name"]: field for field in existing}
@@ -84,7 +84,7 @@ def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Targ
 
 
 def rest_type(field: Field) -> str:
-    """Return a field's type by the name that the REST API uses."""
+    """Return a field's type by its name in the REST API, such as ``INTEGER`` for ``INT64``."""
     name = str(field["type"]).upper()
     return _SYNONYMS.get(name, name)
 
@@ -101,11 +101,11 @@ def sql_type(field: Field) -> str:
 
 @dataclass(frozen=True)
 class _MappedType:
-    """Arrow type mapped to BigQuery.
+    """BigQuery type for an Arrow type.
 
     :param wide: the table's type, if it is wider.
     :param inner: staging fields of a RECORD.
-    :param merged: the same fields and those that only the target has, in the target's order.
+    :param merged: target fields of a RECORD, in the target's order.
     """
 
     type: str
@@ -152,7 +152,7 @@ def _description(source: pa.Field, name: str) -> Field:
 
 
 def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> str:
-    """Return SQL that gives ``value`` the target's types and fields, in their order: structs match by position."""
+    """Return SQL that converts ``value`` to the target's types and order of fields. Structs match by position."""
     if _shape(staging) == _shape(target):
         return value
     repeated = staging["mode"] == "REPEATED"
@@ -188,7 +188,7 @@ def _empty_value(field: Field) -> str:
 
 
 def _map_type(kind: pa.DataType, old: Field, owner: str, problems: list[str]) -> _MappedType | None:
-    """Map a type. Returns None if it has no leaf fields or, after adding a problem, if BigQuery cannot hold it."""
+    """Map an Arrow type. Returns None if the type has no leaf fields, or is unsupported, which adds a problem."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
@@ -219,7 +219,7 @@ def _map_element(kind: pa.DataType, old: Field, owner: str, problems: list[str])
 
 
 def has_leaf_fields(kind: pa.DataType) -> bool:
-    """Return True if a type holds values. Structs without fields, and lists of them, do not."""
+    """Return True if a type can hold values. Structs without fields, and lists of them, cannot."""
     from pyarrow import types
 
     if types.is_struct(kind):

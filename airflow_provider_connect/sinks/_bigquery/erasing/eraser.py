@@ -1,7 +1,7 @@
-"""Erases people from a BigQuery table: first the erase list grows, then their rows go, as a new generation of each day.
+"""Erases people from a BigQuery table: extends the erase list, then deletes their rows in a new generation of each day.
 
-Once the list has them, their rows cannot be published any more: a publish that was polled before is refused, and polls
-again. So from then on a day can only lose such rows.
+A publish that was polled before the list grew is refused and polls again. So from then on a day can only lose such
+rows.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
     from airflow_provider_connect.window import SourceKind
 
 MAX_DAYS_PER_TRANSACTION = 300
-"""Days that one transaction erases from: each has a ledger row in the script, which may have 1 MB."""
+"""Most days of one transaction. Each has a ledger row in the script, which may have 1 MB."""
 MAX_PARTITIONS_PER_TRANSACTION = 4_000
-"""Partitions that one transaction changes, in all of its tables, unless one day has more. BigQuery's limit for one job:
+"""Most partitions that one transaction changes over all tables, except for a single day. BigQuery's limit of a job:
 https://cloud.google.com/bigquery/quotas#partitioned_tables (2026-11).
 """
 _JOB = f"connect_erase_{'0' * 32}"
-"""Form of the job ids."""
+"""Job id with zeros for its random part."""
 _NUMBERS = ("INTEGER", "NUMERIC", "BIGNUMERIC")
 """Types whose whole numbers have a unique text. Fractions identify no person."""
 _TRIES = 20
@@ -68,10 +68,10 @@ _PAUSES = doubling_pauses(0.5, 10.0)
 
 @dataclass(frozen=True)
 class TableEraser:
-    """Erases by one column from one stream's table, or from all tables of its template.
+    """Erases by one column, from one stream's table or from all tables of its template.
 
-    For a template, erase list and ledger are the head's, and a day is rewritten in all of its tables at once. A killed
-    attempt leaves the list and the finished days. The next attempt does the rest.
+    For a template, a day is rewritten in all of its tables at once. A killed attempt leaves the longer list and the
+    finished days. The next attempt erases the remaining days.
     """
 
     api: BigQueryApi
@@ -80,7 +80,7 @@ class TableEraser:
     column: str
 
     def count_rows(self, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows with these values, by day."""
+        """Count the rows with one of these values, by day."""
         rows: dict[dt.date, int] = {}
         for search in self._searches(values):
             for day, day_count in self._count(search).items():
@@ -185,10 +185,7 @@ class TableEraser:
                 raise RetriableError(f"others keep changing the erase list of {key} in {target.id}. Try again")
 
     def _delete_tombstones(self, values: Sequence[str]) -> None:
-        """Delete the tombstones that contain these values. A tombstone is the key of a deleted row.
-
-        They are no longer needed, because the erase list keeps all rows with such keys out.
-        """
+        """Delete the tombstones (keys of deleted rows) that contain these values."""
         tombstones = self.tables.tombstones
         if self.tables.options.delete_where is None or (table := find_table(self.api, tombstones)) is None:
             return
@@ -302,7 +299,7 @@ class TableEraser:
 
 
 def write_mode_problem(options: BigQueryOptions, column: str) -> str | None:
-    """Return the reason why rows of this write mode cannot be erased by the column, or None."""
+    """Return the reason why the write mode allows no erase by this column, or None."""
     if options.write_mode == "append":
         return (
             "write_mode='append': the table may hold rows of other streams and of other loads, and the rows of "
@@ -332,7 +329,7 @@ def _searched_table(table_ref: TableRef, table: Any, column: str, *, softly: boo
 
 
 def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
-    """Sum up the tables' counts of each day."""
+    """Add up the counts of all tables for each day."""
     totals: dict[dt.date, MatchCount] = {}
     for row in rows:
         total = totals.get(row["day"], MatchCount(0, 0, 0))
@@ -349,9 +346,9 @@ def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
 
 
 def days_of_one_transaction(day_counts: Mapping[dt.date, MatchCount]) -> dict[dt.date, MatchCount]:
-    """Return the first days, at least one, that fit into one transaction.
+    """Return the first days that fit into one transaction.
 
-    A day in too many partitions could not be published in one job either.
+    Always returns one day, even if it has too many partitions.
     """
     chosen: dict[dt.date, MatchCount] = {}
     for day, day_count in list(day_counts.items())[:MAX_DAYS_PER_TRANSACTION]:

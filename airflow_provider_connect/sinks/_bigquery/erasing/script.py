@@ -1,7 +1,7 @@
-"""SQL of an erase: the search for rows, and the transaction that deletes them from many days at once.
+"""SQL of an erase: counts matching rows, and deletes them from many days in one transaction.
 
-No query contains a searched value, because a job's history keeps its text for half a year. It contains the SHA-256 of
-each value with a salt of this call, which SQL can also compute from a row's value.
+No query contains a searched value, because a job's history keeps its text for half a year. Queries compare a salted
+SHA-256 of each value with that of each row's value.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -33,10 +33,10 @@ WHOLE_NUMBER_END = r"\.0*$"
 
 
 class MatchCount(NamedTuple):
-    """Counts of one day.
+    """Numbers of matching and other rows of one day.
 
-    :param partitions: most partitions that the matching rows are in.
-    :param matching_deleted: matching rows that were soft-deleted already. ``others`` counts no soft-deleted rows.
+    :param partitions: most partitions that the matching rows lie in.
+    :param matching_deleted: matching rows that are soft-deleted already. ``others`` excludes soft-deleted rows.
     """
 
     matching: int
@@ -50,10 +50,10 @@ class MatchCount(NamedTuple):
 class SearchedTable(NamedTuple):
     """Table in which rows are searched.
 
-    :param column: identifies people. None if the table does not have the column yet, so that no row matches.
-    :param filter_column: the column that every query on the table must filter by, or None.
-    :param partition_sql: distinguishes the partitions of a day's rows. None if a day is in one.
-    :param may_be_soft_deleted: whether it may have soft-deleted rows, which the ledger does not count.
+    :param column: column that identifies people. None if the table lacks it, so that no row matches.
+    :param filter_column: column that every query must filter by, or None.
+    :param partition_sql: SQL that distinguishes the partitions of a day's rows. None if a day is in one.
+    :param may_be_soft_deleted: True if the table may have soft-deleted rows, which the ledger does not count.
     """
 
     table_ref: TableRef
@@ -66,10 +66,9 @@ class SearchedTable(NamedTuple):
 
 @dataclass(frozen=True)
 class EraseSearch:
-    """Search for the rows of some values.
+    """Search for the rows that have one of ``values``.
 
-    :param target: the table that owns the ledger: the searched table, or the head of several.
-    :param salt: random for each call.
+    :param target: table that owns the ledger: the searched table, or the head of a template.
     """
 
     target: TableRef
@@ -79,17 +78,17 @@ class EraseSearch:
 
     @property
     def is_split(self) -> bool:
-        """True if the rows are in tables of a template."""
+        """True if the searched tables belong to a template."""
         return all(table.table_ref != self.target for table in self.tables)
 
     @property
     def digests_sql(self) -> str:
-        """SQL of the searched values' digests."""
+        """SQL array of the searched values' digests."""
         digests = [_sha256(f"{self.salt}{value}") for value in self.values]
         return string_array(digest[:_DIGEST_CHARACTERS] for digest in digests)
 
     def digest_sql(self, table: SearchedTable) -> str:
-        """Return SQL that computes such a digest from a row's value. NULL for a table without the column."""
+        """Return SQL that computes the digest of a row's value. NULL for a table without the column."""
         if table.column is None:
             return literal(None)
         text = column_list([table.column], TARGET)
@@ -100,10 +99,10 @@ class EraseSearch:
 
 
 def count_query(search: EraseSearch) -> str:
-    """Return the query that counts, for each day with matching rows. ``search`` has at least one table.
+    """Return the query that counts matching rows by day and table. ``search`` must have a table.
 
-    Its rows have ``name``, ``day``, ``gone``, ``rows_left``, ``gone_deleted`` and ``partitions``, for each table that
-    has any rows of the day.
+    Its rows have ``name`` (the table), ``day``, ``gone`` (matching rows), ``rows_left``, ``gone_deleted`` and
+    ``partitions``. Days without a matching row are left out.
     """
     selects = "\n    UNION ALL ".join(_select_rows(search, table) for table in search.tables)
     # COALESCE: a comparison with NULL gives NULL, and a row without a value must not match. Rows without a value in the
@@ -142,13 +141,11 @@ def erase_script(
     list_version: int,
     last_day: dt.date | None = None,
 ) -> str:
-    """Return the script that deletes matching rows of some days and adds a generation of each.
+    """Return the script that deletes the matching rows of some days, and adds ``new_rows`` to the ledger.
 
-    The script's result is ``outcome``.
-
-    :param followed_rows: ledger rows that must still be the newest of their days. Otherwise nothing is changed.
-    :param list_version: of the erase list that has these values.
-    :param last_day: if set, no later day may be published, since a later snapshot would have replaced these rows.
+    :param followed_rows: ledger rows that must still be the newest of their days. Otherwise the script changes nothing.
+    :param list_version: version of the erase list that has these values.
+    :param last_day: if set, it must still be the newest published day: a later snapshot would have replaced the rows.
     """
     stream = stream_condition(search.target, key)
     later = "" if last_day is None else f" OR seen.last_day != {literal(last_day)}"
@@ -188,7 +185,7 @@ SELECT outcome;
 
 
 def delete_tombstones_script(search: EraseSearch) -> str:
-    """Return the script that deletes all matching rows of the tables. Its result is ``outcome``."""
+    """Return the script that deletes all matching rows of the searched tables."""
     deletes = "".join(
         f"DELETE FROM {table.table_ref.sql} AS {TARGET} WHERE {_match_condition(search, table)};\n"
         for table in search.tables
@@ -221,7 +218,7 @@ def _ledger_insert(
     rows: Sequence[LedgerRow],
     remaining_tables: Mapping[dt.date, Sequence[str]],
 ) -> str:
-    """Return one statement for all days: BigQuery takes 25 in ten seconds on one table.
+    """Return one INSERT for all days, because BigQuery takes 25 statements in ten seconds on one table.
 
     :param remaining_tables: by day, the tables of a template that still have rows of it.
     """
@@ -237,11 +234,10 @@ def _ledger_insert(
 
 
 def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str, run: str) -> LedgerRow:
-    """Return the ledger row of a day after an erase.
+    """Return a day's ledger row after an erase, with the next generation.
 
-    The source was not polled, so the time of the last poll and the counts of late and filtered rows stay. The published
-    content is another one, so neither digest nor answer stays. ``rows`` is the counted number: a restored table may
-    differ from the ledger.
+    Poll time and the counts of late and filtered rows stay, because the source was not polled. Digest and answer are
+    removed. ``rows`` is counted in the table, which after a restore may differ from the ledger.
     """
     kept_counts = {
         name: newest_row.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in newest_row.counts
@@ -264,9 +260,9 @@ def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str,
 
 
 def require_script_length(script: str, target: TableRef) -> None:
-    """Check that a script is short enough for BigQuery.
+    """Check that BigQuery accepts the length of a script.
 
-    :raises ConfigError: it is too long.
+    :raises ConfigError: the script is too long.
     """
     if (length := len(script.encode())) > MAX_SCRIPT_BYTES:
         raise ConfigError(

@@ -1,1 +1,1 @@
-"""Load methods for the staging table: write streams of the executors, or one load job of the driver."""
+"""Methods to fill the staging table: write streams from the executors, or one load job from the driver."""

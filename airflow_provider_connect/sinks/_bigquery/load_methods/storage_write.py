@@ -1,7 +1,7 @@
 """Executor's part of a publish: appends a staged Parquet file to the staging table, and its bad rows to the rejects.
 
-A file goes into its own write stream. So the rows of a file that is put twice are in two streams, and only the stream
-whose receipt reached the driver is committed. The driver appends the rows that the source set aside.
+Each file goes into its own write stream. If a file is put twice, only the stream whose receipt reached the driver is
+committed. The driver appends the rows that the source set aside.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.tables import TargetTables
 
 RESTARTS = 5
-"""Number of times a file is appended again without the rows that BigQuery refused. BigQuery names many each time."""
+"""How often a file is sent again without the rows that BigQuery refused. One response names many of them."""
 BATCH_BYTES = 5_400_000
-"""About the size of one request. Full requests (9 MB) cost a task 50 MB more and are no faster (measured 2026-11)."""
+"""Approximate size of a request. Requests of 9 MB take 50 MB more memory and are no faster (measured 2026-11)."""
 
 
 @dataclass(frozen=True)
 class FileReceipt:
-    """Streams of one staged file."""
+    """Receipts of the two write streams of a staged file: its rows and its rejects."""
 
     rows: StreamReceipt
     rejects: StreamReceipt
@@ -55,9 +55,7 @@ def put_file(api: BigQueryApi, layout: StagingLayout, stage: str, path: str, tol
     """Append a staged file's rows to the staging table.
 
     :param stage: path or URL of the stage's root.
-    :param path: of the file, relative to the stage.
-
-    :raises DataError: BigQuery cannot hold more rows than the tolerance allows, or refuses others after
+    :raises DataError: the file has more bad rows than the tolerance allows, or BigQuery refuses further rows after
         :data:`RESTARTS`.
     """
     refused_rows: dict[int, tuple[str, str]] = {}
@@ -85,8 +83,8 @@ def put_file(api: BigQueryApi, layout: StagingLayout, stage: str, path: str, tol
 class _FileAppend:
     """One try to append a file to new streams.
 
-    :param refused_rows: rows that BigQuery refused in earlier tries, by position, with column and reason.
-    :param spans: of each batch: rows appended before it, its position, positions of the rows left out of it.
+    :param refused_rows: column and reason of rows refused in earlier tries, by position.
+    :param spans: for each batch: number of rows appended before it, its position, positions of the rows left out of it.
     """
 
     api: BigQueryApi
@@ -135,9 +133,9 @@ class _FileAppend:
             return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
 
     def positions(self, rows: Sequence[RefusedRow]) -> dict[int, tuple[str, str]]:
-        """Map the position of each refused row in the day to its column and reason.
+        """Return column and reason of refused rows, by their position in the day. Columns have their source names.
 
-        The rows have their number in the stream. Columns have their source names.
+        :param rows: refused rows with their number in the stream.
         """
         by_position = {}
         for row in rows:
@@ -163,7 +161,7 @@ def stage_rejects(
     layout: StagingLayout,
     sink_receipts: Sequence[StreamReceipt],
 ) -> RejectTables | None:
-    """Add the source's rejects to those of the executors. Returns the day's rejects, or None. Runs on the driver.
+    """Append the source's rejects, and commit all of the day's. Returns the tables of rejects, or None without any.
 
     :raises DataError: all files together have more rejects than ``max_rejects`` allows.
     """
@@ -196,7 +194,7 @@ def _append_source_rejects(api: BigQueryApi, publish: Publish, table: TableRef) 
 
 
 def append_rejects(appender: Appender, origin: Literal["source", "sink"], rejects: Sequence[Reject]) -> None:
-    """Append rejected rows."""
+    """Append rejects to their staging table."""
     import pyarrow as pa
 
     rows = [(origin, reject.position, reject.column or None, reject.reason, reject.record) for reject in rejects]

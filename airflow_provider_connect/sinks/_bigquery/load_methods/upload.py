@@ -1,9 +1,8 @@
-"""Uploads staged files for one load job, as one Parquet file that is written while a resumable upload sends it.
+"""Uploads staged files for one load job, as one Parquet file that is written while it is sent.
 
-A job for each file would exceed BigQuery's limit of five changes of a table in ten seconds. So the files' row groups
-are rewritten one after another into a stream that is sent in chunks of :data:`CHUNK_BYTES`. Memory holds one row group
-and one chunk, whatever the day's size. If the response to a chunk is lost, the service reports the received bytes, and
-only the rest is sent.
+A job for each file would exceed BigQuery's limit of five changes of a table in ten seconds. The files' row groups are
+rewritten into one resumable upload, in chunks of :data:`CHUNK_BYTES`. Memory holds one row group and one chunk. If a
+response is lost, only the missing bytes are sent.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/loading-data-local, …/docs/reference/api-uploads and
 https://cloud.google.com/bigquery/quotas#standard_tables (2026-11).
@@ -30,11 +29,11 @@ _INCOMPLETE, _GONE = 308, 410
 
 
 def upload_and_load(api: BigQueryApi, files: Sequence[str], resource: dict[str, Any], action: str) -> Any:
-    """Upload files as one, and return the job that loads them, even if a response was lost.
+    """Upload files as one. Returns the job that loads them, even if a response was lost.
 
     :param files: Parquet files of one schema: paths, or URLs that ``pyarrow.fs`` supports.
     :raises RetriableError: a file is gone.
-    :raises GoneError: the service has lost the upload. Another request would get the same response.
+    :raises GoneError: BigQuery has lost the upload. A repeated request would get the same response.
     :raises ConnectError: see :func:`~.errors.classify`.
     """
     chunks = _chunks(merge_files(files), CHUNK_BYTES)
@@ -134,7 +133,7 @@ class _ChunkSender:
         self.start = 0
 
     def send(self, chunk: bytes, *, last: bool) -> Callable[..., Any]:
-        """Return a function that sends a chunk, or on a retry the rest of it. For the last chunk it returns the job."""
+        """Return a function that sends a chunk, or on a retry its missing bytes. It returns the job after the last."""
         end = self.start + len(chunk)
         total = str(end) if last else "*"
         tried = False
