@@ -98,8 +98,8 @@ class Offset(BaseModel):
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
         """Write an offset with these days. The stream's next task replaces the days by the ledger's.
 
-        :param origin: first day of the stream, until it is set again or the offset is reset. None: the next task uses its
-            DAG's start date.
+        :param origin: first day of the stream, until it is set again or the offset is reset. None means that the next
+            task uses the start date of its DAG.
         """
         offset = cls.from_published(source, sink, DaySet.from_dates(days), origin, origin_is_set=origin is not None)
         variables.write(variable_key(source, sink), offset.model_dump_json(), _DESCRIPTION)

@@ -1,4 +1,4 @@
-"""``airflow connect propose``: options that a source derives from a sample. Loads nothing, shows no value."""
+"""``airflow connect propose``: a source proposes options from a sample. Loads nothing, prints no value of a record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's app: static files, and JSON answers for viewers that Airflow authenticates."""
+"""The page's app: serves static files, and JSON answers to viewers that Airflow authenticates."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
 
 @asynccontextmanager
 async def _viewer(request: Request) -> AsyncIterator[Viewer]:
-    """Yield the request's viewer.
+    """Yield the viewer who sent the request.
 
     :raises RefusedError: the request has no token.
     """
