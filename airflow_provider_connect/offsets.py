@@ -145,13 +145,13 @@ def recompute(
 ) -> Offset:
     """Write the offset until it agrees with the ledger and the ledger stands still. Returns it.
 
-    The origin is read directly before each write, so that an origin set meanwhile survives. An origin set between that
-    read and the write, two calls to Airflow's API, is overwritten. Then a DAG's earlier start date is restored by its
-    own task, which reads the Variable again. A person must set it again.
+    The origin is read directly before each write. An origin set between that read and the write, two calls to Airflow's
+    API, is overwritten. Then a DAG's earlier start date is restored by its own task, which reads the Variable again. A
+    person must set it again.
 
     :param first_day: first whole day from the DAG's start date. None if the DAG has none.
     :param origin: the operator's ``origin=``, which replaces an earlier one.
-    :raises ConfigError: an environment variable or a secrets backend has a Variable of the same name and hides it.
+    :raises ConfigError: an environment variable or a secrets backend hides the Variable.
     :raises RetriableError: the ledger keeps changing, or the Variable cannot be read back.
     """
     key = variable_key(source, sink)

@@ -40,7 +40,6 @@ class LoadPlan:
     count_quota: Quota | None = None
 
     def __str__(self) -> str:
-        """Describe the cost in sentences."""
         text = (
             f"{_count_text(self.days, 'day')} of {self.stream} {'needs' if self.days == 1 else 'need'} at least "
             f"{_count_text(self.requests, 'request')}."
@@ -82,7 +81,6 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
 
 
 def _hours_between(requests: int, quota: Quota) -> float:
-    """Return the hours between the first and the last request."""
     return max(0, math.ceil(requests / quota.requests) - 1) * quota.seconds / 3600
 
 

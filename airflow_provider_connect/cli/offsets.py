@@ -106,10 +106,7 @@ def _offset_line(name: str, offset: Offset | None) -> dict[str, Any]:
 
 
 def _find_offset(name: str) -> tuple[str, Offset | None]:
-    """Return an offset by its name, with or without the prefix of Variables.
-
-    :raises ConfigError: there is no such offset.
-    """
+    """Return an offset by its name, with or without the prefix of Variables."""
     offsets_by_name = offsets.stored_offsets()
     short_name = name.removeprefix(offsets.PREFIX)
     if short_name not in offsets_by_name:

@@ -25,7 +25,6 @@ _PROCESS_VARIABLE = "_AIRFLOW_PROCESS_CONTEXT"
 
 
 def _run_days(args: Namespace) -> None:
-    """Load days of one task and print each day's outcome."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     report = move_days(task, days_to_move(task, args.days))
     print_rows([{name: day.get(name) for name in _COLUMNS} for day in report["days"]], args.output)

@@ -234,8 +234,6 @@ def _validate_argument(name: str, value: Any) -> Any:
 
 
 class _VariableValues:
-    """Airflow Variables, for ``var.value`` in templates."""
-
     def __getattr__(self, name: str) -> str:
         return self.get(name)
 

@@ -80,7 +80,6 @@ def _full_value(value: Any) -> Any:
 
 
 def _cell(value: Any, output: str) -> str:
-    """Format a value for a table. Times have no fraction of a second."""
     if value is None:
         return ""
     if isinstance(value, Mapping):

@@ -62,8 +62,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
 
     :param op_args: the function's arguments (templated).
     :param op_kwargs: the function's keyword arguments (templated).
-    :param asset: as for :class:`ConnectOperator`. Without it no event is emitted, unless ``outlets`` has an
-        :class:`AssetAlias`.
+    :param asset: as for :class:`ConnectOperator`. Without it only an :class:`AssetAlias` in ``outlets`` gets an event.
     :param kwargs: other arguments of :class:`ConnectOperator`. Their text may be templates.
     """
 
@@ -127,12 +126,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
         return content.rendered(lambda text: render(text, context, jinja_env))
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Call the function, move the days and return the short report.
-
-        :raises AirflowFailException: a person must act, or the data is bad. Not retried.
-        :raises TryAgainError: a later try may succeed.
-        :raises TaskDeferred: the day is not ready, or the source's quota has no room. Airflow then calls :meth:`go_on`.
-        """
+        """Call the function, then do the work of :meth:`ConnectOperator.execute` and return the short report."""
         return self.go_on(context)
 
     def go_on(
@@ -171,10 +165,6 @@ class ConnectDecoratedOperator(DecoratedOperator):
             self._operator.on_kill()
 
     def _build_operator(self, context: Context) -> _FunctionOperator:
-        """Call the function and build the operator from its result.
-
-        :raises ConfigError: the result has no source and sink, or wrong arguments.
-        """
         names: Any = dict(context)
         context_merge(names, self.op_kwargs)
         returned = self.python_callable(*self.op_args, **determine_kwargs(self.python_callable, self.op_args, names))

@@ -55,9 +55,9 @@ FAILED_REPORT_KEY = "report"
 class ConnectOperator(SparkSubmitOperator):
     """Move the days of a run from a source into a sink. Each day is published exactly once.
 
-    The task resolves the connections and starts one Spark application for all days. Then it checks the job's report
-    against the sink's ledger and recomputes the stream's :class:`~airflow_provider_connect.offsets.Offset`. A retry
-    publishes no day twice. A clear or backfill loads the days again.
+    The task starts one Spark application for all days. Then it checks the job's report against the sink's ledger and
+    recomputes the stream's :class:`~airflow_provider_connect.offsets.Offset`. A retry publishes no day twice. A clear
+    or backfill loads the days again.
 
     :param source: source of the days. Text options may be templates.
     :param sink: target of the days. Text options may be templates.
@@ -67,9 +67,9 @@ class ConnectOperator(SparkSubmitOperator):
         default is ``digest`` if a shape drops or masks columns that the record would show, else ``record``.
     :param days: ``YYYY-MM-DD``, or ``YYYY-MM-DD..YYYY-MM-DD`` with both ends included, in the source's zone
         (templated). The default is the run's partition key, else its data interval.
-    :param staging: path or URL where polled days lie until they are published (templated). Needed on a cluster if the
-        sink has no stage: all workers must reach it. With Spark on the task's machine, the default is a private
-        temporary folder.
+    :param staging: path or URL where polled days lie until they are published, if the sink has no stage (templated).
+        Every worker of a cluster must reach it. With Spark on the task's machine, the default is a private temporary
+        folder.
     :param on_empty: effect of an answer without rows if the ledger has rows of the day. ``fail`` (default) fails the
         task and keeps the rows. ``accept`` replaces them with the empty day. A first load may be empty, with a warning
         while the stream has no row. ``never`` fails every day without rows.
@@ -88,19 +88,19 @@ class ConnectOperator(SparkSubmitOperator):
         immediately, and fails if the day is not over.
     :param lookback_days: number of days before the run's window to load again, for late rows: 0 by default, none in a
         backfill's runs. Skips days before ``origin``, days missing in the ledger, and days polled since the window's
-        end (plus ``ready_after``). ``measured`` computes 1 to 10 days from the late rows of the last weeks. The source
-        must count late rows.
+        end (plus ``ready_after``). ``measured`` computes 1 to 10 days from the late rows of the last weeks, which the
+        source must count.
     :param transform: Spark SQL over each staged day before it is published: a query over the view ``polled``
-        (templated). Or the name ``package.module:function`` of a function from a DataFrame to a DataFrame that Spark's
-        driver can import. Equal rows should give equal results.
+        (templated). Or a function from a DataFrame to a DataFrame that Spark's driver can import, as
+        ``package.module:function``. Equal rows should give equal results.
     :param progress_seconds: seconds between two progress lines in the log.
     :param asset: Airflow asset of the target, by default the sink's. Needed if the target is a template, or if other
         DAGs use an address that only the connection has (a topic's cluster, a table's project).
-    :param asset_events: ``task`` (default) emits one event of the asset with the report as its extra, and starts DAGs
-        scheduled on the asset. ``day`` emits one event for each day, with the day as its partition key, and starts only
-        DAGs with a partitioned timetable.
+    :param asset_events: ``task`` (default) emits one event with the report as its extra, and starts DAGs scheduled on
+        the asset. ``day`` emits one event for each day, with the day as its partition key, and starts only DAGs with a
+        partitioned timetable.
     :param origin: first day of the stream, a date or ``YYYY-MM-DD``, from which the offset's position counts. By
-        default the first day of the DAG's start date, or the earliest of all DAGs that load the stream.
+        default the earliest start date of the DAGs that load the stream.
     :param outlets: more outlets, as for any operator. An outlet with the asset's URI replaces the asset.
     :param conn_id: the Spark connection, which must exist.
     :param name: name of the Spark application (templated).
@@ -109,7 +109,7 @@ class ConnectOperator(SparkSubmitOperator):
     :param kwargs: other arguments of :class:`SparkSubmitOperator`, except ``application``, its arguments and
         ``durable``. Every try submits a new job.
 
-    XCom and the asset's event carry a short report. The report of a failed task is in XCom under the key ``report``.
+    XCom and the asset's event carry a short report. A failed task's report is in XCom under the key ``report``.
     """
 
     template_fields: Sequence[str] = (

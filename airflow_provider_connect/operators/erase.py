@@ -143,9 +143,9 @@ def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
 
 
 def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
-    """Check that no mask has hashed the target's column, for a call without shapes.
+    """Check that no mask has hashed the target's column, if the caller passed no shapes.
 
-    :raises ConfigError: a mask may have hashed it.
+    :raises ConfigError: the column may be masked.
     """
     definition = _definition(ledger)
     masked = _passes_masks(ledger) if definition is None else column in definition.shapes.get(MASKED, "").split(", ")
@@ -174,7 +174,6 @@ def _require_same_keys(ledger: Ledger, target: str, column_shapes: ColumnShapes,
 
 
 def _definition(ledger: Ledger) -> StreamDefinition | None:
-    """Return the definition of the stream's newest publish. None if the ledger has none."""
     in_force = ledger.definition_in_force()
     return None if in_force is None else definitions_by_digest(ledger.notes()).get(in_force.digest)
 

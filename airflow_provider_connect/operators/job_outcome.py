@@ -164,7 +164,6 @@ def _kill_text(code: int, when: str) -> str | None:
 
 
 def _cause_text(text: str) -> str:
-    """Return the line of spark-submit's output that names the cause."""
     lines = [line.strip() for line in text.partition(_OUTPUT)[2].splitlines() if line.strip()]
     if not lines:
         return ". See its output above"

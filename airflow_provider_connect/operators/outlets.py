@@ -1,7 +1,7 @@
 """Airflow assets that a task writes. Each instance of a mapped task has its own.
 
-Airflow accepts an event only if the DAG file lists its asset as an outlet. An instance emits an event for each of its
-outlets. So the mapped task lists all assets, and each instance keeps only its own.
+Airflow accepts an event only for an outlet in the DAG file, and an instance emits an event for each of its outlets. So
+the mapped task lists all assets, and each instance keeps only its own.
 """
 
 from __future__ import annotations

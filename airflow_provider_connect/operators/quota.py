@@ -101,10 +101,7 @@ class TaskProgress:
         return report.model_copy(update={"days": self._merge_days(report)}) if self.done else report
 
     def _merge_days(self, report: JobReport) -> tuple[DayReport, ...]:
-        """Return the reports of all days.
-
-        A settled day keeps its report if this job knows only that it is published.
-        """
+        """Return the reports of all days. A settled day keeps its report if this job knows no more."""
         settled_before, uninformative = self.settled_reports, ("already_published", "not_started")
         days_of_job = {
             day.day: day for day in report.days if day.day not in settled_before or day.status not in uninformative
@@ -182,10 +179,6 @@ class QuotaRunner:
             self._prepare_next_job(quota_error, quota_job.report)
 
     def _reserve_counts(self, quota_job: QuotaJob) -> Grant | None:
-        """Reserve requests for the vendor's counts and set the job's allowance for them.
-
-        :raises TaskDeferred: the quota has no room now.
-        """
         if self.count_demand is None:
             return None
         grant = self.count_demand.turns.reserve(self.count_demand.want)
@@ -260,12 +253,11 @@ class QuotaRunner:
         self.spec.log.info("Continuing with %d more requests: %s", self.want.requests, error)
 
     def _requests_after_running_out(self, spent_requests: Sequence[int], *, some_done: bool) -> list[int]:
-        """Return the requests to reserve for each day that the vendor refused half way.
+        """Return how many requests to reserve for each day that the vendor refused half way.
 
-        Such a day starts again at its first page. Its number of pages is unknown, so the spent requests are doubled, up
-        to a whole hour's requests.
+        Such a day starts again at its first page, and its number of pages is unknown. So its spent requests are
+        doubled, up to a whole hour's requests.
 
-        :param spent_requests: requests that each day took before the refusal.
         :param some_done: True if the job settled other days before, so these days had less than the whole grant.
         :raises QuotaError: a whole hour's requests were not enough.
         """
@@ -338,7 +330,7 @@ def _require_room_in_hour(quota: Quota, requests: int, cost_text: str) -> None:
 
 
 def _count_want(counting: Counts, days: Sequence[Day], want: QuotaClaim) -> QuotaClaim:
-    """Return the claim of the task ``want`` for counting the days one after the other."""
+    """Return a claim of the same task (``want``) for counting the days, one after the other."""
     requests, least = counting.requests_to_count(days), counting.requests_to_count(days[:1])
     return QuotaClaim(want.asker, requests, least=least, spare=least, rank=want.rank)
 

@@ -22,7 +22,7 @@ class QuotaTrigger(BaseTrigger):
 
     :param quota: fields of a :class:`.Quota`.
     :param want: fields of a :class:`.QuotaClaim`.
-    :param until: time when the quota has room even if no task returns requests, in seconds since 1970.
+    :param until: time when there is room even if no task returns requests, in seconds since 1970.
     """
 
     def __init__(self, quota: dict[str, Any], want: dict[str, Any], until: float) -> None:

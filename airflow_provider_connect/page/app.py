@@ -98,10 +98,6 @@ def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
 
 @asynccontextmanager
 async def _viewer(request: Request) -> AsyncIterator[Viewer]:
-    """Yield the viewer who sent the request.
-
-    :raises RefusedError: the request has no token.
-    """
     token = read_token(request.headers, request.cookies)
     if token is None:
         raise RefusedError(401, "Sign in to Airflow")

@@ -30,7 +30,6 @@ def estimate_end(
 
     :param started_at: start of the backfill.
     :param run_ends: end times in any order. The newest are enough.
-    :param ended_count: number of ended runs.
     :param open_count: number of queued and running runs.
     """
     ends = sorted(end for end in run_ends if started_at <= end <= current_time)

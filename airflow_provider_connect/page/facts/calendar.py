@@ -1,8 +1,8 @@
 """States of a stream's days, and the band of rows expected for a day.
 
-The band comes from the last eight done days of the same weekday. It is their median, plus and minus three times their
-median absolute deviation, scaled as for a normal distribution, and at least a tenth of the median: equal days would
-make a band of width 0. One odd week does not move a median. With fewer than four such days there is no band.
+The band comes from the last eight done days of the same weekday: their median, plus and minus three times their median
+absolute deviation, scaled as for a normal distribution. It is at least a tenth of the median wide on each side, since
+equal days would have a band of width 0. With fewer than four such days there is no band.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ def _by_day(runs: Sequence[TaskRun], first: dt.date, last: dt.date) -> dict[dt.d
 
 
 def _days_within(days: DaySet, first: dt.date, last: dt.date) -> Iterator[dt.date]:
-    """Yield the days of a set from ``first`` to ``last``, without walking through the others."""
     for begin, end in days.ranges:
         day = max(begin, first)
         while day <= min(end, last):

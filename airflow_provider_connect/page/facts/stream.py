@@ -27,7 +27,6 @@ class StreamName(NamedTuple):
     map_index: int
 
     def __str__(self) -> str:
-        """Format as ``dag/task[index]``."""
         return f"{self.dag_id}/{self.task_id}" + (f"[{self.map_index}]" if self.map_index >= 0 else "")
 
 
@@ -45,7 +44,7 @@ class Stream:
     :param dag: the DAG as Airflow's API returns it.
     :param offset: None if there is none, or the viewer may not read Variables.
     :param reports: reports of the requested period. In a list of streams, only the newest.
-    :param runs: the task's unfinished instances.
+    :param runs: unfinished task instances.
     :param message: error message of the newest failed run.
     :param end_date: the task's or its DAG's, whichever is earlier.
     """
