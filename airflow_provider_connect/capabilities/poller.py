@@ -74,7 +74,7 @@ class LimitsPartitions:
 
 
 class Follows(ABC):
-    """A poller of a stream of kind ``increment``: each day begins where the previous one ended."""
+    """A poller that reads increments: each day begins where the previous day ended."""
 
     @abstractmethod
     def follow(self, day: Day, after: str | None, to: str | None) -> str:

@@ -35,7 +35,7 @@ class HasQuota(ABC):
 
 
 class Counts:
-    """A source whose vendor counts rows, to compare with the answer. Its poller is a :class:`.CountsRows`."""
+    """A source whose vendor counts a day's rows, to compare with the answer. Its poller is a :class:`.CountsRows`."""
 
     def count_problems(self) -> list[str]:
         """Return why the options do not allow to compare the vendor's count with the rows. Empty if they do."""

@@ -24,7 +24,6 @@ from airflow_provider_connect.window import Day
 class DayInSink:
     """A day's ledger row and rejects.
 
-    :param rejected: number of rejects.
     :param reasons: number of rejects by reason, for those that the sink still has.
     """
 

@@ -177,7 +177,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
 
 
 class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
-    """Result of ``@task.connect`` for a function."""
+    """Object that ``@task.connect`` makes of a function. Calling or expanding it in a DAG makes the task."""
 
     def _expand(self, expand_input: Any, *, strict: bool) -> Any:
         """Build the mapped task, with the defaults and outlets that Airflow reads only from the DAG file."""

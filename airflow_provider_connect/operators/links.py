@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class PublishedLink(BaseOperatorLink):
     """Link to a task's newest publish in the sink's console.
 
-    Airflow calls it in the task's process after the run and keeps the link as an XCom.
+    Airflow calls it after the run and keeps the link as an XCom.
     """
 
     name = "Published"

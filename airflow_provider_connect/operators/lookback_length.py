@@ -29,7 +29,6 @@ LATE_ROWS_ONE_IN = 10_000
 class LookbackLength:
     """Measured length of the lookback.
 
-    :param days: number of days to look back.
     :param reason: the figures that led to ``days``, for the log.
     """
 

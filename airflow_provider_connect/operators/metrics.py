@@ -40,10 +40,7 @@ class Metrics:
 
     @classmethod
     def for_task(cls, source: Source, sink: Sink, task: Any) -> Metrics:
-        """Build the metrics of a task that moves a stream into a sink.
-
-        :param task: the running task instance.
-        """
+        """Build the metrics of a running task instance that moves a stream into a sink."""
         connect_tags = {"connector": source.name, "stream": source.stream_key[:_LONGEST_TAG], "sink": sink.name}
         airflow_tags = getattr(task, "stats_tags", None) or {"dag_id": task.dag_id, "task_id": task.task_id}
         return cls(airflow_tags | {name: _NOT_IN_TAGS.sub("_", text) for name, text in connect_tags.items()})

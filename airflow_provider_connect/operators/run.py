@@ -47,13 +47,10 @@ if TYPE_CHECKING:
 class RunSpec:
     """Inputs of a run: the operator's rendered arguments, and Spark's.
 
-    :param days: the days to move, sorted.
     :param lookback: earlier days to load again.
     :param declared_options: fields of :class:`.DeclaredOptions`.
     :param end_date: the task's or its DAG's, whichever is earlier.
     :param conn_id: the Spark connection.
-    :param chain: the shapes between source and sink.
-    :param connections: connections of source, sink and shapes.
     :param allowance: the job's share of the source's quota.
     :param count_allowance: the job's share of the quota for the vendor's counts.
     """

@@ -37,7 +37,6 @@ class AirflowApi:
     """Airflow's API with the rights of one viewer.
 
     :param app: Airflow's own ASGI app.
-    :param token: the viewer's.
     """
 
     def __init__(self, app: Any, token: str) -> None:

@@ -1,4 +1,4 @@
-"""Progress and estimated end of a running backfill."""
+"""Progress of a running backfill, and an estimate of its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def estimate_end(
 ) -> dt.datetime | None:
     """Estimate a backfill's end from the pace of its newest runs. None if fewer than three have ended.
 
-    :param started_at: start of the backfill.
     :param run_ends: end times in any order. The newest are enough.
     :param open_count: number of queued and running runs.
     """

@@ -1,4 +1,4 @@
-"""List of all streams that a viewer may see."""
+"""Answer with all streams that a viewer may see."""
 
 from __future__ import annotations
 

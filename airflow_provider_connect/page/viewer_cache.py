@@ -49,7 +49,6 @@ class EventLog:
 
     :param reports: reports by event id.
     :param since: time from which the events are complete. None means all events.
-    :param fetched_at: time of the last query.
     """
 
     reports: dict[int, list[RunDayReport]]

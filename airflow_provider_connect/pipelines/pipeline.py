@@ -101,11 +101,7 @@ class DagOptions(BaseModel):
 
 @dataclass
 class Pipeline:
-    """A pipeline's checked parts.
-
-    :param dag_options: arguments for the DAG.
-    :param operator_arguments: arguments for the operator.
-    """
+    """A pipeline's checked parts: the file's keys, sorted into arguments of DAG and operator."""
 
     file: YamlFile
     name: str = ""

@@ -151,10 +151,7 @@ def expected_days(
 
 
 def schedule_of(dag: Mapping[str, Any], end: dt.datetime | None, zone_name: str) -> Schedule:
-    """Return the schedule of a task's DAG, for computing the lag.
-
-    :param end: the task's end date.
-    """
+    """Return the schedule of a task's DAG, up to the task's end date ``end``."""
     is_set = dag.get("timetable_summary", "") not in _UNSCHEDULED
     return Schedule.from_task(is_set=is_set, end=end, zone_name=zone_name)
 
