@@ -1,4 +1,4 @@
-"""Capabilities of some pollers, tested with ``isinstance``. "Driver" or "executor" tells where a method is called."""
+"""Capabilities of some pollers, tested with ``isinstance``. Docstrings tell what runs on the driver or on executors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CountsRows(ABC):
 
     @abstractmethod
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Request the vendor's count of one day. Driver. Before ``plan`` if the source's ``counts_first`` is True.
+        """Request the vendor's count of one day. Runs on the driver, before ``plan`` if ``counts_first`` is True.
 
         :param tally: records each request as soon as it is sent.
         :raises ConfigError: the credentials or the vendor's plan do not allow counts of any day.
@@ -47,7 +47,7 @@ class SeveralDaysARequest:
     """Largest number of days in a plan."""
 
     def days_together(self, days: Sequence[Day], sizes: Sizes) -> Together:
-        """Return how many days the next plan should span. Default: :attr:`days_per_plan`. Driver."""
+        """Return how many days the next plan should span. Default: :attr:`days_per_plan`. Runs on the driver."""
         return Together(self.days_per_plan)
 
 
@@ -56,7 +56,7 @@ class Splits(ABC):
 
     @abstractmethod
     def split(self, day: Day, more_than: int) -> None:
-        """Make the day's next plan have more partitions than ``more_than``. 0 restores the first plan. Driver."""
+        """Make the day's next plan exceed ``more_than`` partitions. 0 restores the first plan. Runs on the driver."""
 
 
 class AcceptsParts(ABC):
@@ -64,7 +64,7 @@ class AcceptsParts(ABC):
 
     @abstractmethod
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Check all partitions of a day together (DataError), and release their resources. Driver."""
+        """Check all partitions of a day together (DataError). Release their resources. Runs on the driver."""
 
 
 class LimitsPartitions:
@@ -78,9 +78,10 @@ class Follows(ABC):
 
     @abstractmethod
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
-        """Fix the rows that the day's next plans read, and return the position where they end. Driver, before ``plan``.
+        """Fix the rows that the day's next plans read, and return the position where these rows end.
 
-        Without this call, as for ``spark.read``, a plan reads from the beginning of the stream.
+        Runs on the driver, before ``plan``. Without it, as for ``spark.read``, a plan reads from the stream's
+        beginning.
 
         :param after: position after which the rows begin, or None for the beginning of the stream.
         :param to: position where an earlier load of the day ended, or None to read to the source's end.
@@ -103,7 +104,7 @@ class Resumes(ABC):
 
     @abstractmethod
     def resume(self, day: Day, parts: Sequence[InputPartition]) -> Sequence[InputPartition]:
-        """Plan a day as an earlier try did. Driver. If the returned partitions differ, all of them are polled.
+        """Plan a day as an earlier try did, on the driver. If the returned partitions differ, all of them are polled.
 
         :param parts: the earlier try's partitions, read from the stage. Check them: others may write there.
         """
@@ -114,14 +115,14 @@ class ReadBySpark(ABC):
 
     @abstractmethod
     def frame(self, part: InputPartition) -> Any:
-        """Return a partition as a DataFrame with one Spark partition, without reading rows yet. Driver."""
+        """Return a partition as a DataFrame with one Spark partition. Reads no rows. Runs on the driver."""
 
     @abstractmethod
     def rows_of(
         self, part: InputPartition, batches: Iterator[pa.RecordBatch], tally: Tally
     ) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield a partition's days and rows from batches that Spark has read. Executor, without secrets."""
+        """Yield a partition's days and rows from the batches. Runs on an executor, without secrets."""
 
     @abstractmethod
     def error_of(self, error: Exception) -> ConnectError:
-        """Convert an error of Spark to one of this package. Its text must not contain a value of a row. Driver."""
+        """Convert an error of Spark to one of this package, without values of rows. Runs on the driver."""

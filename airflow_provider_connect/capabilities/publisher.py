@@ -25,19 +25,19 @@ class StagesByExecutors(ABC):
 
     @abstractmethod
     def begin(self, publish: Publish) -> Any:
-        """Prepare one publish. Driver, once for each attempt. The returned token is pickled for every :meth:`put`."""
+        """Prepare one publish. Runs on the driver, once an attempt. The token is pickled for every :meth:`put`."""
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Split a day's files into shares. Each share is sent by one :meth:`put`. Default: one file a share. Driver."""
+        """Split a day's files into shares, one for each :meth:`put`. Default: one file a share. Runs on the driver."""
         return [(file,) for file in files]
 
     @abstractmethod
     def put(self, token: Any, stage: str, share: tuple[StagedFile, ...]) -> Any:
-        """Send one share and return a receipt for ``commit``. Executor. May run twice, also concurrently."""
+        """Send one share and return a receipt for ``commit``. Runs on an executor, perhaps twice or concurrently."""
 
     @abstractmethod
     def abort(self, publish: Publish, token: Any) -> None:
-        """Release the resources of :meth:`begin`. Driver. Must not touch data that a commit may have published."""
+        """Release what :meth:`begin` holds, on the driver. Never touches data that a commit may have published."""
 
 
 class Confirms(ABC):
@@ -45,7 +45,10 @@ class Confirms(ABC):
 
     @abstractmethod
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Replace the day's row by :func:`.publishing.confirmed_row`, as a commit would. Driver. Safe to repeat."""
+        """Replace the day's row by :func:`.publishing.confirmed_row`, as a commit would.
+
+        Runs on the driver. Safe to repeat.
+        """
 
 
 class TellsDifferences(ABC):
@@ -53,7 +56,10 @@ class TellsDifferences(ABC):
 
     @abstractmethod
     def differences(self, publish: Publish) -> Differences | None:
-        """Count added, changed and vanished rows. None if unknown. Driver, before the publish."""
+        """Count the rows that the staged day adds, changes and lacks. None if unknown.
+
+        Runs on the driver, before the publish.
+        """
 
 
 class CommitCountsDifferences:
@@ -102,7 +108,7 @@ class Sweeps(ABC):
 
     @abstractmethod
     def sweep(self) -> int:
-        """Delete the leftovers of long-dead attempts and return the number of files. Driver, at the end of each job."""
+        """Delete leftovers of long-dead attempts, on the driver, last in each job. Returns the number of files."""
 
     @abstractmethod
     def leftovers(self) -> list[str]:
@@ -130,4 +136,4 @@ class StagesMarks(ABC):
 
     @abstractmethod
     def stages_marks(self, kind: SourceKind) -> bool:
-        """Return True if staged rows need these columns, which mark rows that a snapshot lacks."""
+        """Return True if staged rows of ``kind`` need the columns that mark rows which a snapshot lacks."""

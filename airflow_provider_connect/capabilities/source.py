@@ -81,7 +81,7 @@ class Inspects(ABC):
 
     @abstractmethod
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> Sequence[Finding]:
-        """Return findings. A problem has its remedy. Loads nothing.
+        """Return the findings of all checks, each problem with its remedy. Loads nothing.
 
         :param day: the day that a run would load.
         :param store: where the quota's requests are counted. None counts none.

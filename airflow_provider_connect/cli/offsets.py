@@ -66,7 +66,7 @@ def list_gaps(args: Namespace) -> int:
 
 @partial(command, changes=True)
 def reset_offset(args: Namespace) -> int:
-    """Prompt and delete an offset."""
+    """Delete an offset after a prompt."""
     name, offset = _find_offset(args.offset)
     if not args.yes and not _ask_reset(name, offset):
         print_note("Nothing was changed")

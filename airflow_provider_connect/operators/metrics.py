@@ -79,7 +79,7 @@ class Metrics:
             self._send("gauge", "quota.left", requests)
 
     def send_quota_wait(self) -> None:
-        """Count one wait for room in the quota."""
+        """Send a count of one wait for room in the quota."""
         with _log_errors():
             self._send("incr", "quota.waits", 1)
 

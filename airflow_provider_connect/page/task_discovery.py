@@ -28,7 +28,7 @@ async def find_tasks(
     """Return the ConnectOperator tasks of DAGs.
 
     Airflow lists the tasks of only one DAG per query. So DAGs without such tasks are remembered, and only some of them
-    are checked again each time: a thousand foreign DAGs must not slow this down.
+    are checked again each time: a thousand other DAGs must not slow the page down.
     """
     checked_at = time.monotonic()
     cached = {dag_id: entry for dag_id in dag_ids if (entry := cache.tasks.get(dag_id)) is not None}

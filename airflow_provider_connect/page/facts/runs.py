@@ -137,8 +137,8 @@ def expected_days(
 ) -> DayRange | None:
     """Return the days of the last run that should have ended by now. None without a schedule.
 
-    That is the next run if it is overdue by more than ``grace``, else the run before. Its length is the next run's, or
-    up to a ninth more, as for months.
+    That is the next run if it is overdue by more than ``grace``, else the run before. The run before is taken to be up
+    to a ninth longer than the next run, since months differ in length.
     """
     next_run = next_run_days(dag, zone_name)
     if next_run is None:
