@@ -1,12 +1,11 @@
 """Offsets: the settled days of a stream, as an Airflow Variable that follows the sink's ledger.
 
-The ledger is the truth. Variables have no compare-and-set, so an offset is recomputed, not modified: write the ledger's
-days, read the ledger again, and repeat until it no longer moves. If many tasks finish at the same time, the last write
-is then right. The Variable may lag behind the ledger, but never leads it.
+The ledger decides. Variables have no compare-and-set, so a task recomputes the offset: it writes the ledger's days and
+repeats until the ledger stands still. The last write is then right, even if many tasks finish at the same time. The
+Variable may lag behind the ledger, but never leads it.
 
-Only the origin is not in the ledger. If several DAGs load one stream, the earliest of their start dates counts, so that
-its position does not jump back and forth. An origin set with an operator's ``origin=`` or with :meth:`Offset.set` takes
-precedence until it is set again or reset.
+Only the origin, the stream's first day, is not in the ledger. It is the earliest start date of the DAGs that load the
+stream. An origin set with ``origin=`` or :meth:`Offset.set` takes precedence until it is set again or reset.
 
 >>> from airflow_provider_connect.offsets import Offset
 >>> Offset.read(source, sink).position            # doctest: +SKIP
@@ -41,8 +40,8 @@ class Offset(BaseModel):
 
     :param days: ranges of settled days (:mod:`.window`), both ends included, in the source's zone.
     :param position: last day settled without a gap since ``origin``. None if ``origin`` is not settled.
-    :param origin: first day of the stream. None counts from the first settled day.
-    :param origin_is_set: True if the origin was set explicitly, so that start dates do not move it.
+    :param origin: first day of the stream. None means the first settled day.
+    :param origin_is_set: True if a person or ``origin=`` set the origin, so that start dates do not move it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -64,7 +63,7 @@ class Offset(BaseModel):
 
     @property
     def settled(self) -> Settled:
-        """Settled days with gaps, position and lag."""
+        """Settled days, with methods for gaps, position and lag."""
         return Settled(self.done, self.origin)
 
     @classmethod
@@ -89,7 +88,7 @@ class Offset(BaseModel):
     def read(cls, source: Source, sink: Sink) -> Offset | None:
         """Return the offset of a stream. None if it has none.
 
-        :raises ConfigError: its Variable does not contain an offset.
+        :raises ConfigError: the Variable does not contain an offset.
         """
         key = variable_key(source, sink)
         text = variables.read(key)
@@ -97,10 +96,10 @@ class Offset(BaseModel):
 
     @classmethod
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
-        """Write an offset. The stream's next task recomputes its days from the ledger.
+        """Write an offset with these days. The stream's next task replaces the days by the ledger's.
 
-        :param origin: new first day of the stream, earlier or later than before. Stands until it is set again or the
-            offset is reset. Without it, the next task uses its DAG's start date.
+        :param origin: first day of the stream, until it is set again or the offset is reset. None means that the next
+            task uses the start date of its DAG.
         """
         offset = cls.from_published(source, sink, DaySet.from_dates(days), origin, origin_is_set=origin is not None)
         variables.write(variable_key(source, sink), offset.model_dump_json(), _DESCRIPTION)
@@ -108,7 +107,7 @@ class Offset(BaseModel):
 
     @classmethod
     def reset(cls, source: Source, sink: Sink) -> None:
-        """Delete an offset. The ledger stays, and the stream's next task recomputes the offset from it."""
+        """Delete an offset. The stream's next task recomputes it from the ledger."""
         variables.delete(variable_key(source, sink))
 
     @classmethod
@@ -122,18 +121,18 @@ _Offsets = list[Offset]  # inside the class ``list`` is the method
 
 
 def stored_offsets() -> dict[str, Offset | None]:
-    """Return all offsets by their Variables' names without :data:`PREFIX`. Unreadable ones are None."""
+    """Return all offsets by the names of their Variables, without :data:`PREFIX`. An unreadable offset is None."""
     texts = {key: variables.read(key) for key in variables.keys(PREFIX)}
     return {key.removeprefix(PREFIX): parse_offset(text) for key, text in texts.items() if text is not None}
 
 
 def delete_variable(name: str) -> None:
-    """Delete an offset by its name in :func:`stored_offsets`, readable or not."""
+    """Delete an offset, readable or not, by its name in :func:`stored_offsets`."""
     variables.delete(PREFIX + name)
 
 
 def variable_key(source: Source, sink: Sink) -> str:
-    """Return the name of the Variable: ``connect_offset/<connector>/<stream>/<sink>-<digest of its target>``."""
+    """Return an offset's Variable: ``connect_offset/<connector>/<stream>/<sink>-<digest of the target>``."""
     target = hashlib.sha256(sink.target.encode()).hexdigest()[:8]
     key = f"{PREFIX}{source.name}/{source.stream_key}/{sink.name}-{target}"
     if len(key) <= _KEY_CHARS:
@@ -144,17 +143,16 @@ def variable_key(source: Source, sink: Sink) -> str:
 def recompute(
     source: Source, sink: Sink, ledger: Ledger, first_day: dt.date | None, *, origin: dt.date | None = None
 ) -> Offset:
-    """Recompute the offset from the ledger until neither moves any more, and return it.
+    """Write the offset until it agrees with the ledger and the ledger stands still. Returns it.
 
-    The origin is read from the Variable directly before each write, so an origin set meanwhile by a person or another
-    DAG stands. A small gap remains, as Variables have no compare-and-set: an origin that is set between that read and
-    the write, two calls to Airflow's API, is overwritten. An earlier start date is restored by its own task, which
-    reads the Variable again after its write. An origin that a person sets in that gap is lost and must be set again.
+    The origin is read directly before each write. An origin set between that read and the write, two calls to Airflow's
+    API, is overwritten. Then a DAG's earlier start date is restored by its own task, which reads the Variable again. A
+    person must set it again.
 
-    :param first_day: first day of the DAG's start date. None if the DAG has none, such as one for manual reloads.
+    :param first_day: first whole day from the DAG's start date. None if the DAG has none.
     :param origin: the operator's ``origin=``, which replaces an earlier one.
-    :raises ConfigError: an environment variable or a secrets backend has a Variable of the same name and hides it.
-    :raises RetriableError: the ledger keeps moving, or the Variable cannot be read back.
+    :raises ConfigError: an environment variable or a secrets backend hides the Variable.
+    :raises RetriableError: the ledger keeps changing, or the Variable cannot be read back.
     """
     key = variable_key(source, sink)
     published, text = ledger.days(), variables.read(key)
@@ -193,10 +191,10 @@ def recompute(
 def _choose_origin(
     stored: Offset | None, start: dt.date | None, origin: dt.date | None, overruled: dt.date | None
 ) -> tuple[dt.date | None, bool]:
-    """Return the origin that counts, and whether it was set explicitly.
+    """Return the origin to write, and True if it was set explicitly.
 
-    :param overruled: the origin that this task's own replaces. A task that writes it again has not read the new one
-        yet.
+    :param overruled: explicit origin that this task replaces. If it reappears, a task that has not read the new origin
+        wrote it.
     """
     if stored is not None and stored.origin_is_set and (origin is None or stored.origin != overruled):
         return stored.origin, True
@@ -207,7 +205,7 @@ def _choose_origin(
 
 
 def _holds(text: str | None, offset: Offset) -> bool:
-    """Return True if a Variable holds ``offset``, apart from the time of writing."""
+    """Return True if a Variable's text is ``offset``. The time of writing may differ."""
     stored = parse_offset(text)
     return stored is not None and stored.model_copy(update={"updated_at": offset.updated_at}) == offset
 
@@ -248,7 +246,7 @@ def _require_offset(key: str, text: str) -> Offset:
 
 
 def parse_offset(text: str | None) -> Offset | None:
-    """Parse the offset in a Variable's text. None if there is none."""
+    """Parse a Variable's text. None if it is not an offset."""
     if text is None:
         return None
     try:

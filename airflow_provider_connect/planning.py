@@ -22,13 +22,13 @@ from airflow_provider_connect.window import Day, parse_days
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """Cost of a stream's days. ``str()`` describes it.
+    """Cost of loading a stream's days. ``str()`` describes it.
 
     :param requests: lowest number of requests. Failed polls need more.
     :param hours: hours from the first request to the last, if this load has the quota to itself. 0 if the quota has
         room for all.
     :param quota: None if the vendor sets none.
-    :param counts: highest number of requests of ``count_quota`` to count the days first, for sources that do so.
+    :param counts: highest number of requests of ``count_quota``, if the source counts the days before it plans them.
     """
 
     stream: str
@@ -40,7 +40,6 @@ class LoadPlan:
     count_quota: Quota | None = None
 
     def __str__(self) -> str:
-        """Describe the cost in sentences."""
         text = (
             f"{_count_text(self.days, 'day')} of {self.stream} {'needs' if self.days == 1 else 'need'} at least "
             f"{_count_text(self.requests, 'request')}."
@@ -64,10 +63,10 @@ class LoadPlan:
 
 
 def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | None = None) -> LoadPlan:
-    """Compute the cost of a source's days. Only reads the connection from Airflow.
+    """Compute the cost of loading days. Reads only the connection from Airflow.
 
-    :param days: in the operator's syntax, ``2026-01-01..2026-12-31``.
-    :param connection: the source's. By default Airflow's, by the source's ``conn_id``.
+    :param days: list of days, or text such as ``2026-01-01..2026-12-31``.
+    :param connection: the source's. None reads the source's ``conn_id`` from Airflow.
     :raises ConfigError: the connection is missing or wrong.
     """
     day_list = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
@@ -82,7 +81,6 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
 
 
 def _hours_between(requests: int, quota: Quota) -> float:
-    """Return the hours between the first and the last request."""
     return max(0, math.ceil(requests / quota.requests) - 1) * quota.seconds / 3600
 
 

@@ -6,7 +6,7 @@ from airflow.sdk import CronDataIntervalTimetable
 
 
 def daily(timezone: str = "UTC") -> CronDataIntervalTimetable:
-    """Return a schedule of one run for each calendar day in ``timezone``, started when that day is over.
+    """Return a schedule with one run for each calendar day in ``timezone``. The run starts when its day is over.
 
     In Airflow 3 a bare ``@daily`` has no data interval (``[scheduler] create_cron_data_intervals`` is off), so its runs
     name no day.

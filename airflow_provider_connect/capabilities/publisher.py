@@ -21,75 +21,74 @@ if TYPE_CHECKING:
 
 
 class StagesByExecutors(ABC):
-    """A publisher whose executors send rows between ``begin`` and ``commit``: staged files do not become the target."""
+    """A publisher whose executors send the staged rows to the sink between ``begin`` and ``commit``."""
 
     @abstractmethod
     def begin(self, publish: Publish) -> Any:
-        """Prepare one publish. The returned token is pickled for every :meth:`put`. Driver, once an attempt."""
+        """Prepare one publish. Runs on the driver, once an attempt. The token is pickled for every :meth:`put`."""
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Split a day's files into shares, one :meth:`put` each. By default each file alone. Driver."""
+        """Split a day's files into shares, one for each :meth:`put`. Default: one file a share. Runs on the driver."""
         return [(file,) for file in files]
 
     @abstractmethod
     def put(self, token: Any, stage: str, share: tuple[StagedFile, ...]) -> Any:
-        """Send one share of the stage and return a receipt for ``commit``.
-
-        Executor. May run twice, also concurrently.
-        """
+        """Send one share and return a receipt for ``commit``. Runs on an executor, perhaps twice or concurrently."""
 
     @abstractmethod
     def abort(self, publish: Publish, token: Any) -> None:
-        """Release the resources of :meth:`begin`. Driver. Never touches data that a commit may have published."""
+        """Release what :meth:`begin` holds, on the driver. Never touches data that a commit may have published."""
 
 
 class Confirms(ABC):
-    """A publisher that records an unchanged day without publishing it again."""
+    """A publisher that can record that a day is unchanged, without publishing it again."""
 
     @abstractmethod
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Replace the day's row by the result of :func:`.publishing.confirmed_row`, as a commit would.
+        """Replace the day's row by :func:`.publishing.confirmed_row`, as a commit would.
 
-        Driver. Safe to repeat.
+        Runs on the driver. Safe to repeat.
         """
 
 
 class TellsDifferences(ABC):
-    """A publisher that compares a staged day with the published day that it replaces."""
+    """A publisher that can compare a staged day with the published day that it will replace."""
 
     @abstractmethod
     def differences(self, publish: Publish) -> Differences | None:
-        """Count the differences to the generation ``seen``, or None if unknown. Driver, before the publish."""
+        """Count the rows that the staged day adds, changes and lacks. None if unknown.
+
+        Runs on the driver, before the publish.
+        """
 
 
 class CommitCountsDifferences:
-    """A publisher whose commit puts the differences into the ledger row, because only the sink can compare its rows."""
+    """A publisher whose commit writes the differences into the ledger row: only the sink can compare its rows."""
 
 
 class Erases(ABC):
-    """A publisher that keeps an erase list and removes the rows of its values from the target."""
+    """A publisher that keeps an erase list of people's ids, and deletes their rows from the target."""
 
     @abstractmethod
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows that :meth:`erase` would remove, by day. Changes nothing and starts no job."""
+        """Return the number of rows that :meth:`erase` would delete, by day. Changes nothing and starts no job."""
 
     @abstractmethod
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Add values to the erase list, then remove their rows from all days. Jobs may run meanwhile.
+        """Add values to the erase list, then delete their rows from all days. Jobs may run meanwhile.
 
         Safe to repeat, also after a kill: values that are on the list already are searched again.
 
-        :param shaping: digests of the shapes that made the values, which the list keeps.
+        :param shaping: digests of the shapes that made the values, for the list.
         :raises ConfigError: the target has no such column, or its list is full or belongs to another column or other
             shapes.
-        :raises RetriableError: the sink is unreachable, or lost the race several times. The remaining rows are still
-            there.
+        :raises RetriableError: the sink is unreachable, or other writers committed first several times. Rows remain.
         """
 
     def copies(self) -> list[str]:
-        """Return the places whose rows :meth:`erase` does not delete, such as rejects, each with its remedy."""
+        """Describe the places whose rows :meth:`erase` does not delete, such as rejects, each with its remedy."""
         return []
 
 
@@ -98,22 +97,22 @@ class KeepsRejects(ABC):
 
     @abstractmethod
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the rejects of each published day, oldest day first.
+        """Yield the rejects of each published day from ``first`` to ``last``, oldest day first.
 
-        :param records: most rejects a day that come with their content.
+        :param records: largest number of records of a day that come with their content.
         """
 
 
 class Sweeps(ABC):
-    """A publisher whose dead attempts leave data in the sink."""
+    """A publisher whose dead attempts leave files or tables in the sink."""
 
     @abstractmethod
     def sweep(self) -> int:
-        """Delete the leftovers of long-dead attempts, and return the number of files. Driver, once a job, last."""
+        """Delete leftovers of long-dead attempts, on the driver, last in each job. Returns the number of files."""
 
     @abstractmethod
     def leftovers(self) -> list[str]:
-        """Return the names that :meth:`sweep` would delete now. Changes nothing."""
+        """Return the names of the files or tables that :meth:`sweep` would delete now. Changes nothing."""
 
 
 class KeepsNotes(ABC):
@@ -121,23 +120,20 @@ class KeepsNotes(ABC):
 
     @abstractmethod
     def note(self, note: LedgerNote) -> None:
-        """Keep a note for :meth:`.Ledger.notes`.
-
-        An existing note stays unchanged. After ``preflight``. Safe to repeat.
-        """
+        """Add a note for :meth:`.Ledger.notes`, after ``preflight``. An existing note stays. Safe to repeat."""
 
 
 class InspectsTarget(ABC):
-    """A publisher that finds problems before the first day is loaded."""
+    """A publisher that can check the target for a person, before the first day is loaded."""
 
     @abstractmethod
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return the problems that ``preflight`` would find, without creating anything. For a person."""
+        """Return the problems that ``preflight`` would find. Creates nothing."""
 
 
 class StagesMarks(ABC):
-    """A sink whose staged files become the target's own, and so need the columns of :mod:`.stage.soft_deletes`."""
+    """A sink whose staged files become the target's, and so need the columns of :mod:`.stage.soft_deletes`."""
 
     @abstractmethod
     def stages_marks(self, kind: SourceKind) -> bool:
-        """Return True if staged rows of a kind must have these columns, which mark rows that a snapshot lacks."""
+        """Return True if staged rows of ``kind`` need the columns that mark rows which a snapshot lacks."""

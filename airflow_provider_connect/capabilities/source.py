@@ -1,4 +1,4 @@
-"""Capabilities of some sources, requested from the configured stream: ``source.capability(HasQuota)``."""
+"""Capabilities of some sources, requested from a configured source: ``source.capability(HasQuota)``."""
 
 from __future__ import annotations
 
@@ -16,87 +16,81 @@ if TYPE_CHECKING:
 
 
 class HasQuota(ABC):
-    """A source whose vendor limits requests.
-
-    The task reserves them before Spark starts, and waits without a worker slot.
-    """
+    """A source whose vendor limits requests. The task reserves requests before Spark starts, or waits deferred."""
 
     if TYPE_CHECKING:
         parallel_days: int
 
     @abstractmethod
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the limit that all readers of a project share, or None if none is known. No network."""
+        """Return the limit that all readers of a vendor's project share. None if unknown. No network."""
 
     def requests_for(self, days: Sequence[Day]) -> int:
-        """Return the fewest requests that days cost. Days of one plan cost as much as the first of them alone."""
+        """Return the lowest number of requests for the days. A plan of several days costs as much as its first day."""
         return len(days)
 
     def requests_at_once(self, days: Sequence[Day]) -> int:
-        """Return how many requests for days may run at the same time."""
+        """Return how many requests for the days may run at the same time."""
         return min(self.parallel_days, len(days), max(1, self.requests_for(days)))
 
 
 class Counts:
-    """A source whose vendor counts rows, to compare with the answer. Its poller is a :class:`.CountsRows`."""
+    """A source whose vendor counts a day's rows, to compare with the answer. Its poller is a :class:`.CountsRows`."""
 
     def count_problems(self) -> list[str]:
-        """Return the reasons why the options do not allow a comparison of count and rows, or [] if there are none."""
+        """Return why the options do not allow to compare the vendor's count with the rows. Empty if they do."""
         return []
 
     @property
     def counts_first(self) -> bool:
-        """True if a plan needs its day's count. Then each day is counted and compared in any case."""
+        """True if a plan needs the day's count. Each day is then counted and compared, whatever ``reconcile`` says."""
         return False
 
     @property
     def parts_at_once(self) -> int:
-        """Number of partitions of a split day (:class:`.Splits`) that may be polled at the same time.
-
-        1: no day is split.
-        """
+        """Number of a split day's partitions (:class:`.Splits`) to poll at the same time. 1 if days are not split."""
         return 1
 
     def requests_to_count(self, days: Sequence[Day]) -> int:
-        """Return the most requests of :meth:`count_quota` that it takes to count each day once."""
+        """Return the most requests of :meth:`count_quota` that counting each day once takes."""
         return len(days)
 
     def count_quota(self, connection: Connection) -> Quota | None:
-        """Return the limit on counts if it differs from the source's quota, else None. No network."""
+        """Return the quota of counts if it is separate from the source's quota, else None. No network."""
         return None
 
 
 class NamesColumns(ABC):
-    """A source whose options may name the columns of its rows."""
+    """A source that may know its column names from its options."""
 
     @abstractmethod
     def column_names(self) -> Sequence[str] | None:
-        """Return the names, or None if the options leave some to the source."""
+        """Return the column names. None if the options do not name all columns."""
 
 
 class CountsLate:
-    """A source whose polls count late rows (:func:`.polling.late.count_late`), because rows have an arrival time."""
+    """A source with arrival times of rows, whose polls count late rows (:func:`.polling.late.count_late`)."""
 
 
 class ReloadsWhenLost:
-    """A source that reads all rows again when its stream of increments cannot be followed any more."""
+    """A source of increments that reads all rows again if its position is lost."""
 
 
 class Inspects(ABC):
-    """A source that checks over the network whether a run would work, for ``airflow connect check``."""
+    """A source that can check over the network whether a run would work, for ``airflow connect check``."""
 
     @abstractmethod
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> Sequence[Finding]:
-        """Return findings, including problems with remedies. Loads nothing.
+        """Return the findings of all checks, each problem with its remedy. Loads nothing.
 
         :param day: the day that a run would load.
-        :param store: counter of the requests of all tasks, or None to count none.
+        :param store: where the quota's requests are counted. None counts none.
         :raises ConnectError: the system is unreachable.
         """
 
 
 class Proposes(ABC):
-    """A source class that suggests options for a person to review, for ``airflow connect propose``."""
+    """A source that can propose its options, for ``airflow connect propose``. A person reviews them."""
 
     proposal_fields: ClassVar[frozenset[str]]
     """Fields of :class:`.ProposalRequest` that this source uses."""
@@ -107,6 +101,6 @@ class Proposes(ABC):
         """Return text to paste into a DAG or declaration file. It shows no value of a record.
 
         :param connection: None if the request contains a document instead.
-        :param store: counter of the requests of all tasks, or None to count none.
+        :param store: where the quota's requests are counted. None counts none.
         :raises ConnectError: as a poll does.
         """

@@ -1,6 +1,6 @@
 """``airflow connect accept`` and ``resume``: a person unblocks a stream.
 
-``accept`` accepts a changed definition. ``resume`` answers an alarm about lost rows with the position of the next read.
+``accept`` accepts changed options. ``resume`` answers an alarm about lost rows with the position of the next read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from airflow_provider_connect.stage.notes import (
 
 @partial(command, changes=True)
 def accept(args: Namespace) -> int:
-    """Show the changes since the newest publish and write their acceptance into the ledger."""
+    """Print the options changed since the newest publish, prompt, and write the acceptance into the ledger."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.render(task.parse_day(None))
     connections = pipeline.resolve_connections()
@@ -65,13 +65,13 @@ def _accept(args: Namespace, pipeline: RenderedTask, publisher: Publisher, prese
 
 
 def present_definition(pipeline: RenderedTask, connections: Connections) -> StreamDefinition:
-    """Build the definition of a task's stream from the DAG's present options, without the resolved key."""
+    """Build a stream's definition from the DAG's present options. It lacks the record key, which only a run reads."""
     written = DeclaredOptions(*pipeline.task.require_operator().declared_options)
     return written.build_definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
 
 
 def published_definition(pipeline: RenderedTask, publisher: Publisher) -> StreamDefinition | None:
-    """Return the definition in force. None if there is none.
+    """Return the definition of the newest publish. None if the ledger has none.
 
     :raises ConfigError: the sink keeps no definitions, or the definition's note is missing.
     """
@@ -90,7 +90,7 @@ def published_definition(pipeline: RenderedTask, publisher: Publisher) -> Stream
 
 
 def person_name() -> str:
-    """Return the caller of this command, in the form of a run's name."""
+    """Return host and user who called this command, in the form of a run's name."""
     return f"cli/{socket.gethostname()}/{getpass.getuser()}"
 
 
@@ -99,7 +99,7 @@ _NOW = "now"
 
 @partial(command, changes=True)
 def resume(args: Namespace) -> int:
-    """Show the newest alarm and write the position of the next read into the ledger."""
+    """Print the newest alarm about lost rows, prompt, and write the position of the next read into the ledger."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.render(task.parse_day(None))
     if pipeline.source.kind != "increment":
@@ -134,7 +134,7 @@ def resume(args: Namespace) -> int:
 
 
 def _position_of(pipeline: RenderedTask, connections: Connections, text: str) -> str:
-    """Return the given position, or the source's present one for ``now``.
+    """Return the position in ``text``. ``now`` is the source's present end.
 
     :raises ConfigError: the text is not a position of this source.
     """

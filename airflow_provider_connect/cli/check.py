@@ -1,6 +1,6 @@
-"""``airflow connect check``: checks a pipeline before any row is moved, in one report.
+"""``airflow connect check``: checks a pipeline before any row is moved.
 
-Creates nothing in the sink. A check that would need that is reported as ``not checked``.
+Creates nothing in the sink. A check that would have to is reported as ``not checked``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STATES: dict[Level, str] = {"ok": FINE, "note": NOTE, "problem": PROBLEM, "later
 
 @command
 def check(args: Namespace) -> int:
-    """Print a line for each check. The exit code is that of the worst."""
+    """Print a line for each check. The exit code is that of the worst result."""
     source, lines = source_of_arguments(args), []
     if source is not None:
         report = CheckReport(f"{source.name}/{source.stream_key}")
@@ -67,17 +67,17 @@ def check(args: Namespace) -> int:
 
 @dataclass
 class CheckReport:
-    """Results of one task's checks."""
+    """Lines about the checks of one task."""
 
     task: str
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, subject: str, state: str, text: str) -> None:
-        """Add a line."""
+        """Add a line about one check."""
         self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})
 
     def run_step(self, subject: str, step: Callable[[], _Result]) -> _Result | None:
-        """Return the result of a step. If it raises, add a line for each problem and return None."""
+        """Return the result of a step. If the step raises, add its problems as lines and return None."""
         try:
             return step()
         except RetriableError as error:
@@ -91,7 +91,7 @@ class CheckReport:
 
 
 def check_task(task: DeclaredTask, text: str | None, report: CheckReport) -> None:
-    """Check one task, up to the first step that prevents the next."""
+    """Check a task step by step. Stops if the next step needs the result of a failed one."""
     day = report.run_step("options", lambda: task.parse_day(text))
     pipeline = None if day is None else report.run_step("options", lambda: task.render(day))
     if day is None or pipeline is None:
@@ -111,7 +111,7 @@ def check_task(task: DeclaredTask, text: str | None, report: CheckReport) -> Non
 
 
 def check_source(source: Source, text: str | None, report: CheckReport) -> None:
-    """Check a source without a task."""
+    """Check a source that no task uses: connection, preflight, columns and quota."""
     day = report.run_step("options", lambda: parse_day(text, source.timezone))
     connection = report.run_step("connections", lambda: credentials.resolve_source(source))
     if day is None or connection is None:
@@ -154,10 +154,7 @@ def _read_schema(source: Source, connection: Connection, report: CheckReport) ->
 def _check_shapes(
     pipeline: RenderedTask, connections: Connections, schema: pa.Schema, report: CheckReport
 ) -> pa.Schema | None:
-    """Return the columns that rows have after the shapes.
-
-    None if the shapes do not fit the source's columns, or a connection is missing.
-    """
+    """Return the schema after the shapes. None if a shape does not fit the source's columns, or lacks a connection."""
     if not pipeline.chain:
         return schema
 

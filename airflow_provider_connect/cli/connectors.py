@@ -1,6 +1,6 @@
-"""``airflow connect docs`` and ``new``: a connector's options, and the skeleton of a new connector.
+"""``airflow connect docs`` and ``new``: print a connector's options, and write the skeleton of a new connector.
 
-The skeleton passes the first step of the conformance suite.
+A new skeleton passes the first step of the conformance suite.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from airflow_provider_connect.errors import ConfigError
 class Option:
     """An option of a connector.
 
-    :param type: readable type. Allowed texts are quoted, separated by ``|``.
+    :param type: type as text. Allowed values are quoted, separated by ``|``.
     :param default: Python literal. None if the option is required.
     """
 
@@ -39,7 +39,7 @@ class Option:
 
 
 def list_options(connector: type[BaseModel]) -> list[Option]:
-    """Return a connector's options in the order of their declaration."""
+    """Return a connector's options as declared, in that order."""
     return [
         Option(
             name=name,
@@ -74,7 +74,7 @@ _ROOMS = {"sources": registry.source_class, "sinks": registry.sink_class}
 
 @command
 def describe(args: Namespace) -> None:
-    """Print the options of all connectors of a name."""
+    """Print the options of the source and the sink with this name."""
     names_by_room = {room: registry.names(room) for room in _ROOMS}
     connectors = [
         class_of(args.connector) for room, class_of in _ROOMS.items() if args.connector in names_by_room[room]
@@ -103,7 +103,7 @@ _NAME = "[a-z][a-z0-9_]*"
 
 @command
 def write_connector(args: Namespace) -> None:
-    """Write two files into the working folder and print the next step."""
+    """Write a skeleton and its test into the working folder, and print the next step."""
     written = write_scaffold(args.kind, args.name, Path.cwd())
     for path in written:
         print_note(f"Wrote {path}")
@@ -114,9 +114,9 @@ def write_connector(args: Namespace) -> None:
 
 
 def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
-    """Write a connector's module and its test. Returns their paths.
+    """Write a connector's module and its test, and return their paths.
 
-    :raises ConfigError: the name is invalid or taken, or a file exists. Nothing is written then.
+    :raises ConfigError: the name is invalid or taken, or a file exists. Then nothing is written.
     """
     if not re.fullmatch(_NAME, name) or keyword.iskeyword(name):
         raise ConfigError(

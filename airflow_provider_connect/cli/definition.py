@@ -1,4 +1,4 @@
-"""All commands with their arguments, as Airflow's command line declares them. Read by each call of ``airflow``."""
+"""All commands and their arguments, for Airflow's command line. Every call of ``airflow`` reads this module."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ _DAG_ARGUMENTS = (ARG_BUNDLE_NAME, ARG_OUTPUT)
 
 
 def _command(name: str, function: str, help_text: str, *args: Arg, description: str | None = None) -> ActionCommand:
-    """Return a command.
+    """Declare a command.
 
-    :param function: name in a module of this package, imported when the command is called.
+    :param function: name in a module of this package, which is imported when the command is called.
     """
     call = lazy_load_command(f"{_ROOM}.{function}")
     return ActionCommand(name=name, help=help_text, description=description, func=call, args=(*args, ARG_VERBOSE))

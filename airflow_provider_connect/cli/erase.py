@@ -1,7 +1,7 @@
 """``airflow connect erase``: counts or deletes people's rows in a sink.
 
-Airflow's audit log keeps the arguments of each call, so ids are read from a file or the standard input. Messages and
-output contain no ids.
+Ids come from a file or the standard input, since Airflow's audit log keeps the arguments of each call. No id is
+printed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STANDARD_INPUT = "-"
 
 @partial(command, changes=True)
 def erase_people(args: Namespace) -> None:
-    """Print the number of counted or deleted rows and days, and the places that may still hold such rows."""
+    """Print the number of found or deleted rows and days, and the places that may still hold such rows."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.render(task.parse_day(None))
     connections = pipeline.resolve_sink_connections()
@@ -47,9 +47,9 @@ def erase_people(args: Namespace) -> None:
 
 
 def read_ids(file: str) -> list[str]:
-    """Return the ids of a file, one a line, without empty lines.
+    """Read ids, one a line. Skips empty lines.
 
-    :param file: path of the file. ``-`` is the standard input.
+    :param file: path, or ``-`` for the standard input.
     :raises ConfigError: the file cannot be read, or is not UTF-8.
     """
     if file == STANDARD_INPUT:

@@ -1,4 +1,4 @@
-"""``airflow connect offsets …`` and ``ledger``: settled days by offsets, and published days by a sink's ledger."""
+"""``airflow connect offsets …`` and ``ledger``: settled days in offsets, and published days in a sink's ledger."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def list_offsets(args: Namespace) -> None:
 
 @command
 def show_offset(args: Namespace) -> None:
-    """Print one offset: a field a line, or as an object."""
+    """Print an offset's fields, and its ranges of settled and missing days."""
     name, offset = _find_offset(args.offset)
     if offset is None:
         raise ConfigError(f"offset {name!r} is {_UNREADABLE}")
@@ -49,7 +49,7 @@ def show_offset(args: Namespace) -> None:
 
 @command
 def list_gaps(args: Namespace) -> int:
-    """Print each range of missing days. Exits with :data:`.EXIT_PROBLEMS` if there is one."""
+    """Print each range of missing days. The exit code is :data:`.EXIT_PROBLEMS` if a day is missing."""
     selected = offsets.stored_offsets() if args.offset is None else dict([_find_offset(args.offset)])
     unreadable = [name for name, offset in selected.items() if offset is None]
     rows = [
@@ -78,7 +78,7 @@ def reset_offset(args: Namespace) -> int:
 
 @command
 def export_offsets(args: Namespace) -> None:
-    """Print all offsets as one JSON object of Variables."""
+    """Print all offsets as one JSON object, for ``airflow variables import``."""
     values = {
         offsets.PREFIX + name: offset.model_dump(mode="json")
         for name, offset in offsets.stored_offsets().items()
@@ -106,10 +106,7 @@ def _offset_line(name: str, offset: Offset | None) -> dict[str, Any]:
 
 
 def _find_offset(name: str) -> tuple[str, Offset | None]:
-    """Return the offset of a name, with or without its Variable's prefix.
-
-    :raises ConfigError: there is no such offset.
-    """
+    """Return an offset by its name, with or without the prefix of Variables."""
     offsets_by_name = offsets.stored_offsets()
     short_name = name.removeprefix(offsets.PREFIX)
     if short_name not in offsets_by_name:
@@ -132,7 +129,7 @@ def _range_text(first: dt.date, last: dt.date) -> str:
 
 @command
 def show_day(args: Namespace) -> int:
-    """Print each task's newest publish of a day. Exits with :data:`.EXIT_PROBLEMS` if a sink has none."""
+    """Print each task's newest publish of a day. The exit code is :data:`.EXIT_PROBLEMS` if a ledger lacks the day."""
     rows, missing_count = [], 0
     for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
         day = task.parse_day(args.day)

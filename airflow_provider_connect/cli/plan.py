@@ -1,6 +1,6 @@
-"""``airflow connect plan``: cost of days, from the vendor's limits and the duration of earlier days.
+"""``airflow connect plan``: cost of loading days, from the vendor's limits and the duration of earlier loads.
 
-``--changed`` lists days that were loaded with other options, and the backfill for them.
+``--changed`` lists the days that were loaded with other options, and the backfill that loads them again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MEASURED_DAYS = 7
 
 @command
 def show_plan(args: Namespace) -> None:
-    """Print a line for each task."""
+    """Print the cost for each task or, with ``--changed``, days loaded with other options."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
     if args.changed:
         print_rows([line for task in tasks for line in changed_days(task, args.days)], args.output)
@@ -70,9 +70,9 @@ def _ledger_figures(pipeline: RenderedTask, ledger: Ledger, days: Sequence[Day])
 
 
 def median_seconds(rows: Sequence[LedgerRow]) -> float | None:
-    """Return the median seconds of a day from poll to publish. None without a suitable row.
+    """Return the median seconds from a day's poll to its publish. None if no row has both times.
 
-    A confirmed generation is skipped: its poll is the last one, its publish the first.
+    Skips confirmed days: their poll time is the last run's, their publish time the first's.
     """
     durations = [
         (row.published_at - row.polled_at).total_seconds()
@@ -83,7 +83,7 @@ def median_seconds(rows: Sequence[LedgerRow]) -> float | None:
 
 
 def changed_days(task: DeclaredTask, text: str) -> Iterator[dict[str, Any]]:
-    """Yield a line for each range of days that were loaded with options other than the DAG's present ones."""
+    """Yield a line for each range of days whose rows the DAG's present options would change."""
     days = parse_days(text, task.zone)
     pipeline = task.render(days[0])
     connections = pipeline.resolve_connections()

@@ -33,7 +33,7 @@ _Shape = Callable[["pa.RecordBatch", Counter[str]], "pa.RecordBatch"]
 
 @command
 def show_rows(args: Namespace) -> None:
-    """Print the cost, then rows."""
+    """Print the cost, then the first rows of a day."""
     if args.rows < 1:
         raise ConfigError("--rows must be at least 1")
     source = source_of_arguments(args)
@@ -55,7 +55,7 @@ def show_rows(args: Namespace) -> None:
 
 
 def first_rows(source: Source, chain: Chain, connections: Connections, day: Day, max_rows: int) -> list[dict[str, Any]]:
-    """Return the first rows of a day. Sends no request beyond the rows needed.
+    """Return up to ``max_rows`` rows of a day. Stops to poll once it has them.
 
     :raises QuotaError: the source's quota has no room now.
     :raises ConnectError: the poll failed.
@@ -96,9 +96,9 @@ def _poll_rows(poller: Poller, day: Day, max_rows: int, tally: Tally, shape: _Sh
 
 @contextmanager
 def _reserve_requests(quota: Quota, requests: int, tally: Tally) -> Iterator[None]:
-    """Reserve requests like a task, and return the unsent ones at the end.
+    """Reserve requests of a quota, and return the unsent ones at the end.
 
-    Without room it fails and takes no place in the queue, so tasks do not wait for a person who may not come back.
+    Never waits in the queue: tasks would wait behind a person who may not come back.
 
     :raises QuotaError: the quota has no room now.
     """

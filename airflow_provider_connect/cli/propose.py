@@ -1,4 +1,4 @@
-"""``airflow connect propose``: options that a source derives from a sample. Loads nothing, shows no value."""
+"""``airflow connect propose``: a source proposes options from a sample. Loads nothing, prints no value of a record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_connect.polling.findings import ProposalRequest
 
 @command
 def propose(args: Namespace) -> None:
-    """Print the proposal."""
+    """Print the proposed options."""
     cls = registry.source_class(args.connector)
     if not issubclass(cls, Proposes):
         proposing = [name for name in registry.names("sources") if issubclass(registry.source_class(name), Proposes)]

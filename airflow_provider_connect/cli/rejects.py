@@ -19,12 +19,12 @@ from airflow_provider_connect.window import ONE_DAY, Day, parse_days
 
 _DAYS = 30
 _REASONS = 3
-"""Number of a day's reasons in a table. JSON and YAML have all."""
+"""Number of different reasons that a table shows for a day. JSON and YAML show all."""
 
 
 @command
 def list_rejects(args: Namespace) -> int:
-    """Print a line for each day with rejects. Exits with :data:`.EXIT_PROBLEMS` if there is one."""
+    """Print each day with rejects. The exit code is :data:`.EXIT_PROBLEMS` if there is one."""
     lines: list[dict[str, Any]] = []
     for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
         first, last = _first_and_last_day(task, args.days)
@@ -38,7 +38,7 @@ def list_rejects(args: Namespace) -> int:
 
 @command
 def show_rejects(args: Namespace) -> int:
-    """Print the rejects of a day. Exits with :data:`.EXIT_PROBLEMS` if the ledger lacks the day."""
+    """Print the rejects of a day. The exit code is :data:`.EXIT_PROBLEMS` if the ledger lacks the day."""
     if args.rows < 1:
         raise ConfigError("--rows must be at least 1")
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
@@ -61,7 +61,7 @@ def show_rejects(args: Namespace) -> int:
 
 @dataclass
 class RejectCounts:
-    """Counts of a day's rejects, and the first records.
+    """A day's rejects, counted by origin and reason.
 
     :param remaining: number of rejects that the sink still has.
     """
@@ -74,10 +74,7 @@ class RejectCounts:
 
     @classmethod
     def count(cls, day: DayRejects, max_records: int = 0) -> RejectCounts:
-        """Read a day's rejects to their end.
-
-        :param max_records: number of records to keep.
-        """
+        """Count a day's rejects and keep the first ``max_records`` records."""
         counted = cls(day)
         for record in day.records:
             counted.remaining += 1
@@ -89,7 +86,7 @@ class RejectCounts:
 
     @property
     def rejected(self) -> int:
-        """Number of rejects in the ledger, else in the sink."""
+        """Number of rejects according to the ledger. If the ledger has no number, the sink's."""
         return self.remaining if self.day_rejects.ledger_count is None else self.day_rejects.ledger_count
 
     @property
@@ -98,7 +95,7 @@ class RejectCounts:
         return max(0, self.rejected - self.remaining)
 
     def describe(self) -> str:
-        """Describe number and location in a sentence."""
+        """Describe number and place of the rejects in a sentence."""
         day, missing_text = self.day_rejects, f". {self.missing:,} of them are no longer there" if self.missing else ""
         return f"generation {day.generation} has {self.rejected:,} rejects in {day.location}{missing_text}"
 
@@ -106,9 +103,9 @@ class RejectCounts:
 def read_rejects(
     pipeline: RenderedTask, publisher: Publisher, first: dt.date, last: dt.date, records: int
 ) -> Iterator[DayRejects]:
-    """Return a sink's rejects of some days.
+    """Return the rejects of days, oldest day first, each with up to ``records`` records' content.
 
-    :raises ConfigError: the sink keeps none.
+    :raises ConfigError: the sink keeps no rejects.
     """
     if not isinstance(publisher, KeepsRejects):
         raise ConfigError(
@@ -127,7 +124,7 @@ def _first_and_last_day(task: DeclaredTask, text: str | None) -> tuple[dt.date, 
 
 
 def format_reasons(counted: Mapping[str, int], output: str) -> dict[str, int] | str:
-    """Return the count of each reason: all of them for a program, the most frequent as a text for people."""
+    """Format the number of rejects by reason: a dict for JSON and YAML, else a text with the most frequent reasons."""
     counter = Counter(counted)
     if output in ("json", "yaml"):
         return dict(counter.most_common())

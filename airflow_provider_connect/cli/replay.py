@@ -1,7 +1,6 @@
 """``airflow connect rejects replay``: polls a day again with the DAG's present options and compares the rejects.
 
-The whole day is loaded into the same ledger as by a task (:mod:`.run`), not only the rejects. So the source must still
-have the day.
+Loads the whole day as a task would (:mod:`.run`), not only the rejects. So the source must still have the day.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class DayInSink:
-    """State of a day in the sink.
+    """A day's ledger row and rejects.
 
-    :param rejected: number of rejects.
-    :param reasons: counts of the remaining rejects' reasons.
+    :param reasons: number of rejects by reason, for those that the sink still has.
     """
 
     row: LedgerRow
@@ -35,7 +33,7 @@ class DayInSink:
 
 
 def _replay(args: Namespace) -> int:
-    """Print the rejects before and after. Exits with :data:`.EXIT_PROBLEMS` if any remain."""
+    """Replay a day, and print its rejects before and after. The exit code is :data:`.EXIT_PROBLEMS` if any remain."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     day = task.parse_day(args.day)
     pipeline = task.render(day)
@@ -68,7 +66,7 @@ replay = command(_replay, changes=True)
 def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
     """Read a day's state from the sink. None if the sink lacks the day.
 
-    :raises ConfigError: another poll would not return the day, or double it.
+    :raises ConfigError: a replay would not bring back the day, or would double its rows.
     """
     with pipeline.open_publisher() as publisher:
         ledger = publisher.ledger
@@ -86,9 +84,9 @@ def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
 
 
 def _require_replayable(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
-    """Refuse a day for which another poll would not help.
+    """Refuse a day that a replay cannot mend: an older snapshot, or a day in a sink that only appends.
 
-    :param newest: the newest published day of a snapshot, else empty.
+    :param newest: the newest published snapshot's day. Empty for other kinds of rows.
     """
     name = pipeline.task.name
     if newest and newest[0] > day.date:

@@ -1,4 +1,4 @@
-"""``airflow connect run``: moves days without the scheduler, into the same ledger as a task."""
+"""``airflow connect run``: loads days without the scheduler, into the same ledger as a task."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from airflow_provider_connect.errors import ConnectError, RetriableError
 
 _COLUMNS = ("day", "status", "rows_written", "duplicates", "rejected", "generation", "link")
 _PROCESS_VARIABLE = "_AIRFLOW_PROCESS_CONTEXT"
-"""Environment variable that lets Airflow's SDK read connections from the database, as in its own servers."""
+"""Environment variable that makes Airflow's SDK read connections from the database, as in Airflow's servers."""
 
 
 def _run_days(args: Namespace) -> None:
-    """Move days of one task and print each day's outcome."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     report = move_days(task, days_to_move(task, args.days))
     print_rows([{name: day.get(name) for name in _COLUMNS} for day in report["days"]], args.output)
@@ -35,9 +34,8 @@ run_days = command(_run_days, changes=True)
 
 
 def days_to_move(task: DeclaredTask, days: str | None) -> str:
-    """Return the days of the command, else of the task's ``days=``, else yesterday in the source's zone.
+    """Return the command's ``--days``, else the task's ``days=``, else yesterday in the source's zone.
 
-    :param days: the command's ``--days``.
     :raises ConfigError: the task's ``days=`` is a template that only a run can render.
     """
     declared = task.require_operator().days
@@ -49,12 +47,12 @@ def days_to_move(task: DeclaredTask, days: str | None) -> str:
 
 
 def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
-    """Do the task's work with an intent of its own: ``cli``, this host, and a unique id.
+    """Do a task's work in this process and return its short report. Published days are loaded again, as after a clear.
 
-    So published days are loaded again, as by a clear. Templates are rendered for the first day. The offset is
-    recomputed from the ledger, as after a task.
+    The run's name, ``cli__<host>__<unique id>``, gives it an intent of its own. Templates are rendered for the first
+    day.
 
-    :raises ConnectError: the error with which a task would have failed.
+    :raises ConnectError: the error with which a task would have failed, or a task would have been deferred.
     """
     first = task.parse_day(days.partition("..")[0])
     pipeline, operator = task.render(first), task.require_operator()
@@ -77,7 +75,7 @@ def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
 
 @contextmanager
 def _database_connections() -> Iterator[None]:
-    """Let Airflow's own Spark hook find a connection that only the database has."""
+    """Let Airflow's Spark hook find connections that only the database has."""
     old_value = os.environ.get(_PROCESS_VARIABLE)
     os.environ[_PROCESS_VARIABLE] = "server"
     try:

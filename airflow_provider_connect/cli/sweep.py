@@ -1,4 +1,4 @@
-"""``airflow connect sweep``: lists or deletes leftovers of dead attempts in a sink and its stage."""
+"""``airflow connect sweep``: lists or deletes the leftovers of dead attempts in a sink and its stage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider_connect.stage.temporary import DEAD_AFTER, files_of_dead_a
 
 @partial(command, changes=True)
 def sweep(args: Namespace) -> None:
-    """Print the leftovers, or the number of deleted files."""
+    """Delete the leftovers and print the number of files. With ``--dry-run``, only print the leftovers."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
     if args.dry_run:
         print_rows(

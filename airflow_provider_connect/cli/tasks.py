@@ -1,6 +1,6 @@
-"""Tasks and sources that a command works on: a DAG's ConnectOperator tasks, or a source from the command's arguments.
+"""Tasks and sources for a command: a DAG's ConnectOperator tasks, or a source from the command's arguments.
 
-Templates of tasks are rendered for a day, outside of any run.
+Templates are rendered for a day, outside of any run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
 @dataclass(frozen=True)
 class DeclaredTask:
-    """A ConnectOperator task in its DAG file.
+    """A ConnectOperator task as its DAG file declares it.
 
     :param operator: None for a mapped task, which has no single operator.
     """
@@ -47,13 +47,13 @@ class DeclaredTask:
 
     @property
     def name(self) -> str:
-        """Name in messages."""
+        """Name in messages: ``dag.task``."""
         return f"{self.dag.dag_id}.{self.task_id}"
 
     def require_operator(self) -> ConnectOperator:
-        """Return the operator.
+        """Return the task's operator.
 
-        :raises ConfigError: the task is mapped, and only a run knows its arguments.
+        :raises ConfigError: the task is mapped, so only a run knows its arguments.
         """
         if self.operator is None:
             raise ConfigError(
@@ -64,21 +64,21 @@ class DeclaredTask:
 
     @property
     def zone(self) -> str:
-        """Zone of the source's days. UTC if it is a template."""
+        """Zone of the source's days. UTC if the zone is a template."""
         name = self.require_operator().source.timezone
         return "UTC" if has_template(name) else name
 
     def parse_day(self, text: str | None) -> Day:
-        """Parse a day. The default is yesterday in the source's zone.
+        """Parse a day. None means yesterday in the source's zone.
 
         :raises ConfigError: the text is not a day.
         """
         return parse_day(text, self.zone)
 
     def render_days(self) -> str:
-        """Render the task's ``days=`` for yesterday's run. Empty if it has none.
+        """Render the task's ``days=`` as in yesterday's run. Empty if the task has no ``days=``.
 
-        :raises ConfigError: the template can only be rendered in a run.
+        :raises ConfigError: a template needs a value that only a run has.
         """
         operator = self.require_operator()
         context, jinja = _template_context(operator, self.dag, self.parse_day(None)), operator.get_template_env()
@@ -91,7 +91,7 @@ class DeclaredTask:
             ) from None
 
     def render(self, day: Day) -> RenderedTask:
-        """Render the task's templates for a run of this day.
+        """Render the task's templates as in a run of this day.
 
         :raises ConfigError: with every problem.
         """
@@ -116,10 +116,7 @@ class DeclaredTask:
 
 @dataclass(frozen=True)
 class RenderedTask:
-    """Rendered source, sink, shapes and transform of a task.
-
-    :param staging: the operator's option.
-    """
+    """A task's source, sink, shapes and transform with rendered templates."""
 
     task: DeclaredTask
     source: Source
@@ -130,7 +127,7 @@ class RenderedTask:
 
     @property
     def key(self) -> StreamKey:
-        """Stream in the sink's ledger."""
+        """The stream's key in the sink's ledger."""
         return StreamKey(connector=self.source.name, stream=self.source.stream_key)
 
     def resolve_connections(self) -> Connections:
@@ -144,9 +141,9 @@ class RenderedTask:
 
     @contextmanager
     def open_publisher(self, connections: Connections | None = None) -> Iterator[Publisher]:
-        """Open the sink.
+        """Open the sink for reading its ledger, and close it at the end.
 
-        :param connections: None resolves the sink's only.
+        :param connections: None resolves the sink's own.
         """
         resolved = self.resolve_sink_connections() if connections is None else connections
         with closing_quietly(self.sink.open(self.key, resolved), print_note) as publisher:
@@ -163,9 +160,9 @@ class RenderedTask:
 
 
 def parse_day(text: str | None, zone_name: str) -> Day:
-    """Parse a day. The default is yesterday in the zone.
+    """Parse a day. None means yesterday in the zone.
 
-    :raises ConfigError: the text is not a day.
+    :raises ConfigError: the text is not one day.
     """
     if text is None:
         return Day(date=dt.datetime.now(zone(zone_name)).date() - ONE_DAY, zone=zone_name)
@@ -177,15 +174,15 @@ def parse_day(text: str | None, zone_name: str) -> Day:
 
 @contextmanager
 def open_source(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
-    """Open a source."""
+    """Open a source, and close it at the end."""
     with closing_quietly(source.open(connection, context), print_note) as poller:
         yield poller
 
 
 def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> list[DeclaredTask]:
-    """Return a DAG's ConnectOperator tasks, or the named one.
+    """Return a DAG's ConnectOperator tasks, or only the task ``task_id``.
 
-    :raises ConfigError: there is no such DAG or task, or the DAG has none.
+    :raises ConfigError: there is no such DAG or task, or the DAG has no ConnectOperator task.
     """
     try:
         dag = get_bagged_dag(list(bundles or ()), dag_id)
@@ -209,7 +206,7 @@ def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | Non
 
 
 def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:
-    """Return a DAG's only ConnectOperator task, or the named one.
+    """Return the task ``task_id``. None means the DAG's only ConnectOperator task.
 
     :raises ConfigError: there is no such task, or there are several and none is named.
     """
@@ -226,7 +223,7 @@ def _is_connect_task(task: Any) -> bool:
 
 
 def _unmapped_operator(task: Any) -> ConnectOperator | None:
-    """Return the operator. None for a mapped task or a task of a mapped group."""
+    """Return the task as an operator. None if it or its task group is mapped."""
     return task if isinstance(task, ConnectOperator) and next(task.iter_mapped_task_groups(), None) is None else None
 
 
@@ -237,8 +234,6 @@ def _validate_argument(name: str, value: Any) -> Any:
 
 
 class _VariableValues:
-    """Values of ``var.value`` in a template."""
-
     def __getattr__(self, name: str) -> str:
         return self.get(name)
 
@@ -266,7 +261,7 @@ def _template_context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str
 
 
 def source_of_arguments(args: Namespace) -> Source | None:
-    """Build the source of the arguments. None if they name a DAG.
+    """Build the source that ``--source`` and ``--options`` describe. None if a DAG is named instead.
 
     :raises ConfigError: neither or both are named, or the options are wrong.
     """

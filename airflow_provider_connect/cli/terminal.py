@@ -1,6 +1,6 @@
-"""Output of commands: rows as Airflow's own commands print them, exit codes and errors.
+"""Output of commands: rows in Airflow's formats, exit codes, and errors on stderr.
 
-Its one message on stderr never shows the text of a foreign error.
+The text of an unexpected error is never shown: it may contain a secret.
 
 ====  =============================================================
 code  meaning
@@ -45,13 +45,13 @@ def print_rows(rows: Sequence[Mapping[str, Any]], output: str) -> None:
 
 
 def print_fields(fields: Mapping[str, Any], output: str) -> None:
-    """Print one object, as a line for each field in a table."""
+    """Print one object: in a table a line for each field."""
     lines = [{"field": name, "value": value} for name, value in fields.items()]
     print_rows([fields] if output in ("json", "yaml") else lines, output)
 
 
 def shorten(value: Any) -> str:
-    """Shorten a value to the width of a table's cell."""
+    """Shorten a value's text to the width of a table cell."""
     text = "" if value is None else str(value)
     return text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"
 
@@ -62,7 +62,7 @@ def print_note(text: str) -> None:
 
 
 def ask_consent(question: str) -> bool:
-    """Ask a yes/no question on the terminal. No terminal means no."""
+    """Ask a yes/no question and return True for yes. Without a terminal the answer is no."""
     try:
         return input(f"{question} (yes/no) ").strip().lower() in ("y", "yes")
     except EOFError:
@@ -80,7 +80,6 @@ def _full_value(value: Any) -> Any:
 
 
 def _cell(value: Any, output: str) -> str:
-    """Format a value for a table: a time without the fraction of its second."""
     if value is None:
         return ""
     if isinstance(value, Mapping):
@@ -101,9 +100,9 @@ Command = Callable[[Any], int | None]
 
 
 def command(function: Command, *, changes: bool = False) -> Callable[[Any], None]:
-    """Turn a function of parsed arguments into a command. The function returns its exit code, None for 0.
+    """Turn a function of parsed arguments into a command. The function returns an exit code, or None for 0.
 
-    :param changes: True to record each call in Airflow's audit log, as for its own changing commands.
+    :param changes: True for a command that changes something. Airflow's audit log then records each call.
     """
 
     @functools.wraps(function)

@@ -1,7 +1,7 @@
 """``@task.connect``: a function returns source and sink when the task runs.
 
-The decorated task holds the operator's arguments. In a run it calls the function, builds a :class:`ConnectOperator`
-from the result, and delegates to it.
+The decorated task holds the other arguments of the operator. In a run it calls the function, builds a
+:class:`ConnectOperator` from the result, and lets it do the work.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _RETURNED_BY_FUNCTION = ("source", "sink")
 
 
 class _FunctionOperator(ConnectOperator):
-    """Operator built in a run. Airflow does not know it: its events are those of the decorated task.
+    """Operator that a decorated task builds in a run. Airflow does not know it: the decorated task emits its events.
 
-    :param alias: alias through which the sink's asset gets its event, if the DAG file could not name the asset.
-    :param emits: True if the task has the asset, or an alias, as an outlet.
+    :param alias: alias that carries the event of the sink's asset, if the DAG file names no asset.
+    :param emits: True if the task has the asset as an outlet.
     """
 
     declared_by = "function"
@@ -58,14 +58,12 @@ class _FunctionOperator(ConnectOperator):
 
 
 class ConnectDecoratedOperator(DecoratedOperator):
-    """Task whose source and sink come from a function.
+    """Task whose function returns source and sink.
 
-    :param python_callable: the function.
-    :param op_args: its arguments (templated).
-    :param op_kwargs: its keyword arguments (templated).
-    :param asset: as for :class:`ConnectOperator`. Without one, no event is emitted unless ``outlets`` has an
-        :class:`AssetAlias`.
-    :param kwargs: other arguments of :class:`ConnectOperator`, with templates in their text.
+    :param op_args: the function's arguments (templated).
+    :param op_kwargs: the function's keyword arguments (templated).
+    :param asset: as for :class:`ConnectOperator`. Without it only an :class:`AssetAlias` in ``outlets`` gets an event.
+    :param kwargs: other arguments of :class:`ConnectOperator`. Their text may be templates.
     """
 
     custom_operator_name = "@task.connect"
@@ -121,25 +119,20 @@ class ConnectDecoratedOperator(DecoratedOperator):
             raise ConfigError("@task.connect: asset_events='day' needs asset=Asset(…)")
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
-        """Render a templated field. Of a shape the text options are rendered."""
+        """Render a templated field. If the field is a shape, its text options are rendered."""
         if not isinstance(content, Options):
             return super().render_template(content, context, jinja_env, seen_oids)
         render = super().render_template
         return content.rendered(lambda text: render(text, context, jinja_env))
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Call the function, move the days and return the short report.
-
-        :raises AirflowFailException: a person must act, or the data is bad.
-        :raises TryAgainError: a later try may succeed.
-        :raises TaskDeferred: the day is not ready, or the source's quota has no room. Airflow then calls :meth:`go_on`.
-        """
+        """Call the function, then do the work of :meth:`ConnectOperator.execute` and return the short report."""
         return self.go_on(context)
 
     def go_on(
         self, context: Context, event: Any = None, left: dict[str, Any] | None = None, moved: str | None = None
     ) -> dict[str, Any]:
-        """Do the work of :meth:`execute`, from the beginning or after a wait.
+        """Do the work of :meth:`execute`, also after a wait.
 
         :param moved: digest of the function's result before the wait.
         """
@@ -172,10 +165,6 @@ class ConnectDecoratedOperator(DecoratedOperator):
             self._operator.on_kill()
 
     def _build_operator(self, context: Context) -> _FunctionOperator:
-        """Call the function and build the operator from its result.
-
-        :raises ConfigError: the result is wrong.
-        """
         names: Any = dict(context)
         context_merge(names, self.op_kwargs)
         returned = self.python_callable(*self.op_args, **determine_kwargs(self.python_callable, self.op_args, names))
@@ -188,10 +177,10 @@ class ConnectDecoratedOperator(DecoratedOperator):
 
 
 class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
-    """Result of ``@task.connect`` for a function."""
+    """Object that ``@task.connect`` makes of a function. Calling or expanding it in a DAG makes the task."""
 
     def _expand(self, expand_input: Any, *, strict: bool) -> Any:
-        """Build the mapped task, with the defaults and outlets that Airflow reads from the DAG file only."""
+        """Build the mapped task, with the defaults and outlets that Airflow reads only from the DAG file."""
         asset = self.kwargs.get("asset")
         dag = self.kwargs.get("dag") or DagContext.get_current()
         group = self.kwargs.get("task_group") or TaskGroupContext.get_current(dag)
@@ -220,10 +209,10 @@ def connect_task(
 
         load.expand(project=projects())
 
-    The function runs at each try and again after each wait, so its result may depend on its arguments and on the run
-    only. Text of the result is not rendered, even if it looks like a template.
+    The function runs at each try and after each wait. So its result may depend only on its arguments and the run. Text
+    in the result is not rendered, even if it looks like a template.
 
-    :param multiple_outputs: True to push each part of the report as an XCom too.
+    :param multiple_outputs: True to push each part of the report as an XCom, too.
     :param kwargs: arguments of :class:`ConnectDecoratedOperator`.
     """
     _check_options(
@@ -258,9 +247,9 @@ def _check_options(options: Mapping[str, Any], asset: Any) -> None:
 
 
 def _arguments_from(function_name: str, returned: Any) -> dict[str, Any]:
-    """Convert a function's result to the operator's arguments.
+    """Convert a function's result to operator arguments.
 
-    :raises ConfigError: it is neither a pair nor a dict of arguments.
+    :raises ConfigError: the result is neither ``(source, sink)`` nor a dict of arguments.
     """
     if isinstance(returned, Mapping):
         arguments = {str(key): value for key, value in returned.items()}

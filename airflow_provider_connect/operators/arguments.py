@@ -1,4 +1,4 @@
-"""Checks of the operator's own arguments when Airflow reads the DAG file. All mistakes are reported together."""
+"""Checks the operator's arguments when Airflow reads the DAG file. One error lists all mistakes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _FROM_AIRFLOW = ("default_args", "task_concurrency")
 
 
 def require_known_arguments(operator: type, names: Iterable[str]) -> None:
-    """Refuse unknown arguments and suggest similar ones.
+    """Refuse unknown argument names and suggest known ones.
 
-    :raises ConfigError: with every unknown argument.
+    :raises ConfigError: with every unknown name.
     """
     known_names = {
         name
@@ -47,7 +47,7 @@ def require_known_arguments(operator: type, names: Iterable[str]) -> None:
 
 
 def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse invalid values of the operator's own arguments. Missing arguments are not checked.
+    """Refuse invalid values of the operator's own arguments. Absent arguments are not checked.
 
     :raises ConfigError: with every invalid value.
     """
@@ -75,7 +75,7 @@ def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
 
 
 def require_vendor_counts(source: Source, reconcile: Reconcile) -> None:
-    """Refuse ``reconcile`` for a source without a vendor's count.
+    """Refuse ``reconcile`` for a source whose vendor has no row count to compare with.
 
     :raises ConfigError: with the remedy.
     """
@@ -91,7 +91,7 @@ def require_vendor_counts(source: Source, reconcile: Reconcile) -> None:
 
 
 def require_position_ledger(source: Source, sink: Sink) -> None:
-    """Refuse increments for a sink whose ledger does not keep their positions.
+    """Refuse a source that reads increments if the sink's ledger cannot keep the positions where increments end.
 
     :raises ConfigError: with the remedy.
     """
@@ -103,16 +103,16 @@ def require_position_ledger(source: Source, sink: Sink) -> None:
 
 
 def require_supported_kind(source: Source, sink: Sink) -> None:
-    """Refuse options of a sink that do not fit the source's kind of rows.
+    """Refuse sink options that do not fit the source's kind of rows: days, snapshots or increments.
 
-    :raises ConfigError: with the remedy.
+    :raises ConfigError: with the problems.
     """
     if problems := sink.kind_problems(source.kind):
         raise ConfigError(f"source {source.name!r}, sink {sink.name!r} of {sink.target}: {'; '.join(problems)}")
 
 
 def require_reloadable(source: Source, sink: Sink, lookback_days: LookbackDays) -> None:
-    """Refuse ``lookback_days`` if source or sink cannot load a day again, or if the source cannot measure late rows.
+    """Refuse ``lookback_days`` if days cannot be loaded again, or ``"measured"`` if the source cannot count late rows.
 
     :raises ConfigError: with the remedy.
     """
@@ -139,7 +139,7 @@ def require_reloadable(source: Source, sink: Sink, lookback_days: LookbackDays) 
 
 
 def parse_origin(origin: str | dt.date | None) -> dt.date | None:
-    """Return the operator's ``origin=`` as a date."""
+    """Convert the operator's ``origin=`` to a date."""
     return dt.date.fromisoformat(origin) if isinstance(origin, str) else origin
 
 

@@ -49,66 +49,67 @@ if TYPE_CHECKING:
 
 
 FAILED_REPORT_KEY = "report"
-"""XCom key of a failed task's report. ``return_value`` is for tasks that succeed."""
+"""XCom key of a failed task's report. A successful task's report is its ``return_value``."""
 
 
 class ConnectOperator(SparkSubmitOperator):
-    """Move the days of a run from a source into a sink, each exactly once.
+    """Move the days of a run from a source into a sink. Each day is published exactly once.
 
-    The task determines the days, resolves the connections, and starts one Spark application for all days. It checks
-    the job's report against the sink's ledger and recomputes the stream's
-    :class:`~airflow_provider_connect.offsets.Offset`. Retries publish nothing twice. A clear or backfill reloads days.
+    The task starts one Spark application for all days. Then it checks the job's report against the sink's ledger and
+    recomputes the stream's :class:`~airflow_provider_connect.offsets.Offset`. A retry publishes no day twice. A clear
+    or backfill loads the days again.
 
     :param source: source of the days. Text options may be templates.
     :param sink: target of the days. Text options may be templates.
-    :param shape: shapes (:mod:`airflow_provider_connect.shapes`) that change the rows, in this order, before the sink
-        gets them, such as ``[Drop(columns=["ip"])]``. Text options may be templates.
-    :param rejects_keep: content kept of unreadable records besides the reason: ``record``, or ``digest`` for a digest
-        only. The default is ``digest`` if a shape drops or masks columns that a record would show, else ``record``.
+    :param shape: shapes (:mod:`airflow_provider_connect.shapes`) that change the rows before the sink gets them, in
+        this order, such as ``[Drop(columns=["ip"])]``. Text options may be templates.
+    :param rejects_keep: part of an unreadable record that is kept beside the reason: ``record`` or ``digest``. The
+        default is ``digest`` if a shape drops or masks columns that the record would show, else ``record``.
     :param days: ``YYYY-MM-DD``, or ``YYYY-MM-DD..YYYY-MM-DD`` with both ends included, in the source's zone
         (templated). The default is the run's partition key, else its data interval.
-    :param staging: path or URL of polled days until they are published, for sinks that do not stage (templated).
-        Workers of a cluster must reach it. With Spark on the task's machine, the default is a private temporary folder.
-    :param on_empty: reaction to an answer without rows for a day with rows in the sink's ledger: ``fail`` (default)
-        fails the task and keeps the rows, ``accept`` replaces them with the empty day. A first load may be empty, with
-        a warning while the stream has no row. ``never`` fails every day without rows.
-    :param on_shrink: reaction to an answer that lacks more than ``shrink_percent`` of the day's rows in the ledger or,
-        for the first snapshot of a day, of the snapshot before: ``fail`` (default) fails the task and keeps the rows,
-        ``warn`` replaces them with a warning in log and report, ``accept`` replaces them silently.
+    :param staging: path or URL where polled days lie until they are published, if the sink has no stage (templated).
+        Every worker of a cluster must reach it. With Spark on the task's machine, the default is a private temporary
+        folder.
+    :param on_empty: effect of an answer without rows if the ledger has rows of the day. ``fail`` (default) fails the
+        task and keeps the rows. ``accept`` replaces them with the empty day. A first load may be empty, with a warning
+        while the stream has no row. ``never`` fails every day without rows.
+    :param on_shrink: effect of an answer that lacks more than ``shrink_percent`` of the day's rows in the ledger. The
+        first snapshot of a day is compared with the snapshot before. ``fail`` (default) fails the task and keeps the
+        rows, ``warn`` replaces them with a warning in log and report, ``accept`` replaces them silently.
     :param shrink_percent: largest accepted loss in percent, 50 by default. Deletions take a few percent of a day.
     :param row_bounds: :class:`~airflow_provider_connect.completeness.RowBounds` that limit how far a day's rows may be
-        from the mean of the days before in the ledger. Not compared by default.
-    :param reconcile: comparison with the vendor's own count, for sources that have one: ``off`` (default), ``warn``
+        from the mean of the days before it in the ledger. No limits by default.
+    :param reconcile: comparison with the vendor's own count, if the source has one: ``off`` (default), ``warn``
         publishes with a warning above ``reconcile_percent``, ``fail`` fails the task and keeps the published rows.
-        Needs requests of its own.
+        Each count costs requests.
     :param reconcile_percent: largest accepted difference in percent, 1 by default.
-    :param ready_after: time after a day's end in the source's zone before it is polled, such as ``timedelta(hours=2)``.
-        The task is deferred until then, without a worker's slot. By default it polls immediately and fails if the day
-        is not over.
-    :param lookback_days: number of days before its window that a run loads again, for late rows: 0 by default, none in
-        a backfill's runs. Only days in the ledger, from ``origin`` on, that were not polled since the end of the run's
-        own window (and ``ready_after``). ``measured`` computes 1 to 10 days from the lateness of rows in the last
-        weeks, and logs it. The source must count late rows.
+    :param ready_after: time from a day's end in the source's zone until the day is polled, such as
+        ``timedelta(hours=2)``. Until then the task is deferred, without a worker's slot. By default it polls
+        immediately, and fails if the day is not over.
+    :param lookback_days: number of days before the run's window to load again, for late rows: 0 by default, none in a
+        backfill's runs. Skips days before ``origin``, days missing in the ledger, and days polled since the window's
+        end (plus ``ready_after``). ``measured`` computes 1 to 10 days from the late rows of the last weeks, which the
+        source must count.
     :param transform: Spark SQL over each staged day before it is published: a query over the view ``polled``
-        (templated), or the name of a function from a DataFrame to a DataFrame that Spark's driver can import,
+        (templated). Or a function from a DataFrame to a DataFrame that Spark's driver can import, as
         ``package.module:function``. Equal rows should give equal results.
     :param progress_seconds: seconds between two progress lines in the log.
     :param asset: Airflow asset of the target, by default the sink's. Needed if the target is a template, or if other
         DAGs use an address that only the connection has (a topic's cluster, a table's project).
-    :param asset_events: ``task`` (default) emits one event of the asset with the report as its extra, and starts DAGs
-        scheduled on the asset. ``day`` emits one event for each day, with the day as its partition key, and starts only
-        DAGs with a partitioned timetable.
+    :param asset_events: ``task`` (default) emits one event with the report as its extra, and starts DAGs scheduled on
+        the asset. ``day`` emits one event for each day, with the day as its partition key, and starts only DAGs with a
+        partitioned timetable.
     :param origin: first day of the stream, a date or ``YYYY-MM-DD``, from which the offset's position counts. By
-        default the first day of the DAG's start date, or the earliest of all DAGs that load the stream.
+        default the earliest start date of the DAGs that load the stream.
     :param outlets: more outlets, as for any operator. An outlet with the asset's URI replaces the asset.
     :param conn_id: the Spark connection, which must exist.
     :param name: name of the Spark application (templated).
     :param retries: as for any operator, 3 by default.
-    :param retry_policy: by default wait as long as the source asked for, else for the task's ``retry_delay``.
+    :param retry_policy: by default waits as long as the source asked for, else for the task's ``retry_delay``.
     :param kwargs: other arguments of :class:`SparkSubmitOperator`, except ``application``, its arguments and
-        ``durable``. Every try submits a new job, and the ledger keeps it from publishing twice.
+        ``durable``. Every try submits a new job.
 
-    XCom and the asset's event carry a short report. The report of a failed task is in XCom under the key ``report``.
+    XCom and the asset's event carry a short report. A failed task's report is in XCom under the key ``report``.
     """
 
     template_fields: Sequence[str] = (
@@ -125,7 +126,7 @@ class ConnectOperator(SparkSubmitOperator):
     operator_extra_links = (PublishedLink(),)
     overwrite_rtif_after_execution = True  # so that the field shows the moved days
     declared_by: ClassVar[Literal["dag", "function"]] = "dag"
-    """Author of source, shapes and transform. See :class:`.declared_options.DeclaredOptions`."""
+    """Author of source, shapes and transform: a DAG file or a function of ``@task.connect``."""
 
     def __init__(
         self,
@@ -207,7 +208,7 @@ class ConnectOperator(SparkSubmitOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> ConnectPartial:
-        """Prepare a mapped task, as for any operator. The assets of its instances become its outlets."""
+        """Prepare a mapped task, as for any operator. The assets of its task instances become its outlets."""
         require_known_arguments(cls, kwargs)
         require_valid_values(cls.__name__, kwargs)
         partial = super().partial(**kwargs)
@@ -215,7 +216,7 @@ class ConnectOperator(SparkSubmitOperator):
         return ConnectPartial(operator_class=partial.operator_class, kwargs=partial.kwargs, params=partial.params)
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
-        """Render a templated field. Of a source, sink or shape the text options are rendered."""
+        """Render a templated field. If the field is a source, sink or shape, its text options are rendered."""
         if not isinstance(content, Options):
             return super().render_template(content, context, jinja_env, seen_oids)
         render = super().render_template
@@ -224,16 +225,16 @@ class ConnectOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # Spark's operator returns None
         """Move the days and return the short report.
 
-        :raises AirflowFailException: a person must act, or the data is bad.
+        :raises AirflowFailException: a person must act, or the data is bad. Not retried.
         :raises TryAgainError: a later try may succeed.
         :raises TaskDeferred: the day is not ready, or the source's quota has no room. Airflow then calls :meth:`go_on`.
         """
         return self.go_on(context)
 
     def go_on(self, context: Context, event: Any = None, left: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Do the work of :meth:`execute`, from the beginning or after a wait.
+        """Do the work of :meth:`execute`, also after a wait.
 
-        :param left: fields of :class:`.quota.TaskProgress` from before a wait for requests.
+        :param left: fields of :class:`.quota.TaskProgress`, saved before a wait for requests.
         """
         # Not imported by DAG files.
         from airflow_provider_connect.operators.lineage import DatasetPair  # noqa: PLC0415
@@ -261,10 +262,6 @@ class ConnectOperator(SparkSubmitOperator):
         return report.summary()
 
     def _run_job(self, spec: RunSpec, context: Context, quota_job: QuotaJob) -> JobReport:
-        """Run one Spark job.
-
-        :raises ConnectError: the reason of its failure.
-        """
         from airflow_provider_connect.operators.run import Run  # noqa: PLC0415
 
         def submit(submission: Submission) -> None:
@@ -279,10 +276,7 @@ class ConnectOperator(SparkSubmitOperator):
             return run.move(submit, on_report)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
-        """Return the lineage for Airflow's OpenLineage provider.
-
-        For a failed task it covers the days published until then.
-        """
+        """Return the lineage for Airflow's OpenLineage provider. A failed task's lineage covers its published days."""
         from airflow_provider_connect.operators.lineage import build_facets  # noqa: PLC0415  # not for DAG files
 
         return build_facets(self._datasets, self._report)
@@ -297,7 +291,7 @@ class ConnectOperator(SparkSubmitOperator):
                 remove_folder(self._folder)
 
     def _validate_rendered(self) -> None:
-        """Validate source, sink and shapes again after their templates were rendered.
+        """Validate source, sink and shapes again, now with rendered templates.
 
         :raises ConfigError: with every problem.
         """
@@ -318,7 +312,7 @@ class ConnectOperator(SparkSubmitOperator):
         require_vendor_counts(self.source, self.rules.reconcile)
 
     def _build_spec(self, context: Context) -> RunSpec:
-        """Gather the inputs of the run. Sets the field ``days`` to the resolved days.
+        """Collect the inputs of the run, and set the field ``days`` to the resolved days.
 
         :raises ConfigError: the days cannot be determined, or one of them has not begun.
         :raises TaskDeferred: the days are not ready.

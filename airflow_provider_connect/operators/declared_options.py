@@ -1,7 +1,7 @@
-"""Options as the DAG file declares them, before templates are rendered: the parts of a stream's definition.
+"""A stream's options as the DAG file declares them, with unrendered templates. The stream's definition is made of them.
 
-Options returned by a function of ``@task.connect`` have no templates, since the function inserts the run's dates
-itself. So all dates and instants in them count as equal. Otherwise each day would have another definition.
+A function of ``@task.connect`` puts the run's dates into its options. So all dates and instants in such options are
+treated as equal. Otherwise each day would have another definition.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _DATE = r"\d{4}-\d\d-\d\d|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
 _MOMENT = re.compile(rf"(?<![\w-])(?:{_DATE})(?:[T ]?\d\d:?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w-])")
 
 DeclaredBy = Literal["dag", "function"]
-"""Author of the options: a DAG file with templates, or a function called by a run."""
+"""Author of the options: a DAG file with templates, or a function that a run calls."""
 
 
 class DeclaredOptions(NamedTuple):
-    """Source, shapes and transform with their templates."""
+    """Source, shapes and transform with unrendered templates."""
 
     source: Source
     shapes: Sequence[Shape | dict[str, Any]] = ()
@@ -33,9 +33,9 @@ class DeclaredOptions(NamedTuple):
     declared_by: DeclaredBy = "dag"
 
     def build_definition(self, source: Source, sink: Sink, chain: Chain, connections: Connections) -> StreamDefinition:
-        """Build the definition that decides the stream's rows. Takes 50 ms for each mask with a key.
+        """Build the stream's definition from options and keys. Takes 50 ms for each mask with a key.
 
-        :param source: the source with rendered templates, like ``sink`` and ``chain``.
+        :param source: the source with rendered templates. ``sink`` and ``chain`` are rendered, too.
         """
         digests = Shaping.of(chain, connections).digests(sink.target)
         keys = {name: digest for name, digest in digests.items() if name != "shapes"}
@@ -46,7 +46,7 @@ class DeclaredOptions(NamedTuple):
 
 
 def replace_moments(value: Any) -> Any:
-    """Return plain JSON with ``…`` instead of each date and instant in its texts."""
+    """Return a JSON value in which ``…`` replaces each date and instant inside its texts."""
     if isinstance(value, str):
         return _MOMENT.sub("…", value)
     if isinstance(value, Mapping):

@@ -52,15 +52,15 @@ def erase(
 ) -> Erasure:
     """Count or erase the rows whose ``column`` holds one of the values. Connects to the sink only, without Spark.
 
-    Jobs need not be stopped: a job that has polled such rows and not published them polls again. After an error, repeat
-    the call, which continues there.
+    Jobs may run meanwhile: a job that has polled such rows but not published them polls again. After an error, repeat
+    the call.
 
     :param source: the stream's source, with the options of the DAG.
-    :param values: the source's values: texts, integers, decimals without a fraction, UUIDs. Compared by text.
+    :param values: people's ids as the source has them, compared as text: texts, integers, decimals of scale 0, UUIDs.
     :param column: column of the target or, if a shape renames it, of the source.
-    :param shape: the task's shapes. If one of them masks the column, rows with the values' hashes count.
+    :param shape: the task's shapes. If one masks the column, ``erase`` searches for the hashes of the values.
     :param mode: ``count`` changes nothing.
-    :param staging: the operator's option. Staged days there are among the places that may hold such rows.
+    :param staging: the task's ``staging=``, to list the staged days there that may hold such rows.
     :param connections: connections of the sink and of the masks' keys, by id. By default Airflow's.
     :raises ConfigError: the sink cannot erase, the column is missing in target or source, or the rows are masked and
         ``shape`` is missing.
@@ -94,7 +94,7 @@ def erase(
 
 
 def outer_stage(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
-    """Return the stage outside the sink. None if the sink has the stage, or this machine has no staged days."""
+    """Return the stage outside the sink. None if the sink stages days itself, or this machine has no staged days."""
     if sink.stage_root(connections) is not None:
         return None
     if staging is not None:
@@ -104,7 +104,7 @@ def outer_stage(sink: Sink, key: StreamKey, staging: str | None, connections: Co
 
 
 def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> list[str]:
-    """Return the places of staged days outside the sink, each with the way to clear it."""
+    """Describe the places outside the sink where staged days lie, and how to clear each place."""
     if sink.stage_root(connections) is not None:
         return []
     stage = outer_stage(sink, key, staging, connections)
@@ -118,10 +118,10 @@ def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connec
 
 
 def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
-    """Return the shapes of the target's column that ``column`` names.
+    """Return the shapes applied to a column, named as in the target or in the source.
 
-    :raises ConfigError: neither the source nor a shape makes such a column, or a shape leaves it out. Later loads could
-        not leave out rows by it, even if the target has the column from earlier days.
+    :raises ConfigError: neither source nor shapes make the column, or a shape drops it. Later loads could not filter by
+        it.
     """
     column_shapes = shapes_of_column(chain.shapes, column)
     if column_shapes is None:
@@ -143,7 +143,7 @@ def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
 
 
 def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
-    """Check, without the task's shapes, that the target's column is not masked.
+    """Check that no mask has hashed the target's column, if the caller passed no shapes.
 
     :raises ConfigError: the column may be masked.
     """
@@ -157,9 +157,9 @@ def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
 
 
 def _require_same_keys(ledger: Ledger, target: str, column_shapes: ColumnShapes, connections: Connections) -> None:
-    """Check that the newest day was masked with the keys that hash the values.
+    """Check that the newest published day was masked with the keys in ``connections``.
 
-    :raises ConfigError: the day was masked with other keys, so no row would match.
+    :raises ConfigError: it was masked with other keys, so no row would match.
     """
     definition = _definition(ledger)
     if definition is None or MASK_KEYS not in definition.shapes:
@@ -174,15 +174,14 @@ def _require_same_keys(ledger: Ledger, target: str, column_shapes: ColumnShapes,
 
 
 def _definition(ledger: Ledger) -> StreamDefinition | None:
-    """Return the definition of the stream's newest publish. None if the ledger has none."""
     in_force = ledger.definition_in_force()
     return None if in_force is None else definitions_by_digest(ledger.notes()).get(in_force.digest)
 
 
 def _passes_masks(ledger: Ledger) -> bool:
-    """Return True if shapes masked values of the newest polled day, according to the ledger.
+    """Return True if the ledger counts masked values for the newest polled day.
 
-    Days loaded by an earlier version of this package have no definition, but counts of their shapes.
+    Days loaded by an earlier version of this package have such counts, but no definition.
     """
     for day in sorted(ledger.days(), reverse=True)[:_DAYS_LOOKED_AT]:
         row = ledger.row(day)

@@ -1,9 +1,8 @@
-"""Intent of a task instance. Retries, crashes and scheduler resets keep it, a clear changes it.
+"""Intent of a task instance, which retries, crashes and scheduler resets keep, and a clear changes.
 
-Of all values that a task can read, only ``dag_run.clear_number`` changes with each clear and each reprocessing
-backfill, and with nothing else. It restarts at 0 when a run is deleted and created again. ``dag_run.start_date``
-distinguishes those runs (both measured on Airflow 3.3.2). Intents have no order: the ledger's generations decide which
-answer is newer (:mod:`airflow_provider_connect.publishing`).
+Of all values that a task can read, only ``dag_run.clear_number`` changes with each clear and reprocessing backfill, and
+with nothing else. It restarts at 0 when a run is deleted and created again, so ``dag_run.start_date`` is part of the
+intent (both measured on Airflow 3.3.2). Intents have no order: the ledger's generations decide which answer is newer.
 """
 
 from __future__ import annotations
@@ -39,5 +38,5 @@ def intent_of(run: DagRunProtocol, task: RuntimeTaskInstanceProtocol) -> Intent:
 
 
 def new_attempt(intent: Intent) -> str:
-    """Return a unique attempt name that starts with the intent's token, so a retry finds its earlier attempts."""
+    """Return a unique name for one try. It starts with the intent's token, so a retry finds its earlier tries."""
     return f"{intent.token[:16]}-{secrets.token_hex(4)}"

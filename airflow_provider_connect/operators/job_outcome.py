@@ -1,4 +1,4 @@
-"""Outcome of a Spark job: its report, checked against the sink's ledger, or the reason for a missing report."""
+"""Outcome of a Spark job: its report, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 def read_report(config: JobConfig) -> JobReport | None:
-    """Return the report of a job that has ended. None if it is missing or belongs to another attempt."""
+    """Read the report of an ended job. None if it is missing or belongs to another attempt."""
     text = _read_and_delete(config.report)
     if text is None:
         return None
@@ -39,11 +39,11 @@ def read_report(config: JobConfig) -> JobReport | None:
 
 
 def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
-    """Check a report of success against the requested days and the sink's ledger.
+    """Check that a successful job's report has all requested days, and that the ledger has the reported days.
 
-    A superseded day that was never published has no row in the ledger. A later day must have one instead.
+    A superseded day may be missing in the ledger if the ledger has a later day.
 
-    :raises RetriableError: a day is missing in the report or the ledger.
+    :raises RetriableError: a day is missing.
     """
     outcomes = {day.day: day for day in report.days}
     unreported = [str(day) for day in config.all_days if not _is_settled(outcomes.get(day.date))]
@@ -100,7 +100,7 @@ def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
 
 
 def _read_and_delete(location: str) -> str | None:
-    """Return a report's text and delete the file, which no other process would delete in a shared folder."""
+    """Return a report's text and delete the file, since nothing else would in a shared folder. None without a file."""
     folder_url, _, name = location.rpartition("/")
     folder = Folder(folder_url)
     try:
@@ -120,7 +120,7 @@ _NEXT_TRY = "Published days stay, and the next try continues after them"
 
 
 def explain_exit(failure: Exception) -> RetriableError | None:
-    """Return the reason why Spark's driver ended without a report. None if the failure did not come from spark-submit.
+    """Explain why Spark's driver ended without a report. None if the failure did not come from spark-submit.
 
     :param failure: the Spark provider's error with command line, exit code and the end of the output.
     """
@@ -135,9 +135,9 @@ def explain_exit(failure: Exception) -> RetriableError | None:
 
 
 def add_exit_cause(reported: ConnectError, failure: Exception | None) -> ConnectError:
-    """Return the error that a job reported, preceded by a kill of its JVM, since the job only saw Spark vanish.
+    """Put a kill of the JVM in front of the error that the job reported: the job only saw Spark vanish.
 
-    Only retriable errors change. A wrong option, bad data or a concurrent publish has nothing to do with the kill.
+    Other failures, wrong options and bad data are returned unchanged.
     """
     code = None if failure is None else _exit_code(failure)
     if code is None or type(reported) not in (RetriableError, ConnectError):
@@ -149,14 +149,13 @@ def add_exit_cause(reported: ConnectError, failure: Exception | None) -> Connect
 
 
 def _exit_code(failure: Exception) -> int | None:
-    """Return the exit code in the Spark provider's message. None if it has none."""
     match = _EXIT_CODES.search(str(failure))
     # On Kubernetes spark-submit itself may succeed, and report the exit code of the driver's pod.
     return None if match is None else int(match[1]) or int(match[2] or 0)
 
 
 def _kill_text(code: int, when: str) -> str | None:
-    """Describe how the JVM was killed. None if it was not. ``when`` becomes part of the sentence."""
+    """Describe how the JVM was killed, such as "… was killed ``when``". None if the exit code shows no kill."""
     if code == _OUT_OF_HEAP:
         return f"Spark's JVM ran out of its heap {when}. Raise driver_memory=. {_NEXT_TRY}."
     # A shell reports a signal as its number plus 128.
@@ -165,7 +164,6 @@ def _kill_text(code: int, when: str) -> str | None:
 
 
 def _cause_text(text: str) -> str:
-    """Return the line of spark-submit's output with the cause: the first exception, else the last line."""
     lines = [line.strip() for line in text.partition(_OUTPUT)[2].splitlines() if line.strip()]
     if not lines:
         return ". See its output above"

@@ -1,8 +1,4 @@
-"""OpenLineage facets of a task: datasets, columns, rows and bytes.
-
-Airflow's OpenLineage provider calls the operator once its task has ended. Without that provider this module is not
-used. At the start only the asset is known, and the provider reads it from the task's outlets.
-"""
+"""OpenLineage facets of a task: datasets, columns, rows and bytes, for Airflow's OpenLineage provider."""
 
 from __future__ import annotations
 
@@ -24,17 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetPair:
-    """Source and sink of a task as lineage datasets.
-
-    Contains no connection, since Airflow shows operators to people.
-    """
+    """Source and sink of a task as lineage datasets. No connections, since Airflow shows operators to people."""
 
     source: Dataset
     sink: Dataset
 
     @classmethod
     def from_spec(cls, spec: RunSpec) -> DatasetPair | None:
-        """Return the datasets of a run. None if they have no name: lineage must not fail a task."""
+        """Return the datasets of a run. None, with a warning, if they cannot be named: lineage must not fail a task."""
         try:
             source = spec.source.dataset(spec.connections[spec.source.conn_id])
             return cls(source, spec.sink.dataset(spec.connections))
@@ -44,16 +37,16 @@ class DatasetPair:
 
 
 def column_origins(report: JobReport | None) -> ColumnOrigins:
-    """Return the source columns of each target column: the column of the same name, unless shapes change it."""
+    """Return the source columns of each target column. Without shapes that is the column of the same name."""
     if report is None:
         return {}
     return report.made_of or {name: (name,) for name in report.columns}
 
 
 def build_facets(datasets: DatasetPair | None, report: JobReport | None) -> OperatorLineage[Any, Any]:
-    """Build the provider's event of a task.
+    """Build a task's lineage event.
 
-    :param report: the task's report. None if the task failed before its job.
+    :param report: None if the task failed before its job.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415  # an extra of the package
 

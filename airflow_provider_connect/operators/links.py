@@ -1,4 +1,4 @@
-"""Button of a task in Airflow's UI that opens its last publish."""
+"""Button in Airflow's UI that opens a task's newest publish."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class PublishedLink(BaseOperatorLink):
-    """Link to the task's last publish in the sink's own console, if it has one.
+    """Link to a task's newest publish in the sink's console.
 
-    Airflow calls it in the task's process after the run and keeps the link as an XCom.
+    Airflow calls it after the run and keeps the link as an XCom.
     """
 
     name = "Published"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
-        """Return the link of the newest day that has one, else an empty text."""
+        """Return the link of the newest day with a link. Empty without one."""
         return str(getattr(operator, "published_link", ""))

@@ -1,9 +1,8 @@
-"""Computes how many days a run must look back, from the lateness of rows in the last days.
+"""Computes how many days N a run must look back, from how late rows arrived in the last weeks.
 
-A day that is loaded again N days later gets the rows that arrived until then. Later rows would never be seen, so N
-could never grow. So ``"measured"`` also loads the day :data:`.MAX_LATE_DAYS` before again, as a probe. The probed day
-then counts as *whole*, and gets the rows that a short lookback missed: N decides how soon a late row is loaded, not
-whether.
+A reload after N days shows only the rows that arrived by then, so N could never grow. So a measured lookback also loads
+the day :data:`.MAX_LATE_DAYS` before again, as a probe. That day then counts as *whole*: it has its late rows. A short
+N only delays late rows.
 """
 
 from __future__ import annotations
@@ -17,21 +16,20 @@ from airflow_provider_connect.stage.counts import LATE_COUNTS, MAX_LATE_DAYS
 from airflow_provider_connect.window import ONE_DAY, Day
 
 MEASURED_DAYS = 14
-"""Number of newest whole days that count. Two weeks contain each weekday twice."""
+"""Number of newest whole days that are measured. Two weeks contain each weekday twice."""
 
 MIN_WHOLE_DAYS = 7
-"""Smallest number of whole days for a measurement."""
+"""Smallest number of whole days that allows a measurement."""
 
 LATE_ROWS_ONE_IN = 10_000
-"""One in this many sent rows may come later than the lookback reaches. The probe loads these."""
+"""The lookback may miss one in this many rows. The probe loads the missed rows later."""
 
 
 @dataclass(frozen=True)
 class LookbackLength:
     """Measured length of the lookback.
 
-    :param days: number of days to look back.
-    :param reason: the figures behind it, for the log.
+    :param reason: the figures that led to ``days``, for the log.
     """
 
     days: int
@@ -39,25 +37,21 @@ class LookbackLength:
 
 
 def days_to_measure(days: Sequence[Day]) -> tuple[Day, ...]:
-    """Return the days before a window whose ledger rows :func:`measure_lookback` needs, oldest first."""
+    """Return the days before a window, oldest first, that :func:`measure_lookback` needs."""
     offsets = range(MAX_LATE_DAYS + MEASURED_DAYS, 0, -1)
     return tuple(Day(date=days[0].date - ONE_DAY * offset, zone=days[0].zone) for offset in offsets)
 
 
 def probe_days(days: Sequence[Day]) -> tuple[Day, ...]:
-    """Return the days before a window that become whole when they are loaded with it."""
+    """Return the days that are :data:`.MAX_LATE_DAYS` before the window's days, without the window itself."""
     shifted = (Day(date=day.date - ONE_DAY * MAX_LATE_DAYS, zone=day.zone) for day in days)
     return tuple(day for day in shifted if day.date < days[0].date and day.hours > 0)
 
 
 def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> LookbackLength:
-    """Return how many days a run must look back, from 1 to :data:`.MAX_LATE_DAYS`.
+    """Return how many days a run must look back: 1 to :data:`.MAX_LATE_DAYS`, the maximum if too few days are whole.
 
-    With too few whole days it is the maximum. The maximum costs requests for a few days only, since it loads exactly
-    the days that the measurement needs.
-
-    :param days: see :func:`days_to_measure`.
-    :param rows: the ledger's rows of these days.
+    :param rows: the ledger's rows of :func:`days_to_measure`.
     """
     usable_rows = {row.day: row for row in rows if _has_late_rows_counted(row)}
     days_with_rows = [(day, usable_rows[day.date]) for day in days if day.date in usable_rows]
@@ -87,10 +81,9 @@ def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> Lookback
 
 
 def _has_late_rows_counted(row: LedgerRow) -> bool:
-    """Return True if a row counts late rows, and the sent rows that contain them.
+    """Return True if a ledger row has a usable count of late rows.
 
-    Late rows are counted on arrival, before shapes. Some versions of this package did not record how many rows shapes
-    left out, so such a row may have fewer rows than late ones.
+    Some earlier versions of this package did not count the rows that shapes left out, so late rows may exceed all rows.
     """
     late = row.counts.get(LATE_COUNTS[0])
     return late is not None and rows_from_vendor(row) > 0 and late <= rows_from_vendor(row)

@@ -1,7 +1,6 @@
-"""Metrics of a task, as listed in ``docs/metrics.md``.
+"""Metrics of a task (``docs/metrics.md``), which Airflow sends to StatsD or OpenTelemetry.
 
-Airflow sends them to StatsD or OpenTelemetry, with tags if those are enabled. Names without tags (Airflow's legacy
-names) end with DAG and task, and are sent as long as Airflow's own are (``[metrics] legacy_names_on``).
+With ``[metrics] legacy_names_on`` each metric is also sent under a name that ends with DAG and task, as Airflow's are.
 """
 
 from __future__ import annotations
@@ -35,25 +34,19 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True)
 class Metrics:
-    """Metrics of one task. An error while sending is logged and does not fail the task.
-
-    :param tags: Airflow's own tags of the task, and the connector's.
-    """
+    """Metrics of one task. An error while sending is logged and does not fail the task."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def for_task(cls, source: Source, sink: Sink, task: Any) -> Metrics:
-        """Return the metrics of a task that moves a stream into a sink.
-
-        :param task: the running task instance.
-        """
+        """Build the metrics of a running task instance that moves a stream into a sink."""
         connect_tags = {"connector": source.name, "stream": source.stream_key[:_LONGEST_TAG], "sink": sink.name}
         airflow_tags = getattr(task, "stats_tags", None) or {"dag_id": task.dag_id, "task_id": task.task_id}
         return cls(airflow_tags | {name: _NOT_IN_TAGS.sub("_", text) for name, text in connect_tags.items()})
 
     def send_job(self, report: JobReport) -> None:
-        """Send the figures of one Spark job, failed or not. Days published by an earlier try do not count."""
+        """Send the figures of one Spark job, failed or not, without days that an earlier try published."""
         published = [day for day in report.days if day.status == "published"]
         counts = {
             "days": len(published),
@@ -73,7 +66,7 @@ class Metrics:
                 self._send("timing", "phase", dt.timedelta(seconds=duration), phase=phase)
 
     def send_lag(self, offset: Offset, zone_name: str, schedule: Schedule) -> None:
-        """Send the stream's lag in days."""
+        """Send how many scheduled days the stream lags behind yesterday."""
         with _log_errors():
             yesterday = dt.datetime.now(zone(zone_name)).date() - ONE_DAY
             days = offset.settled.lag_days(yesterday, schedule)
@@ -81,12 +74,12 @@ class Metrics:
                 self._send("gauge", "lag_days", days)
 
     def send_quota_left(self, requests: int) -> None:
-        """Send the number of unreserved requests of the quota."""
+        """Send the number of requests that no task has reserved."""
         with _log_errors():
             self._send("gauge", "quota.left", requests)
 
     def send_quota_wait(self) -> None:
-        """Count a wait for requests."""
+        """Send a count of one wait for room in the quota."""
         with _log_errors():
             self._send("incr", "quota.waits", 1)
 

@@ -1,7 +1,7 @@
-"""Airflow assets of a task's targets. A mapped task has one for each of its instances.
+"""Airflow assets that a task writes. Each instance of a mapped task has its own.
 
-Airflow accepts events only for assets that it read from the DAG file as outlets of the mapped task. An instance emits
-an event for each outlet *it* has, so it may only have the asset of its own sink.
+Airflow accepts an event only for an outlet in the DAG file, and an instance emits an event for each of its outlets. So
+the mapped task lists all assets, and each instance keeps only its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REMEDY = "Pass asset=Asset(…) for the target"
 def asset_of(sink: Sink, asset: Asset | None) -> Asset:
     """Return the asset of a task's target: the user's, else the sink's.
 
-    :raises ConfigError: the user gave no asset, and the sink's target is a template.
+    :raises ConfigError: the user gave none, and the sink's target is a template.
     """
     if asset is None and has_template(sink.target):
         raise ConfigError(f"sink: {sink.target!r} is a template, so its asset is unknown. {_REMEDY}")
@@ -40,8 +40,7 @@ def asset_of(sink: Sink, asset: Asset | None) -> Asset:
 class MappedOutlets(list[Any]):
     """Outlets of a mapped task: the user's, and the assets that its instances write.
 
-    :param user_outlets: the user's outlets. One with the URI of an instance's asset replaces it.
-    :param instance_assets: the assets of the instances.
+    :param user_outlets: an outlet with the URI of an instance's asset replaces that asset.
     """
 
     def __init__(self, user_outlets: list[Any], instance_assets: Iterable[Asset]) -> None:
@@ -51,7 +50,7 @@ class MappedOutlets(list[Any]):
         super().__init__([*self.user_outlets, *self.instance_assets])
 
     def outlets_of_instance(self, asset: Asset) -> list[Any]:
-        """Return the outlets of the instance that writes ``asset``.
+        """Return the user's outlets and ``asset``, the outlet of one instance.
 
         :raises ConfigError: the asset was unknown when Airflow read the DAG file.
         """
@@ -64,9 +63,9 @@ class MappedOutlets(list[Any]):
 
 
 def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
-    """Return a task's outlets including its target's asset, and that asset.
+    """Add a target's asset to a task's outlets. Returns the outlets and the asset.
 
-    A user's outlet with the same URI is used as the asset.
+    If the user has an outlet with the same URI, that outlet is the asset.
     """
     user_outlets = outlets.outlets_of_instance(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
     task_asset = _same_uri_asset(asset, user_outlets)
@@ -74,7 +73,7 @@ def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
 
 
 class ConnectPartial(OperatorPartial):
-    """Unmapped operator that :meth:`ConnectOperator.partial` returns."""
+    """Result of :meth:`ConnectOperator.partial`. Expanding it makes the mapped task."""
 
     def expand(self, **mapped_kwargs: Any) -> MappedOperator:
         """Map over lists of arguments, as for any operator."""
@@ -89,7 +88,7 @@ class ConnectPartial(OperatorPartial):
         return super()._expand(expand_input, strict=strict)
 
     def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield each instance's sink and asset. Another task's output is yielded as its placeholder."""
+        """Yield each instance's sink and asset, or Airflow's placeholder if another task returns them."""
         fixed = self.kwargs.get("sink"), self.kwargs.get("asset")
         if isinstance(mapped, Mapping):  # expand() combines each value of one argument with each value of the others
             lists = {name: _values(values) for name, values in mapped.items()}

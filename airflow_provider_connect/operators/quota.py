@@ -1,8 +1,8 @@
-"""A task's share of a vendor's quota, reserved before Spark starts and settled when its job has ended.
+"""A task's share of a vendor's quota: reserved before Spark starts, settled when the job has ended.
 
-Executors cannot reach Airflow, so the task reserves requests and passes the job an allowance. Airflow's Variables are
-the only store that all workers see and that can be listed by prefix. They have no compare-and-set, and
-:mod:`.polling.quota.turns` does without. The task waits deferred.
+Executors cannot reach Airflow, so the task reserves requests and gives the job an allowance. Reservations are Airflow
+Variables, the only store that all workers see and can list by prefix. Variables have no compare-and-set:
+:mod:`.polling.quota.turns` handles races.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _MAX_IDLE_JOBS = 3
 
 @dataclass
 class QuotaJob:
-    """One job of a task and its share of the quota.
+    """One Spark job of a task, with its share of the quota.
 
     :ivar is_submitted: True if the job may have sent requests.
-    :ivar settled_dates: days settled by earlier jobs. Lookback days among them are not polled again.
+    :ivar settled_dates: days that earlier jobs of the task have settled.
     """
 
     allowance: Allowance | None = None
@@ -52,7 +52,7 @@ class QuotaJob:
     def narrow(self, spec: RunSpec) -> RunSpec:
         """Return the spec with the job's allowance and without settled lookback days.
 
-        The driver finds settled days of the window itself in the ledger.
+        Settled days of the window stay: the driver finds them in the ledger.
         """
         return replace(
             spec,
@@ -64,16 +64,16 @@ class QuotaJob:
 
 @dataclass
 class TaskProgress:
-    """Remaining work of a task and its cost so far. Airflow keeps the fields during a wait.
+    """Remaining work of a task, as its earlier jobs found. Airflow stores the fields during a wait.
 
-    :param requests: cost of the remaining days. None means all days.
-    :param failed: number of requests in failed polls, by day.
-    :param idle_jobs: number of consecutive jobs that sent nothing before their reservation lapsed.
-    :param least: smallest number of requests that a day needs to start, as earlier jobs found.
-    :param one_by_one: True if days are polled one after the other, because one of them ran out of requests half way.
-    :param to_count: days that must be counted before they are planned, as earlier jobs found.
-    :param alone: days that need a request of their own, as earlier jobs found.
-    :param done: reports of the days that earlier jobs have settled, as plain JSON.
+    :param requests: number of requests for the remaining days. None before the first job.
+    :param failed: number of requests spent on failed polls, by day.
+    :param idle_jobs: number of consecutive jobs whose reservation lapsed before they sent a request.
+    :param least: smallest number of requests with which a day can start.
+    :param one_by_one: True after a day ran out of requests half way: days are then polled one after the other.
+    :param to_count: days that must be counted before they are planned.
+    :param alone: days that cannot share a request.
+    :param done: reports of settled days, as plain JSON.
     """
 
     requests: int | None = None
@@ -87,24 +87,21 @@ class TaskProgress:
 
     @property
     def settled_reports(self) -> dict[dt.date, DayReport]:
-        """Reports of the settled days."""
+        """Reports of the settled days, by date."""
         return {day.day: day for day in map(DayReport.model_validate, self.done)}
 
     def merge_done(self, report: JobReport) -> list[dict[str, Any]]:
-        """Return ``done`` with the days that a job has settled."""
+        """Return ``done``, extended by the days that this job settled."""
         return [
             day.model_dump(mode="json", exclude_defaults=True) for day in self._merge_days(report) if _is_settled(day)
         ]
 
     def complete_report(self, report: JobReport) -> JobReport:
-        """Return the last job's report with the days that earlier jobs settled."""
+        """Add the days that earlier jobs settled to the last job's report."""
         return report.model_copy(update={"days": self._merge_days(report)}) if self.done else report
 
     def _merge_days(self, report: JobReport) -> tuple[DayReport, ...]:
-        """Return the reports of all days.
-
-        About days settled earlier, a later job knows at most that they are published.
-        """
+        """Return the reports of all days. A settled day keeps its report if this job knows no more."""
         settled_before, uninformative = self.settled_reports, ("already_published", "not_started")
         days_of_job = {
             day.day: day for day in report.days if day.day not in settled_before or day.status not in uninformative
@@ -118,7 +115,7 @@ def _is_settled(day: DayReport) -> bool:
 
 @dataclass
 class QuotaDemand:
-    """Quota and the task's demand for it."""
+    """A quota's queue of turns, and the requests that the task wants."""
 
     turns: Turns
     want: QuotaClaim
@@ -126,11 +123,10 @@ class QuotaDemand:
 
 @dataclass
 class QuotaRunner:
-    """Runs the jobs of a task whose source has a quota.
+    """Runs the Spark jobs of a task whose source has a quota.
 
-    :param count_demand: demand for the vendor's counts, if they have a quota of their own. Reserved second.
-        Without room there, the task also returns the first reservation, so two tasks never wait for each other's
-        requests.
+    :param count_demand: demand for the vendor's counts, if they have a separate quota. Reserved second. Without room
+        there the task also returns its first reservation, so two tasks never wait for each other's requests.
     """
 
     spec: RunSpec
@@ -141,7 +137,7 @@ class QuotaRunner:
 
     @classmethod
     def for_task(cls, spec: RunSpec, quota: Quota, context: Context, progress: TaskProgress) -> QuotaRunner:
-        """Compute the task's demand."""
+        """Compute the requests that the task's days need, and build the runner."""
         source, days = spec.source, spec.all_days
         requests = requests_for(source, days) if progress.requests is None else progress.requests
         want = QuotaClaim(
@@ -155,9 +151,9 @@ class QuotaRunner:
         return cls(spec, Turns(VariableStore(), quota), want, progress, _count_demand(spec, want, progress))
 
     def move(self, run_job: Callable[[QuotaJob], JobReport]) -> JobReport:
-        """Run jobs until one ends without a lack of requests.
+        """Reserve requests and run jobs until a job does not run out of requests. Returns the report of all days.
 
-        :param run_job: runs one job and records its progress in the argument.
+        :param run_job: runs one job and sets ``is_submitted`` and ``report`` of its argument.
         :raises TaskDeferred: the quota has no room now.
         """
         while True:
@@ -183,10 +179,6 @@ class QuotaRunner:
             self._prepare_next_job(quota_error, quota_job.report)
 
     def _reserve_counts(self, quota_job: QuotaJob) -> Grant | None:
-        """Reserve requests for the vendor's counts and set the job's allowance for them.
-
-        :raises TaskDeferred: the quota has no room now.
-        """
         if self.count_demand is None:
             return None
         grant = self.count_demand.turns.reserve(self.count_demand.want)
@@ -208,7 +200,7 @@ class QuotaRunner:
         )
 
     def _settle(self, turns: Turns, grant: Grant, quota_job: QuotaJob, sent_times: Sequence[float]) -> None:
-        """Return unsent requests. Without a report the whole grant counts as sent."""
+        """Return a grant's unsent requests. Without a report of the submitted job, all count as sent."""
         try:
             if not quota_job.is_submitted:
                 turns.settle(grant, [])
@@ -218,10 +210,10 @@ class QuotaRunner:
             self.spec.log.warning("Returning unsent requests failed: %s", error)
 
     def _prepare_next_job(self, error: QuotaError, report: JobReport | None) -> None:
-        """Prepare another job for the remaining days.
+        """Update the demand for the remaining days after a job ran out of requests.
 
-        :raises TaskDeferred: the vendor refused a request, so another job has to wait.
-        :raises QuotaError: jobs take too long to start.
+        :raises TaskDeferred: the vendor refused a request, so the next job has to wait.
+        :raises QuotaError: jobs start so slowly that their reservations lapse.
         """
         has_sent = report is not None and (report.sent or report.counted)
         is_idle = error.said is None and not has_sent
@@ -261,14 +253,13 @@ class QuotaRunner:
         self.spec.log.info("Continuing with %d more requests: %s", self.want.requests, error)
 
     def _requests_after_running_out(self, spent_requests: Sequence[int], *, some_done: bool) -> list[int]:
-        """Return the number of requests for days that the vendor refused half way.
+        """Return how many requests to reserve for each day that the vendor refused half way.
 
-        These days start again at their first page. The number of pages is unknown, so the spent requests are doubled,
-        up to a whole hour's requests.
+        Such a day starts again at its first page, and its number of pages is unknown. So its spent requests are
+        doubled, up to a whole hour's requests.
 
-        :param spent_requests: requests that each day took before the refusal.
         :param some_done: True if the job settled other days before, so these days had less than the whole grant.
-        :raises QuotaError: a whole hour was not enough.
+        :raises QuotaError: a whole hour's requests were not enough.
         """
         hour_requests = self.turns.quota.requests
         if spent_requests and self.progress.one_by_one and self.progress.least >= hour_requests and not some_done:
@@ -301,7 +292,7 @@ def _open_days(days: Sequence[Day], progress: TaskProgress) -> list[Day]:
 
 
 def _parallel_requests(source: Source, days: Sequence[Day], progress: TaskProgress) -> int:
-    """Return how many requests may be sent concurrently. A day that is split has several."""
+    """Return how many requests the next job may send concurrently. A split day sends several."""
     if progress.one_by_one:
         return 1
     source_quota = source.capability(HasQuota)
@@ -310,7 +301,7 @@ def _parallel_requests(source: Source, days: Sequence[Day], progress: TaskProgre
 
 
 def _count_demand(spec: RunSpec, want: QuotaClaim, progress: TaskProgress) -> QuotaDemand | None:
-    """Return the demand for the vendor's counts. None if nothing is counted, or counts have no quota of their own."""
+    """Return the demand for the vendor's counts. None if no day is counted, or counts have no quota of their own."""
     source, days = spec.source, _open_days(spec.all_days, progress)
     counting = source.capability(Counts)
     if counting is None:
@@ -327,7 +318,7 @@ def _count_demand(spec: RunSpec, want: QuotaClaim, progress: TaskProgress) -> Qu
 
 
 def _require_room_in_hour(quota: Quota, requests: int, cost_text: str) -> None:
-    """Refuse a cost above the hour's requests, for which the task would wait forever.
+    """Refuse a day that costs more than an hour's requests, since the task would wait forever.
 
     :raises ConfigError: with the remedy.
     """
@@ -339,11 +330,11 @@ def _require_room_in_hour(quota: Quota, requests: int, cost_text: str) -> None:
 
 
 def _count_want(counting: Counts, days: Sequence[Day], want: QuotaClaim) -> QuotaClaim:
-    """Return the requests to count days, for the same task. Days are counted one after the other."""
+    """Return a claim of the same task (``want``) for counting the days, one after the other."""
     requests, least = counting.requests_to_count(days), counting.requests_to_count(days[:1])
     return QuotaClaim(want.asker, requests, least=least, spare=least, rank=want.rank)
 
 
 def rank_of(run_type: str, days: Sequence[Day], current_time: dt.datetime) -> int:
-    """Return 0 for a run of today's day, and 1 for a backfill or a catchup."""
+    """Return a run's rank in the queue for requests: 0 (first) for recent days, 1 for a backfill or catchup."""
     return int("backfill" in run_type.lower() or days[-1].end < current_time - _LIVE_AGE)

@@ -1,4 +1,4 @@
-"""Trigger of a task that waits for requests. Checks for room without a reservation."""
+"""Trigger of a task that waits for requests. Checks the quota for room, but reserves nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _CHECKS_PER_PERIOD = 60
 
 
 class QuotaTrigger(BaseTrigger):
-    """Fires when the quota may have room. The task then reserves, or waits again if another task was faster.
+    """Fires when the quota may have room. The task then reserves requests, or waits again if another task was faster.
 
-    :param quota: the fields of a :class:`.Quota`.
-    :param want: the fields of a :class:`.QuotaClaim`.
-    :param until: time when there is room if no task returns requests, in seconds since 1970.
+    :param quota: fields of a :class:`.Quota`.
+    :param want: fields of a :class:`.QuotaClaim`.
+    :param until: time when there is room even if no task returns requests, in seconds since 1970.
     """
 
     def __init__(self, quota: dict[str, Any], want: dict[str, Any], until: float) -> None:
@@ -35,7 +35,7 @@ class QuotaTrigger(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", fields
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Check for room from time to time and keep the task's place in the queue."""
+        """Check for room sixty times in the quota's period, and keep the task's place in the queue."""
         turns, want = Turns(VariableStore(), Quota(**self.quota)), QuotaClaim(**self.want)
         until, pause, failures = self.until, turns.quota.seconds / _CHECKS_PER_PERIOD, 0
         while True:

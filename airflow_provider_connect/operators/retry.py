@@ -1,4 +1,4 @@
-"""Conversion of this package's errors to Airflow's, and the time of retries."""
+"""Converts this package's errors to Airflow's, and decides when Airflow tries again."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class TryAgainError(AirflowException):
-    """The task failed and may succeed later.
+    """The task failed, and a later try may succeed.
 
-    :param retry_after_seconds: wait that the other system asked for. None without one.
+    :param retry_after_seconds: wait that the source or sink asked for. None if it named no time.
     """
 
     def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
@@ -26,7 +26,7 @@ class TryAgainError(AirflowException):
 
 
 def to_airflow_error(error: ConnectError) -> AirflowException:
-    """Convert an error to Airflow's. Wrong options and bad data are not retried, other errors are."""
+    """Convert an error to Airflow's: wrong options and bad data are not retried, other errors are."""
     if isinstance(error, (ConfigError, DataError)):
         return AirflowFailException(str(error))
     retry_after = error.retry_after_seconds if isinstance(error, RetriableError) else None
@@ -34,12 +34,12 @@ def to_airflow_error(error: ConnectError) -> AirflowException:
 
 
 class ConnectRetryPolicy(RetryPolicy):
-    """Retries after the wait that the other system asked for, else after the task's own ``retry_delay``."""
+    """Waits as long as the source or sink asked for, else for the task's ``retry_delay``."""
 
     def evaluate(
         self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
     ) -> RetryDecision:
-        """Decide about one failed try. ``retries`` still limits their number."""
+        """Decide when to repeat a failed try. The task's ``retries`` still limits the number of tries."""
         if not isinstance(exception, TryAgainError) or exception.retry_after_seconds is None:
             return RetryDecision.default()
         seconds = max(0.0, exception.retry_after_seconds)

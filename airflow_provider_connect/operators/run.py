@@ -1,6 +1,6 @@
 """One run of the operator's task: plan, start Spark, check the report against the ledger, update the offset.
 
-This module is separate from the operator so that parsing a DAG file does not import it.
+Separate from the operator, so that parsing a DAG file does not import this module.
 """
 
 from __future__ import annotations
@@ -45,18 +45,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Inputs of a run: the operator's arguments with rendered templates, and Spark's.
+    """Inputs of a run: the operator's rendered arguments, and Spark's.
 
-    :param days: the days to move, sorted.
-    :param lookback: days before them to load again.
-    :param declared_options: source, shapes and transform with their templates, and their author. See
-        :class:`.DeclaredOptions`.
-    :param end_date: the task's own, or its DAG's if that is earlier.
+    :param lookback: earlier days to load again.
+    :param declared_options: fields of :class:`.DeclaredOptions`.
+    :param end_date: the task's or its DAG's, whichever is earlier.
     :param conn_id: the Spark connection.
-    :param chain: the shapes between source and sink.
-    :param connections: connections of source, sink and shapes, resolved once.
     :param allowance: the job's share of the source's quota.
-    :param count_allowance: the job's share of the quota for counts.
+    :param count_allowance: the job's share of the quota for the vendor's counts.
     """
 
     source: Source
@@ -93,7 +89,7 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Submission:
-    """Parameters for spark-submit, by the names of Airflow's operator."""
+    """Parameters for spark-submit, named like the arguments of Airflow's operator."""
 
     application: str
     application_args: list[str]
@@ -107,7 +103,7 @@ class Submission:
 class Run:
     """A planned run.
 
-    :param folder: private folder for the exchange with the Spark driver.
+    :param folder: private folder for files that the task and the Spark driver exchange.
     """
 
     spec: RunSpec
@@ -123,14 +119,14 @@ class Run:
 
     @property
     def is_cluster(self) -> bool:
-        """True if the driver runs on another machine, without access to the folder."""
+        """True if the driver runs on another machine and cannot read the folder."""
         return self.deploy_mode == "cluster"
 
     @classmethod
     def plan(cls, spec: RunSpec, context: Context, folder: Path) -> Run:
-        """Decide everything that can be decided before Spark starts.
+        """Build the run: everything that can be decided before Spark starts.
 
-        :raises ConfigError: with the problem that a person must correct.
+        :raises ConfigError: with a problem that a person must correct.
         """
         source, sink = spec.source, spec.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
@@ -182,11 +178,11 @@ class Run:
     def move(
         self, submit: Callable[[Submission], None], on_report: Callable[[JobReport], None] = lambda report: None
     ) -> JobReport:
-        """Run the job, accept its report only if the ledger agrees, and update the offset in any case.
+        """Run the job, check its report against the ledger, and return it. The offset is updated even after a failure.
 
         :param submit: starts a submission and waits for its end.
         :param on_report: receives the report, also of a failed job.
-        :raises ConnectError: the job's failure, or a report that contradicts the ledger.
+        :raises ConnectError: the job failed, or its report contradicts the ledger.
         """
         log, source, sink = self.spec.log, self.spec.source, self.spec.sink
         opened = sink.open(self.key, self.connections)
@@ -263,7 +259,7 @@ class Run:
                 self.spec.log.warning("The sealed connections could not be deleted: %s", error)
 
     def _update_offset_after_failure(self, ledger: Ledger) -> None:
-        """Update the offset with the published days. An error here must not hide the failure of the task."""
+        """Update the offset with the published days. Errors are only logged: they must not hide the task's failure."""
         try:
             spec = self.spec
             offset = offsets.recompute(spec.source, spec.sink, ledger, self.first_day, origin=spec.origin)
@@ -289,9 +285,9 @@ def _require_binary(binary: str, path: str | None) -> None:
 
 
 def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage: str) -> str | None:
-    """Return the location of polled days until they are published. None if the sink stages them itself.
+    """Return where polled days lie until they are published. None if the sink stages them itself.
 
-    :raises ConfigError: no location is set, and the workers may be other machines.
+    :raises ConfigError: ``staging=`` is missing, and Spark may run on other machines.
     """
     if sink_stage is not None:
         return None
@@ -306,9 +302,9 @@ def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage:
 
 
 def _require_folder(location: str | None) -> None:
-    """Refuse a local path without a parent folder: a wrong name, or an unmounted volume.
+    """Refuse a local path whose parent folder is missing: the name is wrong, or a volume is not mounted.
 
-    :raises ConfigError: before Spark starts, which would fail for the same reason.
+    :raises ConfigError: with the folder.
     """
     path = normalise_path(location) if location else ""
     if not path.startswith("/"):

@@ -1,7 +1,6 @@
 """Days of a run: the operator's ``days=``, else the run's partition key, else its data interval.
 
-The logical date never counts: a manual run for the logical date D has the data interval of the day before D. The data
-interval is right for scheduled, backfilled and manual runs.
+The logical date is not used: a manual run with the logical date D has the data interval of the day before D.
 """
 
 from __future__ import annotations
@@ -29,11 +28,9 @@ if TYPE_CHECKING:
 def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> list[Day]:
     """Return the days to move, oldest first.
 
-    Future days are refused before any is built: a mistyped year would make hundreds of thousands. The source decides
-    whether a day that has begun can be read.
+    Future days are refused before the list is built: a mistyped year would make hundreds of thousands. Whether a day
+    that has begun but not ended can be read is the source's decision.
 
-    :param days: the operator's rendered option. None or empty means the run's own day.
-    :param run: ``context["dag_run"]``.
     :param zone_name: the source's zone, which defines the calendar days.
     :raises ConfigError: the run names no day, its interval is not a whole number of days, or a day has not begun.
     """
@@ -68,9 +65,9 @@ def _require_begun(first: dt.date, last: dt.date, zone_name: str, current_time: 
 
 
 def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, current_time: dt.datetime) -> dt.datetime | None:
-    """Return the time when the days may be polled. None if they may be polled now.
+    """Return the time from which the days may be polled. None if they may be polled now.
 
-    :param ready_after: time after a day's end during which rows may be missing. None never waits.
+    :param ready_after: wait after the last day's end. None never waits.
     """
     if ready_after is None:
         return None
@@ -79,12 +76,12 @@ def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, current_time
 
 
 def format_days(days: Sequence[Day]) -> str:
-    """Format consecutive days in the syntax of the operator's ``days=``."""
+    """Format consecutive days as ``2026-10-05`` or ``2026-10-05..2026-10-11``."""
     return str(days[0]) if len(days) == 1 else f"{days[0]}..{days[-1]}"
 
 
 def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None:
-    """Return a stream's first day: the first whole day in the zone at or after the DAG's start date."""
+    """Return the first day in the zone that begins at or after the DAG's start date. None without a start date."""
     if start is None:
         return None
     date = start.astimezone(zone(zone_name)).date()

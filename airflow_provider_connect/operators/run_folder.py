@@ -1,4 +1,4 @@
-"""Private folder for the exchange between a task and its Spark driver.
+"""Private folder for files that a task and its Spark driver exchange.
 
 ==================  ==========================================================================================
 file                content
@@ -40,7 +40,7 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
 
     Also removes folders of dead tasks.
 
-    :param parent: parent of the folders. None means the system's temporary folder.
+    :param parent: parent of the folder. None means the system's temporary folder.
     """
     parent = parent or Path(tempfile.gettempdir())
     sweep_dead_folders(parent)
@@ -56,10 +56,9 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a run's folder, which may be missing, or still be written by a dying JVM.
+    """Delete a run's folder. The folder may be missing, and a dying JVM may still write into it.
 
-    After five seconds the folder is left to a later task with a warning, so that this does not hide the end of the
-    task.
+    After five seconds it is left to a later task, with a warning.
     """
     patience = Patience(_REMOVE_SECONDS, (0.05,))
     while folder.exists():
@@ -74,7 +73,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def sweep_dead_folders(parent: Path) -> int:
-    """Remove the folders of this user's dead tasks, including their secrets. Returns their number."""
+    """Remove the folders of this user's dead tasks, with the secrets in them. Returns the number of folders."""
     dead = [folder for folder in parent.glob(f"{_PREFIX}*") if _is_own_folder(folder) and _is_dead(folder)]
     for folder in dead:
         remove_folder(folder)
@@ -102,7 +101,7 @@ def _is_dead(folder: Path) -> bool:
 
 
 def close_pipe(hook: Any) -> None:
-    """Close the output pipe of spark-submit, which Airflow's Spark hook leaves open until the process ends.
+    """Close spark-submit's output pipe, which Airflow's Spark hook leaves open until the process ends.
 
     :param hook: None if spark-submit was not started.
     """

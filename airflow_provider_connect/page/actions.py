@@ -1,4 +1,4 @@
-"""Actions of the page's buttons, through Airflow's API with the viewer's rights."""
+"""Actions behind the page's buttons. They call Airflow's API with the viewer's rights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE_HEADER = "x-connect"
 
 
 class ClearRequest(BaseModel):
-    """Day to load again."""
+    """Day of a task to load again."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -33,7 +33,7 @@ class ClearRequest(BaseModel):
 
 
 class BackfillRequest(BaseModel):
-    """Days of a DAG to run, both ends included, and which finished runs to repeat."""
+    """Days of a DAG to run, both ends included. ``reprocess`` names the existing runs to repeat."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -44,7 +44,7 @@ class BackfillRequest(BaseModel):
 
 
 def require_own_page(headers: Mapping[str, str]) -> None:
-    """Refuse requests of other sites' pages, which arrive with the viewer's cookie.
+    """Refuse a request that another site's page sends with the viewer's cookie.
 
     A page of another origin cannot send this header, or JSON, without a preflight request, which this server never
     grants.
@@ -60,7 +60,7 @@ def require_own_page(headers: Mapping[str, str]) -> None:
 async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
     """Clear the task in the day's own run, so that Airflow runs it again.
 
-    :raises RefusedError: there is no such run, or the viewer has no right to clear it.
+    :raises RefusedError: there is no such run, or the viewer may not clear it.
     """
     since = start_of(request.day, "UTC") - ONE_DAY
     name = StreamName(request.dag_id, request.task_id, request.map_index)
@@ -85,7 +85,7 @@ async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
 
 
 def run_to_clear(stream: Stream, day: dt.date) -> str | None:
-    """Return the run to which a day belongs: the newest failed or active one, else that of the newest publish."""
+    """Return the id of a day's run: the newest failed or active run, else the run of the newest report."""
     for run in (*stream.failed_runs, *stream.active_runs):
         if run.covers(day):
             return run.run_id
@@ -94,10 +94,10 @@ def run_to_clear(stream: Stream, day: dt.date) -> str | None:
 
 
 async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, Any]:
-    """Start a backfill of days in the zone of the DAG's streams. The zone is unknown before their first run.
+    """Start a backfill. The days are in the streams' zone, which is unknown before the DAG's first run.
 
-    :raises RefusedError: the range is empty or too long, Airflow has a backfill running, or the viewer has no right to
-        it.
+    :raises RefusedError: the range is empty or too long, Airflow already runs a backfill, or the viewer has no right to
+        start one.
     """
     if request.first > request.last or (request.last - request.first).days >= MAX_DAYS:
         raise RefusedError(422, f"The range {request.first} to {request.last} is empty, or longer than {MAX_DAYS} days")

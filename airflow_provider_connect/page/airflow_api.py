@@ -1,6 +1,6 @@
-"""Client of Airflow's REST API that uses the viewer's token, so that Airflow checks the viewer's rights.
+"""Client of Airflow's REST API that sends the viewer's token, so that Airflow checks the viewer's rights.
 
-Requests go to Airflow's app in this process. Behind a proxy, with TLS or in a container the API server often cannot
+Calls go to Airflow's app inside this process: behind a proxy, with TLS or in a container the API server often cannot
 reach its own address.
 """
 
@@ -22,7 +22,7 @@ Params = Mapping[str, Any]
 
 
 class RefusedError(Exception):
-    """Airflow gave no answer.
+    """A request that cannot be answered.
 
     :param status: HTTP status for the viewer.
     """
@@ -37,7 +37,6 @@ class AirflowApi:
     """Airflow's API with the rights of one viewer.
 
     :param app: Airflow's own ASGI app.
-    :param token: the viewer's.
     """
 
     def __init__(self, app: Any, token: str) -> None:
@@ -47,29 +46,29 @@ class AirflowApi:
         self._semaphore = asyncio.Semaphore(_PARALLEL_CALLS)
 
     async def get(self, path: str, params: Params | None = None) -> Any:
-        """Return an answer.
+        """Return the JSON answer to a GET request.
 
         :param path: path under ``/api/v2`` with quoted parts (:func:`quote_path`).
-        :raises RefusedError: Airflow gave no answer.
+        :raises RefusedError: Airflow refused the request or did not answer.
         """
         return await self._send("GET", path, params=params)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send an action and return the answer.
+        """Send a POST request and return the JSON answer.
 
-        :raises RefusedError: Airflow refused it.
+        :raises RefusedError: Airflow refused the request or did not answer.
         """
         return await self._send("POST", path, json=body)
 
     async def get_if_allowed(self, path: str, params: Params | None = None) -> Any:
-        """Return an answer. None if the viewer has no right to it, or it does not exist."""
+        """Do :meth:`get`. Returns None if the viewer has no right to the object, or it does not exist."""
         return await _unless_refused(self.get(path, params))
 
     async def list_rows(self, path: str, key: str, params: Params | None = None, *, max_rows: int = 5000) -> list[Any]:
-        """Return the rows of all pages of a listing, up to ``max_rows``.
+        """Return the rows of a paged listing, up to ``max_rows``.
 
         :param key: key of the rows in each answer.
-        :raises RefusedError: a page was refused.
+        :raises RefusedError: Airflow refused a page.
         """
         page_params = {"limit": min(PAGE_ROWS, max_rows), **(params or {})}
         first = await self.get(path, page_params)
@@ -86,7 +85,7 @@ class AirflowApi:
     async def list_rows_if_allowed(
         self, path: str, key: str, params: Params | None = None, *, max_rows: int = 5000
     ) -> Any:
-        """Return the rows of :meth:`list_rows`. None if the viewer has no right to them, or they do not exist."""
+        """Do :meth:`list_rows`. Returns None if the viewer has no right to the listing, or it does not exist."""
         return await _unless_refused(self.list_rows(path, key, params, max_rows=max_rows))
 
     async def close(self) -> None:
@@ -120,7 +119,7 @@ async def _unless_refused(answer: Awaitable[Any]) -> Any:
 
 
 def quote_path(*parts: str) -> str:
-    """Join and quote parts that may contain any character."""
+    """Join the parts of a URL path. Parts may contain any character."""
     # A part of dots would point to a parent path.
     return "/".join(quote(part, safe="").replace(".", "%2E") for part in parts)
 

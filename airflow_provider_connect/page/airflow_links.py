@@ -1,4 +1,4 @@
-"""Paths in Airflow's UI, behind any proxy."""
+"""Paths of pages in Airflow's UI, also behind a proxy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow.configuration import conf
 
 @cache
 def base_path() -> str:
-    """Return the path under which a proxy shows Airflow, without a trailing slash. Empty for the root."""
+    """Return Airflow's path prefix behind a proxy, without a trailing slash. Empty for the root."""
     # Airflow's settings do not change, and reading one takes longer than the rest of a day's answer.
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 

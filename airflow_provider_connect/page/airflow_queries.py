@@ -1,4 +1,4 @@
-"""Queries of Airflow's API for streams. One query covers all streams if Airflow supports that."""
+"""Queries of Airflow's API for the page. Where Airflow allows it, one query covers all streams."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _MAX_OPEN_RUNS = 4000
 _MAX_WITHOUT_STATE = 100
 _FEW_RUNS = 10
 _OVERLAP = dt.timedelta(minutes=1)
-"""Events are dated before they are committed, so a query for news starts this long before the last query."""
+"""A query for new events starts this long before the last query, since events are dated before they are committed."""
 
 RunName = tuple[str, str]  # of a DAG, and of its run
 
 
 async def read_variables(airflow: AirflowApi, prefix: str) -> dict[str, str] | None:
-    """Return Variables by key. None if the viewer may not read them."""
+    """Return the Variables with a key prefix. None if the viewer may not read Variables."""
     params = {"variable_key_prefix_pattern": prefix.rstrip("/"), "order_by": "key"}
     rows = await airflow.list_rows_if_allowed("variables", "variables", params)
     return None if rows is None else {row["key"]: row["value"] for row in rows if row["key"].startswith(prefix)}
@@ -88,7 +88,7 @@ async def list_open_runs(airflow: AirflowApi, tasks: Sequence[TaskInfo]) -> list
 async def load_profiles(
     airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo]
 ) -> dict[TaskName, TaskProfile]:
-    """Return connectors and newest runs of tasks. Airflow is queried if they are not cached or may have changed."""
+    """Return connectors and newest reports of tasks, from the cache if they are younger than a minute."""
     read_at = time.monotonic()
     profiles = {
         task.name: profile
@@ -127,7 +127,7 @@ def _reports_of_success(run: TaskRun) -> list[RunDayReport]:
 async def load_newest_events(
     airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo], current_time: dt.datetime
 ) -> dict[TaskName, EventLog]:
-    """Return the newest events of tasks. News of all cached tasks take one query."""
+    """Return the newest events of tasks. One query updates all tasks in the cache."""
     names = {task.name for task in tasks}
     logs = {name: cache.logs[name] for name in names if name in cache.logs}
     if logs and not await _add_new_events(airflow, logs, current_time):
@@ -148,7 +148,7 @@ async def load_newest_events(
 async def load_events_since(
     airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo], since: dt.datetime, current_time: dt.datetime
 ) -> dict[TaskName, EventLog]:
-    """Return all events of tasks since a moment."""
+    """Return the events of tasks from ``since`` on, from the cache where possible."""
     logs = {}
     for task in tasks:
         log = cache.logs.get(task.name)
@@ -160,7 +160,7 @@ async def load_events_since(
 
 
 async def _add_new_events(airflow: AirflowApi, logs: Mapping[TaskName, EventLog], current_time: dt.datetime) -> bool:
-    """Add events since the last query. False if there may be more."""
+    """Add the events since the last query to the logs. False if there were too many for one query."""
     since = min(log.fetched_at for log in logs.values()) - _OVERLAP
     params: dict[str, Any] = {"timestamp_gte": since.isoformat(), "order_by": "timestamp"}
     if len(logs) == 1:
@@ -195,7 +195,7 @@ async def _load_log(
 async def add_days_of_dag_runs(
     airflow: AirflowApi, runs: Sequence[TaskRun], zone_names: Mapping[TaskName, str | None]
 ) -> list[TaskRun]:
-    """Return task instances with days: their own, else the days of their DAG run."""
+    """Fill in the days of task instances that have none, from their DAG runs. Drops instances that will never start."""
     run_names = {(run.dag_id, run.run_id) for run in runs if run.days is None or run.state == "none"}
     dag_runs = await _load_dag_runs(airflow, run_names)
     dated_runs = []
@@ -209,7 +209,7 @@ async def add_days_of_dag_runs(
 
 
 async def _load_dag_runs(airflow: AirflowApi, run_names: set[RunName]) -> dict[RunName, Mapping[str, Any]]:
-    """Return DAG runs: a few are read one by one, many of one DAG as a listing."""
+    """Return DAG runs by name. Up to ten of a DAG are read one by one, more as a listing."""
     by_dag = Counter(dag_id for dag_id, _ in run_names)
     listed_dags = [dag_id for dag_id, count in by_dag.items() if count > _FEW_RUNS]
     single_names = sorted((dag_id, run_id) for dag_id, run_id in run_names if dag_id not in listed_dags)
@@ -235,7 +235,7 @@ _SUCCESS_REPORT_KEY = "return_value"
 
 
 class TaskAddress(NamedTuple):
-    """Address of a task instance's XComs."""
+    """Names that locate a task instance's XComs."""
 
     dag_id: str
     run_id: str
@@ -244,7 +244,7 @@ class TaskAddress(NamedTuple):
 
 
 async def load_summary(airflow: AirflowApi, run: TaskRun) -> Mapping[str, Any] | None:
-    """Return a run's report in XCom. None if it is missing, or the viewer may not read it."""
+    """Return the report in a task instance's XCom. None if it is missing, or the viewer may not read it."""
     key = FAILED_REPORT_KEY if run.phase == "failed" else _SUCCESS_REPORT_KEY
     return await _read_xcom(airflow, TaskAddress(run.dag_id, run.run_id, run.task_id, run.map_index), key)
 
@@ -262,14 +262,14 @@ async def _read_xcom(airflow: AirflowApi, task: TaskAddress, key: str) -> Mappin
 
 
 async def load_failed_reports(airflow: AirflowApi, run: TaskRun) -> list[RunDayReport]:
-    """Return a failed run's reports of its days."""
+    """Return a failed task instance's report of each of its days."""
     at = run.state_since or run.run_after
     summary = await load_summary(airflow, run)
     return [] if summary is None or at is None else reports_of_summary(summary, run.run_id, run.map_index, at)
 
 
 async def add_figures(airflow: AirflowApi, dag_id: str, task_id: str, report: RunDayReport) -> RunDayReport:
-    """Return a report with figures. If its event had none, they come from XCom."""
+    """Add rows and bytes from XCom to a report whose event had none."""
     if report.rows is not None:
         return report
     value = await _read_xcom(
@@ -280,7 +280,7 @@ async def add_figures(airflow: AirflowApi, dag_id: str, task_id: str, report: Ru
 
 
 async def load_failure_message(airflow: AirflowApi, run: TaskRun) -> str | None:
-    """Return the error message of a failed run."""
+    """Return the error message of a failed task instance. None if unknown."""
     failure = (await load_summary(airflow, run) or {}).get("failure")
     message = failure.get("message") if isinstance(failure, Mapping) else None
     return message if isinstance(message, str) else None

@@ -1,4 +1,4 @@
-"""JSON answers of the page."""
+"""JSON objects in the page's answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_TEXT = 500
 
 
 def stream_json(stream: Stream) -> dict[str, Any]:
-    """Return one entry of the list of streams."""
+    """Convert a stream to JSON, for the list of streams."""
     source, sink, state = stream.connectors.source, stream.connectors.sink, stream.state
     last_report = None if stream.last_day is None else stream.newest_reports.get(stream.last_day)
     return {
@@ -45,14 +45,14 @@ def stream_json(stream: Stream) -> dict[str, Any]:
 
 
 def iso_text(value: dt.date | dt.datetime | None) -> str | None:
-    """Format a day or an instant as ISO 8601. Instants are in UTC."""
+    """Format a day or an instant as ISO 8601. Instants become UTC."""
     if isinstance(value, dt.datetime):
         return value.astimezone(dt.UTC).isoformat()
     return None if value is None else value.isoformat()
 
 
 def day_json(stream: Stream, day: CalendarDay) -> dict[str, Any]:
-    """Return one day of the calendar."""
+    """Convert a day of the calendar to JSON."""
     report, run = day.report, day.run
     run_id = run.run_id if run is not None else (report.run_id if report is not None else None)
     return {
@@ -72,7 +72,7 @@ def day_json(stream: Stream, day: CalendarDay) -> dict[str, Any]:
 
 
 def generation_json(stream: Stream, report: RunDayReport) -> dict[str, Any]:
-    """Return one run's report of a day."""
+    """Convert one run's report of a day to JSON."""
     dag_id = stream.dag["dag_id"]
     return {
         "generation": report.generation,
@@ -91,7 +91,7 @@ def generation_json(stream: Stream, report: RunDayReport) -> dict[str, Any]:
 
 
 async def run_json(airflow: AirflowApi, stream: Stream, run: TaskRun, day: dt.date) -> dict[str, Any]:
-    """Return an unfinished run of a day. A failed run adds its report of the day."""
+    """Convert an unfinished run of a day to JSON. If the run failed, its report of the day is loaded first."""
     report = RunDayReport(day, run.state, run.run_id, run.map_index, run.state_since or stream.as_of)
     if run.phase == "failed":
         report = next(

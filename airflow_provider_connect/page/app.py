@@ -1,4 +1,4 @@
-"""The page's app: static files, and JSON answers for viewers that Airflow authenticates."""
+"""The page's app: serves static files, and JSON answers to viewers that Airflow authenticates."""
 
 from __future__ import annotations
 
@@ -98,10 +98,6 @@ def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
 
 @asynccontextmanager
 async def _viewer(request: Request) -> AsyncIterator[Viewer]:
-    """Yield the request's viewer.
-
-    :raises RefusedError: the request has no token.
-    """
     token = read_token(request.headers, request.cookies)
     if token is None:
         raise RefusedError(401, "Sign in to Airflow")

@@ -1,4 +1,4 @@
-"""Progress and estimated end of a running backfill."""
+"""Progress of a running backfill, and an estimate of its end."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ def estimate_end(
     open_count: int,
     current_time: dt.datetime,
 ) -> dt.datetime | None:
-    """Estimate the end of the last run from the pace of the newest. None if fewer than three have ended.
+    """Estimate a backfill's end from the pace of its newest runs. None if fewer than three have ended.
 
-    :param started_at: start of the backfill.
-    :param run_ends: ends of its runs in any order, or only the newest of many.
-    :param ended_count: number of ended runs.
-    :param open_count: number of other runs.
+    :param run_ends: end times in any order. The newest are enough.
+    :param open_count: number of queued and running runs.
     """
     ends = sorted(end for end in run_ends if started_at <= end <= current_time)
     if len(ends) < MIN_ENDED_RUNS or open_count <= 0:
@@ -47,7 +45,7 @@ _OPEN_STATES = ["queued", "running"]
 
 
 async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return the running backfill of a stream's DAG. None if there is none, or the viewer may not read it."""
+    """Return the running backfill of a stream's DAG. None without one, or if the viewer may not read it."""
     dag_id = stream.dag["dag_id"]
     newest = await viewer.airflow.list_rows_if_allowed(
         "backfills", "backfills", {"dag_id": dag_id, "order_by": "-id"}, max_rows=1

@@ -1,7 +1,7 @@
 """Airflow plugin of the page.
 
-Every Airflow process imports this file, tasks included, so it only imports Airflow's settings. The API server builds
-the app at the first request.
+Every Airflow process imports this file, tasks included. So it imports only Airflow's settings, and the API server
+builds the app at the first request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Message = MutableMapping[str, Any]
 
 
 class PageApp:
-    """ASGI app under :data:`PREFIX`, built at first use."""
+    """ASGI app under :data:`PREFIX`, built by the first request."""
 
     _app: Any = None
 
@@ -51,7 +51,7 @@ def _view(route: str, destination: str, query: str) -> dict[str, Any]:
 
 
 class ConnectPlugin(AirflowPlugin):
-    """Shows the page in the navigation and as a tab of each DAG, task and task instance."""
+    """Adds the page to Airflow's navigation, and as a tab to each DAG, task and task instance."""
 
     name = "connect"
     fastapi_apps = [{"app": PageApp(), "url_prefix": PREFIX, "name": "Connect"}]

@@ -1,4 +1,4 @@
-"""One stream in detail: days of a window, expected rows, quota, and a running backfill."""
+"""Answers about one stream: its days, expected rows, quota, and running backfill."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _DEFAULT_DAYS = 366
 
 
 async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, last: dt.date | None) -> dict[str, Any]:
-    """Return one stream with its days from ``first`` to ``last``, both included. The default is the last year.
+    """Return a stream with its days from ``first`` to ``last``, both included. The default is the last year.
 
-    :raises RefusedError: the window is empty, or longer than :data:`MAX_DAYS`.
+    :raises RefusedError: the range is empty, or longer than :data:`MAX_DAYS`.
     """
     end = last or viewer.requested_at.date()
     begin = first or max(dt.date.min + ONE_DAY * BAND_LOOKBACK_DAYS, end - ONE_DAY * (_DEFAULT_DAYS - 1))
@@ -55,7 +55,7 @@ async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, l
 
 
 async def show_day(viewer: Viewer, name: StreamName, day: dt.date) -> dict[str, Any]:
-    """Return one day with its reports, newest first, and its unfinished runs."""
+    """Return a day of a stream: its unfinished runs, then its reports, newest first."""
     stream = await load_stream(viewer, name, _earliest_midnight(day))
     (calendar_day,) = calendar_days(stream, day, day)
     reports = sorted((report for report in stream.reports if report.day == day), key=_newest_first)
@@ -83,14 +83,14 @@ def _newest_first(report: RunDayReport) -> tuple[int, float]:
 
 
 def _earliest_midnight(day: dt.date) -> dt.datetime:
-    """Return an instant at which the day has not begun in any zone."""
+    """Return an instant before the day begins in any zone."""
     return dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC) - ONE_DAY
 
 
 async def _load_quota_usage(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return the used part of the source's quota. None if it has none, or the viewer may not read it.
+    """Return the used part of the source's quota. None if it has no quota, or the viewer may not read it.
 
-    The connection identifies the quota. Airflow shows it without secrets to viewers with the right to it.
+    The quota is read from the connection, which Airflow shows without secrets to viewers who may read connections.
     """
     source = stream.connectors.source
     if source is None:

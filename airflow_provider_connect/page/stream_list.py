@@ -1,4 +1,4 @@
-"""List of all streams that a viewer may see."""
+"""Answer with all streams that a viewer may see."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_MESSAGES = 20
 
 
 async def list_streams(viewer: Viewer) -> dict[str, Any]:
-    """Return all streams."""
+    """Return all streams that the viewer may see."""
     dags = await visible_dags(viewer.airflow)
     tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, list(dags))
     streams = await load_streams(viewer, dags, tasks)
@@ -46,7 +46,7 @@ async def load_streams(
 ) -> list[Stream]:
     """Load the streams of tasks, sorted by id.
 
-    :param since: start of the reports to load. None loads only the newest.
+    :param since: time from which reports are loaded. None loads only the newest.
     """
     airflow, cache, current_time = viewer.airflow, viewer.cache, viewer.requested_at
     stored, runs, editable, profiles, logs = await asyncio.gather(
@@ -91,7 +91,7 @@ async def load_streams(
 async def load_stream(viewer: Viewer, name: StreamName, since: dt.datetime) -> Stream:
     """Load one stream.
 
-    :param since: start of the reports to load.
+    :param since: time from which reports are loaded.
     :raises RefusedError: the stream does not exist, or the viewer may not see it.
     """
     dag = await viewer.airflow.get(quote_path("dags", name.dag_id))
@@ -108,7 +108,7 @@ def _zone_of(connectors: Mapping[int, ConnectorPair]) -> str | None:
 
 
 def _map_indexes(task: TaskInfo, connectors: Mapping[int, ConnectorPair]) -> list[int]:
-    """Return the map indexes of a task's streams: all recent ones of a mapped task."""
+    """Return the map indexes of a task's recent instances, each of which is a stream. -1 for an unmapped task."""
     return sorted(index for index in connectors if index >= 0) or [-1]
 
 

@@ -17,7 +17,7 @@ _DISTINCTIVE_FIELDS = {"staging", "options"}  # the operator's, and the decorato
 
 
 async def visible_dags(airflow: AirflowApi) -> dict[str, Mapping[str, Any]]:
-    """Return the DAGs that the viewer may see, by id."""
+    """Return the DAGs that the viewer may see, by DAG id."""
     rows = await airflow.list_rows("dags", "dags", {"exclude_stale": "true", "order_by": "dag_id"})
     return {row["dag_id"]: row for row in rows}
 
@@ -27,8 +27,8 @@ async def find_tasks(
 ) -> list[TaskInfo]:
     """Return the ConnectOperator tasks of DAGs.
 
-    Airflow lists tasks of one DAG at a time. Of DAGs without such tasks only some are checked again each time, so that
-    a thousand foreign DAGs do not slow this down.
+    Airflow lists the tasks of only one DAG per query. So DAGs without such tasks are remembered, and only some of them
+    are checked again each time: a thousand other DAGs must not slow the page down.
     """
     checked_at = time.monotonic()
     cached = {dag_id: entry for dag_id in dag_ids if (entry := cache.tasks.get(dag_id)) is not None}
@@ -52,13 +52,13 @@ async def find_tasks(
 
 
 async def _query_tasks(airflow: AirflowApi, dag_id: str) -> list[TaskInfo] | None:
-    """Return a DAG's ConnectOperator tasks. None if the viewer may not see them, or the DAG is gone."""
+    """Return a DAG's ConnectOperator tasks. None if the DAG is gone, or the viewer may not see its tasks."""
     answer = await airflow.get_if_allowed(quote_path("dags", dag_id, "tasks"))
     return None if answer is None else [_task_info(dag_id, task) for task in answer["tasks"] if is_connect_task(task)]
 
 
 def is_connect_task(task: Mapping[str, Any]) -> bool:
-    """Return True for a ConnectOperator, a subclass, or ``@task.connect``, recognized by their templated fields."""
+    """Return True if the templated fields are those of ConnectOperator, a subclass, or ``@task.connect``."""
     fields = set(task.get("template_fields") or ())
     return fields >= _COMMON_FIELDS and bool(fields & _DISTINCTIVE_FIELDS)
 

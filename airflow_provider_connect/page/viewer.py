@@ -1,4 +1,4 @@
-"""The page's viewer: token, and rights according to Airflow."""
+"""The page's viewer, known by a token. Airflow decides the viewer's rights."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from airflow_provider_connect.page.viewer_cache import PageCache, ViewerCache
 COOKIE = "_token"
 
 FindEditable = Callable[[str, set[str]], Awaitable[set[str]]]
-"""Takes a token and DAG ids, and returns the ids that the token's owner may clear."""
+"""Function of a token and DAG ids. It returns the ids of DAGs that the token's owner may clear."""
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """Viewer of one request."""
+    """The person who sent a request, with API client and cache."""
 
     airflow: AirflowApi
     page_cache: PageCache
@@ -28,12 +28,12 @@ class Viewer:
     requested_at: dt.datetime
 
     async def editable_dags(self, dag_ids: set[str]) -> set[str]:
-        """Return the DAGs that the viewer may clear, to enable buttons. Airflow checks each action itself."""
+        """Return the DAGs that the viewer may clear. Only enables buttons: Airflow checks each action itself."""
         return await self.find_editable(self.token, dag_ids)
 
 
 def read_token(headers: Mapping[str, str], cookies: Mapping[str, str]) -> str | None:
-    """Return the viewer's token from the header, else from the cookie, as Airflow's API does."""
+    """Return the token from the Authorization header, else from Airflow's cookie."""
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and credentials.strip():
         return credentials.strip()
@@ -41,7 +41,7 @@ def read_token(headers: Mapping[str, str], cookies: Mapping[str, str]) -> str | 
 
 
 async def find_editable_by_airflow(token: str, dag_ids: set[str]) -> set[str]:
-    """Query Airflow's auth manager for the DAGs that the token's owner may clear."""
+    """Return the DAGs that the token's owner may clear, according to Airflow's auth manager."""
     from airflow.api_fastapi.app import get_auth_manager  # noqa: PLC0415  # only the API server has one
 
     manager = get_auth_manager()

@@ -1,7 +1,7 @@
-"""Cache of each viewer's earlier answers, so that later queries only ask Airflow for news.
+"""Cache of each viewer's answers from Airflow, so that later queries fetch only news.
 
-A viewer's entry is keyed by the viewer's token and never used for another. Each answer of the page starts with queries
-that Airflow authorizes again. Only one fact is shared, which reveals nothing: the DAGs without ConnectOperator tasks.
+A viewer's cache is keyed by the viewer's token. Even so, each answer of the page starts with queries that Airflow
+authorizes. Viewers share only the list of DAGs without ConnectOperator tasks, which reveals nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FRESH_SECONDS = 60.0
 _IDLE_SECONDS = 900.0
 _MAX_VIEWERS = 100
 MAX_EVENTS = 100_000
-"""Limit for all viewers together, about fifty megabytes."""
+"""Most events cached for all viewers together, about fifty megabytes."""
 
 
 class TaskName(NamedTuple):
@@ -34,8 +34,8 @@ class TaskName(NamedTuple):
 class TaskInfo(NamedTuple):
     """A ConnectOperator task.
 
-    :param class_name: name of its class, by which Airflow's API lists task instances.
-    :param end_date: the task's, or its DAG's if that is earlier.
+    :param class_name: name of its class. Airflow's API lists task instances by it.
+    :param end_date: the task's or its DAG's, whichever is earlier.
     """
 
     name: TaskName
@@ -45,11 +45,10 @@ class TaskInfo(NamedTuple):
 
 @dataclass
 class EventLog:
-    """Loaded events of one task.
+    """Loaded asset events of one task.
 
     :param reports: reports by event id.
-    :param since: start of complete events. None means all events.
-    :param fetched_at: time of the last query.
+    :param since: time from which the events are complete. None means all events.
     """
 
     reports: dict[int, list[RunDayReport]]
@@ -57,17 +56,17 @@ class EventLog:
     fetched_at: dt.datetime
 
     def covers(self, moment: dt.datetime) -> bool:
-        """Return True if all events since a moment are loaded."""
+        """Return True if all events from ``moment`` on are loaded."""
         return self.since is None or self.since <= moment
 
     def reports_of_instance(self, map_index: int) -> list[RunDayReport]:
-        """Return the reports of one instance of the task."""
+        """Return the reports of one task instance, or of an unmapped task (-1)."""
         return [report for reports in self.reports.values() for report in reports if report.map_index == map_index]
 
 
 @dataclass
 class TaskProfile:
-    """Connectors of a task by map index, and the reports of its newest runs."""
+    """Connectors of a task by map index, and reports of its newest runs."""
 
     connectors: dict[int, ConnectorPair]
     reports: list[RunDayReport]
@@ -85,23 +84,23 @@ class ViewerCache:
     used_at: float = field(default_factory=time.monotonic)
 
     def store_log(self, name: TaskName, log: EventLog) -> None:
-        """Store the events of a task as the most recently used."""
+        """Store a task's events and mark them as used last."""
         self.logs[name] = log
         self.logs.move_to_end(name)
 
 
 @dataclass
 class PageCache:
-    """Cached answers of all viewers, separately.
+    """Separate caches of all viewers.
 
-    :param dags_without_tasks: time of the last check of each DAG without ConnectOperator tasks.
+    :param dags_without_tasks: DAGs without ConnectOperator tasks, with the time of the last check.
     """
 
     viewers: OrderedDict[str, ViewerCache] = field(default_factory=OrderedDict)
     dags_without_tasks: dict[str, float] = field(default_factory=dict)
 
     def cache_of(self, token: str) -> ViewerCache:
-        """Return the cache of a token's owner."""
+        """Return the cache of the viewer with this token."""
         used_at, key = time.monotonic(), hashlib.sha256(token.encode()).hexdigest()
         cache = self.viewers.setdefault(key, ViewerCache())
         cache.used_at = used_at
@@ -119,5 +118,5 @@ class PageCache:
                 event_count -= len(log.reports)
 
     def forget(self, token: str) -> None:
-        """Delete the cache of a token's owner."""
+        """Delete the cache of the viewer with this token."""
         self.viewers.pop(hashlib.sha256(token.encode()).hexdigest(), None)

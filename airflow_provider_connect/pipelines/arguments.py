@@ -1,4 +1,4 @@
-"""Arguments of the operator that a file may set, from the signatures of the operator and its base classes."""
+"""Operator arguments that a pipeline file may set, read from the signatures of the operator and its base classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_provider_connect.operators.arguments import RESERVED_ARGUMENTS, req
 from airflow_provider_connect.operators.connect import ConnectOperator
 
 PIPELINE_KEYS = ("source", "sink", "shape", "name")
-"""Arguments with a syntax of their own in a pipeline file."""
+"""Arguments that have another syntax in a pipeline file."""
 _DAG_KEYS = ("dag", "task_group", "start_date", "end_date", "params", "doc_md", "default_args")
 _NAMED_PARAMETERS = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -37,7 +37,7 @@ _Asset = Annotated[
 
 @cache
 def file_arguments() -> Mapping[str, inspect.Parameter]:
-    """Return the operator's arguments, its own first, without those that a DAG or a pipeline sets."""
+    """Return the operator arguments that a file may set, by name. Arguments with a key of their own are left out."""
     parameters: dict[str, inspect.Parameter] = {}
     for cls in _classes():
         for name, parameter in inspect.signature(vars(cls)["__init__"]).parameters.items():
@@ -52,7 +52,7 @@ def file_arguments() -> Mapping[str, inspect.Parameter]:
 
 @cache
 def argument_adapter(name: str) -> TypeAdapter[Any] | None:
-    """Return the validator of an argument in a file. None for arguments of Python only, such as callbacks."""
+    """Return an argument's validator. None if only Python can write its value, such as a callback."""
     hint = _type_of(name)
     if hint is Any:
         return None
@@ -66,7 +66,7 @@ def argument_adapter(name: str) -> TypeAdapter[Any] | None:
 
 
 def read_argument(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | int, ...], str]]]:
-    """Return an argument's value and its problems, each with path and text."""
+    """Validate an argument's value in a file. Returns the value and its problems, each as path and text."""
     adapter = argument_adapter(name)
     if adapter is None:
         return None, [((name,), "cannot be given in a file. Write the DAG in Python")]
@@ -87,7 +87,7 @@ def read_argument(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | in
 
 @cache
 def argument_descriptions() -> Mapping[str, str]:
-    """Return the description of each argument in the operator's docstring."""
+    """Return the descriptions of arguments in the operator's docstring, by name."""
     text = inspect.getdoc(ConnectOperator) or ""
     paragraphs = re.findall(r"^:param (\w+): (.*?)(?=^:|^\S|\Z)", text, re.MULTILINE | re.DOTALL)
     return {

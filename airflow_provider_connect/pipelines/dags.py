@@ -1,4 +1,4 @@
-"""Makes a DAG of each pipeline file."""
+"""Builds a DAG from each pipeline file."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from airflow_provider_connect.pipelines.yaml_files import read_yaml
 
 
 def dags_from(pattern: str) -> dict[str, DAG]:
-    """Build a DAG with one task from each YAML file. Airflow finds the DAGs by itself.
+    """Build a DAG with one task from each YAML file, and return the DAGs by name. Airflow finds them by itself.
 
-    A problem in one file refuses all files, and the error names every problem in every file. If only its DAG were left
-    out, it would vanish from Airflow silently. After an error Airflow keeps the earlier DAGs.
+    If one file is wrong, no DAG is built: a DAG that was left out would vanish from Airflow silently. Airflow then
+    keeps the earlier DAGs.
 
     :param pattern: pattern of files, such as ``pipelines/*.yaml``, relative to the calling file. ``**`` is any folder.
-    :return: the DAGs by name.
-    :raises ConfigError: with every problem.
+    :raises ConfigError: with every problem of all files.
     """
     folder = Path(sys._getframe(1).f_code.co_filename).parent
     if Path(pattern).is_absolute():

@@ -1,4 +1,4 @@
-"""One pipeline as its file declares it, with its schedule, checked without a connection."""
+"""A pipeline as its file declares it. It is checked without a connection."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from airflow_provider_connect.shapes.chain import SHAPES
 from airflow_provider_connect.timetables import daily
 
 DAILY = "daily"
-"""Word for the default schedule: each day in the source's zone."""
+"""The default schedule: each day in the source's zone."""
 
 
 class Daily(BaseModel):
-    """One run for each calendar day of a zone, started when the day is over."""
+    """Schedule with one run for each calendar day of a zone. The run starts when its day is over."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -32,7 +32,7 @@ class Daily(BaseModel):
 
     @property
     def zone(self) -> str:
-        """Zone of its days."""
+        """Zone of the days."""
         return self.daily
 
     def timetable(self) -> Any:
@@ -41,7 +41,7 @@ class Daily(BaseModel):
 
 
 class Cron(BaseModel):
-    """Runs whose data interval is the time between two ticks of a cron expression."""
+    """Schedule whose runs load the time between two ticks of a cron expression."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,7 +59,7 @@ class Cron(BaseModel):
 
     @property
     def zone(self) -> str:
-        """Zone of its ticks."""
+        """Zone of the ticks."""
         return self.timezone
 
     def timetable(self) -> Any:
@@ -70,11 +70,11 @@ class Cron(BaseModel):
 _Model = TypeVar("_Model", bound=BaseModel)
 
 DEFAULT_TASK_ID = "load"
-"""Task id if a file gives none."""
+"""Task id of a pipeline whose file gives none."""
 
 
 class DagOptions(BaseModel):
-    """Options of the DAG in a file, with the names of the DAG's arguments."""
+    """Keys of a file that become arguments of the DAG, under the same names."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -101,11 +101,7 @@ class DagOptions(BaseModel):
 
 @dataclass
 class Pipeline:
-    """A pipeline with valid parts.
-
-    :param dag_options: the given arguments of the DAG.
-    :param operator_arguments: the given arguments of the operator.
-    """
+    """A pipeline's checked parts: the file's keys, sorted into arguments of DAG and operator."""
 
     file: YamlFile
     name: str = ""
@@ -115,7 +111,7 @@ class Pipeline:
 
     @property
     def zone(self) -> str:
-        """Zone of dates' midnights."""
+        """Zone of ``start_date`` and ``end_date``, unless they name one."""
         if self.schedule is not None:
             return self.schedule.zone
         zone: str = self.operator_arguments["source"].timezone
@@ -123,7 +119,7 @@ class Pipeline:
 
 
 def load_pipeline(file: YamlFile) -> Pipeline:
-    """Build and check the pipeline of a file. Problems are added to the file."""
+    """Check a file and build its pipeline. Problems are added to the file."""
     values, pipeline = file.values, Pipeline(file)
     known_names = [*DagOptions.model_fields, *arguments.PIPELINE_KEYS, "schedule", *arguments.file_arguments()]
     for name in values.keys() - known_names:
@@ -150,7 +146,7 @@ def _read_dag_options(pipeline: Pipeline) -> None:
 
 
 def in_zone(moment: dt.datetime, zone: str) -> dt.datetime:
-    """Add the pipeline's zone to a date or a time without a zone."""
+    """Set the zone of a time, unless it has one."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(zone))
 
 
@@ -188,7 +184,7 @@ def _build_shape(file: YamlFile, key_path: KeyPath, entry: Any) -> Any:
 
 
 def _read_single_entry(file: YamlFile, key_path: KeyPath, value: Any, owner: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the only name in a mapping, and its options."""
+    """Return key and options of a mapping with one entry, such as ``{delta: {path: …}}``."""
     if value is None and key_path[0] not in file.values:
         file.add_problem(key_path, "required")
     elif not isinstance(value, dict) or len(value) != 1:
@@ -202,7 +198,7 @@ def _read_single_entry(file: YamlFile, key_path: KeyPath, value: Any, owner: str
 
 
 def build_options(file: YamlFile, key_path: KeyPath, cls: type[Options], options: dict[str, Any]) -> Any:
-    """Build options like Python code. None if they are wrong."""
+    """Build a connector or shape from its options. None if they are wrong."""
     try:
         # 'self' cannot be passed as a keyword.
         if "self" in options:

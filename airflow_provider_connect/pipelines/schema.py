@@ -20,8 +20,8 @@ _TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%|\{#", "description": "An Ai
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a pipeline file, for editors.
 
-    It covers the installed connectors and each single option. Rules between several options are checked when Airflow
-    reads the file.
+    It checks each option of the installed connectors. Rules between options are checked only when Airflow reads the
+    file.
     """
     sources, sinks = _connectors("sources", registry.source_class), _connectors("sinks", registry.sink_class)
     models: list[type[BaseModel]] = [DagOptions, Daily, Cron, *sources.values(), *sinks.values(), *SHAPES.values()]
@@ -78,7 +78,7 @@ def _connectors(room: str, class_of: Callable[[str], type[Any]]) -> dict[str, ty
 
 
 def _argument_properties(definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the operator's arguments for files. Adds the definitions they refer to."""
+    """Return the schemas of the operator's arguments. Adds the models that they use to ``definitions``."""
     properties, descriptions = {}, arguments.argument_descriptions()
     for name, parameter in arguments.file_arguments().items():
         if (adapter := arguments.argument_adapter(name)) is None:

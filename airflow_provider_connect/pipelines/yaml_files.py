@@ -1,6 +1,6 @@
 """Reads a YAML file into plain values with their line numbers.
 
-As in JSON and in editors, dates and names are text, and ``off`` and ``yes`` are words, unlike in PyYAML's YAML 1.1.
+Dates are text, and ``off`` and ``yes`` are words, as in JSON and in editors. PyYAML's YAML 1.1 would convert them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
 KeyPath = tuple[str | int, ...]
-"""Path of names and positions to a value."""
+"""Keys and list positions that lead to a value."""
 
 
 @dataclass(frozen=True, order=True)
@@ -37,9 +37,9 @@ class FileProblem:
 
 @dataclass
 class YamlFile:
-    """A file's values and problems.
+    """Values of a file, and the problems found in them.
 
-    :param name: its name in messages.
+    :param name: the file's name in messages.
     """
 
     name: str
@@ -48,7 +48,7 @@ class YamlFile:
     problems: list[FileProblem] = field(default_factory=list)
 
     def add_problem(self, key_path: KeyPath, text: str, line: int | None = None) -> None:
-        """Add a problem, at the line of the value or of the nearest enclosing one."""
+        """Add a problem with a value. Its line is the value's or, if unknown, that of the mapping around it."""
         nearest_line = next(
             (self.lines[key_path[:end]] for end in range(len(key_path), -1, -1) if key_path[:end] in self.lines), 0
         )
@@ -56,7 +56,7 @@ class YamlFile:
 
 
 def read_yaml(path: Path, name: str) -> YamlFile:
-    """Read a file. Syntax errors become problems of the file."""
+    """Read a file. A syntax error becomes a problem of the file."""
     file = YamlFile(name)
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader)
@@ -89,7 +89,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc,unused-ignore]
-    """Loader with the booleans, numbers and nulls of YAML 1.2's core schema."""
+    """Loader that reads booleans, numbers and nulls as YAML 1.2 does."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 

@@ -1,1 +1,1 @@
-"""Facts derived from Airflow's answers without queries: a stream's days, state and expected rows."""
+"""Computes a stream's days, state and expected rows from Airflow's answers, without queries."""

@@ -1,9 +1,8 @@
-"""Days of a stream, from the offset's ranges, reports and runs, and the expected rows.
+"""States of a stream's days, and the band of rows expected for a day.
 
-The band of expected rows is the median of the last eight done days of the same weekday before a day, plus and minus
-three times their median absolute deviation, scaled as for a normal distribution. One odd week does not move a median.
-The band is at least a tenth of the median wide on each side, since equal days would have a band of width 0. With fewer
-than four such days there is no band.
+The band comes from the last eight done days of the same weekday: their median, plus and minus three times their median
+absolute deviation, scaled as for a normal distribution. It is at least a tenth of the median wide on each side, since
+equal days would have a band of width 0. With fewer than four such days there is no band.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _WEIGHT = {"failed": 0, "waiting": 1, "running": 2}
 class CalendarDay:
     """One day of a stream.
 
-    :param report: report of the day's newest publish. None without a report.
+    :param report: report of the day's newest publish, if there is one.
     :param run: unfinished run that determines the day's state.
     """
 
@@ -41,7 +40,7 @@ class CalendarDay:
 def calendar_days(stream: Stream, first: dt.date, last: dt.date) -> list[CalendarDay]:
     """Return all days from ``first`` to ``last``, both included.
 
-    The state of an unfinished run takes precedence over an earlier publish.
+    An unfinished run of a day decides its state, even if the day was published before.
     """
     window = DaySet(ranges=((first, last),)) if first <= last else DaySet()
     unfinished_runs = _by_day([*stream.failed_runs, *stream.active_runs], first, last)
@@ -66,7 +65,7 @@ def _state(day: dt.date, run: TaskRun | None, settled: set[dt.date], gaps: set[d
 
 
 def _by_day(runs: Sequence[TaskRun], first: dt.date, last: dt.date) -> dict[dt.date, TaskRun]:
-    """Return the run that determines each day's state: a running one, else a waiting one, else a failed one."""
+    """Return the run that decides each day's state: a running one, else a waiting one, else a failed one."""
     runs_by_day: dict[dt.date, TaskRun] = {}
     for run in runs:
         if run.days is None:
@@ -78,7 +77,6 @@ def _by_day(runs: Sequence[TaskRun], first: dt.date, last: dt.date) -> dict[dt.d
 
 
 def _days_within(days: DaySet, first: dt.date, last: dt.date) -> Iterator[dt.date]:
-    """Yield the days of a set from ``first`` to ``last``. The set may be far larger."""
     for begin, end in days.ranges:
         day = max(begin, first)
         while day <= min(end, last):
@@ -89,14 +87,14 @@ def _days_within(days: DaySet, first: dt.date, last: dt.date) -> Iterator[dt.dat
 BAND_WEEKS = 8
 BAND_MIN_DAYS = 4
 BAND_LOOKBACK_DAYS = 7 * 2 * BAND_WEEKS
-"""Largest age of a band's days."""
+"""A band uses no days older than this."""
 _SCALE = 1.4826  # of the median absolute deviation to a standard deviation
 _WIDTH = 3.0
 _LEAST_SHARE = 0.1
 
 
 class Band(NamedTuple):
-    """Expected rows of a day."""
+    """Range of rows expected for a day."""
 
     day: dt.date
     low: int
@@ -104,9 +102,9 @@ class Band(NamedTuple):
 
 
 def row_bands(rows: Mapping[dt.date, int], days: Iterable[dt.date]) -> list[Band]:
-    """Return the bands of days, without days that have none.
+    """Return the bands of the days that have one.
 
-    :param rows: rows of all known days, including those before ``days``.
+    :param rows: rows by day, also of the weeks before ``days``.
     """
     bands = (_band(rows, day) for day in days)
     return [band for band in bands if band is not None]

@@ -1,7 +1,7 @@
-"""Source and sink of a task, identified by the options among its rendered fields.
+"""Source and sink of a task, identified by the names of their options.
 
-Rendered fields are plain JSON without the connector's name. Each connector has a different set of options, and a task
-shows all of them, so the set of names identifies the connector.
+A task's rendered fields contain all options of its connectors as plain JSON, but not the connectors' names. No two
+connectors have the same set of options.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_provider_connect.source import Source
 
 @dataclass(frozen=True)
 class ConnectorPair:
-    """Source and sink of a task. None for an unidentified one."""
+    """Source and sink of a task. A connector that cannot be identified is None."""
 
     source: Source | None = None
     sink: Sink | None = None
@@ -37,7 +37,7 @@ class ConnectorPair:
 
     @property
     def offset_key(self) -> str | None:
-        """Name of the offset's Variable."""
+        """Name of the offset's Variable. None if a connector is unknown."""
         if self.source is None or self.sink is None:
             return None
         return offsets.variable_key(self.source, self.sink)

@@ -1,4 +1,4 @@
-"""Used part of a source's quota, from its connection and the quota's Variables."""
+"""Used part of a source's quota, computed from its connection and the quota's Variables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from airflow_provider_connect.polling.quota.limits import Quota
 
 
 def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) -> dict[str, Any]:
-    """Return the used part of a quota, and the time when the first request becomes free.
+    """Return used requests, limit, waiting tasks, and the time when the first request becomes free.
 
-    :param keys: keys of the quota's Variables.
+    :param keys: keys of the quota's Variables, which contain the reservations.
     """
     book, seconds = QuotaBook.read(quota, keys), current_time.timestamp()
     limit = book.limit(seconds)
@@ -33,7 +33,7 @@ def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) ->
 
 
 def _first_free(book: QuotaBook, current_time: float) -> float | None:
-    """Return the first instant, to the second, with more room than now. None if there is none in sight."""
+    """Return the first second with more room than now. None if two of the quota's periods bring none."""
     room = book.room(current_time)
     low, high = current_time, current_time + 2 * book.quota.seconds
     if book.room(high) <= room:
@@ -46,7 +46,7 @@ def _first_free(book: QuotaBook, current_time: float) -> float | None:
 
 
 def public_connection(connection: Mapping[str, Any]) -> Connection:
-    """Return a connection's address without login and password."""
+    """Build a connection from Airflow's API answer, without login and password."""
     return Connection(
         conn_id=connection["connection_id"],
         conn_type=connection.get("conn_type") or "",

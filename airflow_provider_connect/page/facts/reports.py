@@ -1,4 +1,4 @@
-"""Reports of tasks about their days, from asset events and XCom, of any form."""
+"""Reads the reports that tasks leave in asset events and XCom, whatever their form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ class RunDayReport:
     :param is_own_day: False for a lookback day of the run.
     :param rows: published rows. None if unknown or not published.
     :param size_bytes: decoded size of the source's answer. None if unknown.
-    :param reported_at: time of the report.
     """
 
     day: dt.date
@@ -37,17 +36,17 @@ class RunDayReport:
 
     @property
     def is_settled(self) -> bool:
-        """True if the run left the day settled."""
+        """True if the day is settled after this run."""
         return self.status in SETTLED
 
     @property
     def precedence(self) -> tuple[int, bool, dt.datetime]:
-        """Sort key: the newest generation first, and among its reports the one of the publishing run."""
+        """Sort key: higher for a newer generation, then for the run that published it, then for a later time."""
         return self.generation or 0, self.status == "published", self.reported_at
 
 
 def reports_of_event(event: Mapping[str, Any]) -> list[RunDayReport]:
-    """Return the reports of a task's asset event."""
+    """Return the reports of the days in an asset event."""
     run_id, extra = event.get("source_run_id"), event.get("extra")
     at = parse_instant(event.get("timestamp"))
     if run_id is None or at is None or not isinstance(extra, Mapping):
@@ -61,7 +60,7 @@ def reports_of_event(event: Mapping[str, Any]) -> list[RunDayReport]:
 
 
 def reports_of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, at: dt.datetime) -> list[RunDayReport]:
-    """Return the reports in a task's XCom or event."""
+    """Return the reports of the days in a task's short report, from XCom or an event."""
     days = summary.get("days")
     reports = (_report_of_day(day, run_id, map_index, at) for day in days) if isinstance(days, list) else ()
     run_warnings = _texts(summary.get("warnings"))
@@ -78,7 +77,7 @@ def newest_by_day(reports: Iterable[RunDayReport]) -> dict[dt.date, RunDayReport
 
 
 def parse_instant(value: Any) -> dt.datetime | None:
-    """Parse an instant of Airflow's API. None if it is none."""
+    """Parse an instant in an answer of Airflow's API. None if it is invalid."""
     try:
         parsed = dt.datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -87,7 +86,7 @@ def parse_instant(value: Any) -> dt.datetime | None:
 
 
 def parse_date(value: Any) -> dt.date | None:
-    """Parse the date at the start of a text. None if there is none."""
+    """Parse the date at the start of a text. None if it is invalid."""
     try:
         return dt.date.fromisoformat(value[:10])
     except (TypeError, ValueError):
@@ -126,5 +125,5 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _link(value: Any) -> str | None:
-    """Return a link that is safe in a browser, never a script."""
+    """Return the text if it is a link that a browser may open, never a script. Else None."""
     return value if isinstance(value, str) and value.startswith(("https://", "http://")) else None

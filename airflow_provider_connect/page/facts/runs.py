@@ -1,4 +1,4 @@
-"""Task instances and DAG runs of Airflow's API, and their days."""
+"""Task instances and DAG runs in Airflow's API, and the days that they load."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ RunPhase = Literal["running", "waiting", "failed", "ended"]
 RUNNING_STATES = ("none", "running", "queued", "scheduled", "restarting", "up_for_retry", "up_for_reschedule")
 FAILED_STATES = ("failed", "upstream_failed")
 OPEN_STATES = (*RUNNING_STATES[1:], "deferred", *FAILED_STATES)
-"""States of unfinished task instances. An instance may also have no state yet."""
+"""States of unfinished task instances. An unfinished instance may also have no state."""
 
 _UNSCHEDULED = (None, "PartitionedAtRuntime")
-"""Summaries of timetables with triggered runs: ``schedule=None``, and partition keys set at runtime."""
+"""Timetable summaries of DAGs that only triggers start: ``schedule=None``, and partition keys set at runtime."""
 
 _EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer. The westernmost is then Hawaii
 
@@ -30,9 +30,9 @@ DayRange = tuple[dt.date, dt.date]
 class TaskRun:
     """A task instance.
 
-    :param days: its first and last day. None if unknown.
-    :param trigger: class of the trigger of a deferred instance.
-    :param state_since: time when it reached its state, if Airflow shows it.
+    :param days: first and last day that it loads. None if unknown.
+    :param trigger: class path of the trigger that a deferred instance waits for.
+    :param state_since: time of the last state change. None if Airflow does not show it.
     """
 
     dag_id: str
@@ -48,7 +48,7 @@ class TaskRun:
 
     @classmethod
     def from_api(cls, task_instance: Mapping[str, Any]) -> TaskRun:
-        """Convert a task instance of Airflow's answer."""
+        """Convert a task instance from an answer of Airflow's API."""
         fields = task_instance.get("rendered_fields") or {}
         times = (task_instance.get(name) for name in ("end_date", "start_date", "queued_when", "scheduled_when"))
         return cls(
@@ -66,7 +66,7 @@ class TaskRun:
 
     @property
     def phase(self) -> RunPhase:
-        """Meaning of its state for its days."""
+        """The state in four groups: running, waiting, failed or ended."""
         if self.state == "deferred":
             return "waiting"
         if self.state in RUNNING_STATES:
@@ -74,21 +74,21 @@ class TaskRun:
         return "failed" if self.state in FAILED_STATES else "ended"
 
     def with_dag_run(self, dag_run: Mapping[str, Any], zone_name: str | None) -> TaskRun | None:
-        """Return a copy with the days of its DAG run, unless it has days of its own.
+        """Return a copy with the DAG run's days, or itself if it has days.
 
-        None for an instance without a state in an ended run, which will never start.
+        None for an instance without a state in an ended run: it will never start.
         """
         if self.state == "none" and dag_run.get("state") not in ("queued", "running"):
             return None
         return self if self.days is not None else replace(self, days=days_of_run(dag_run, zone_name))
 
     def covers(self, day: dt.date) -> bool:
-        """Return True if a day is among its days."""
+        """Return True if the instance loads this day."""
         return self.days is not None and self.days[0] <= day <= self.days[1]
 
 
 def days_of_run(run: Mapping[str, Any], zone_name: str | None) -> DayRange | None:
-    """Return the days of a DAG run. None if it names none.
+    """Return the days of a DAG run, from its partition key or data interval. None if it has neither.
 
     :param zone_name: zone of the source's days. None uses :func:`nearest_day`.
     """
@@ -107,12 +107,12 @@ def days_of_run(run: Mapping[str, Any], zone_name: str | None) -> DayRange | Non
 
 
 def nearest_day(moment: dt.datetime) -> dt.date:
-    """Return the day that begins at an instant in some zone from Hawaii to New Zealand."""
+    """Return the day that begins at an instant if the zone is unknown, for zones from Hawaii to New Zealand."""
     return (moment.astimezone(dt.UTC) + _EASTMOST).date()
 
 
 def first_and_last_start(first: dt.date, last: dt.date, zone_name: str | None) -> tuple[dt.datetime, dt.datetime]:
-    """Return two instants that enclose the starts of the days from ``first`` to ``last``, and of no other days.
+    """Return two instants between which exactly the days from ``first`` to ``last`` begin.
 
     :param zone_name: zone of the days. None uses :func:`nearest_day`.
     """
@@ -123,7 +123,7 @@ def first_and_last_start(first: dt.date, last: dt.date, zone_name: str | None) -
 
 
 def next_run_days(dag: Mapping[str, Any], zone_name: str | None) -> tuple[DayRange, dt.datetime] | None:
-    """Return the days and the due time of a DAG's next run. None if it has no next run."""
+    """Return the days of a DAG's next run and the time when it is due. None if no run is planned."""
     interval = {
         "data_interval_start": dag.get("next_dagrun_data_interval_start"),
         "data_interval_end": dag.get("next_dagrun_data_interval_end"),
@@ -135,10 +135,10 @@ def next_run_days(dag: Mapping[str, Any], zone_name: str | None) -> tuple[DayRan
 def expected_days(
     dag: Mapping[str, Any], zone_name: str | None, current_time: dt.datetime, grace: dt.timedelta
 ) -> DayRange | None:
-    """Return the days of the last run that should have ended by a DAG's schedule. None without a schedule.
+    """Return the days of the last run that should have ended by now. None without a schedule.
 
-    The next run's days are still to come, unless the run is overdue. The run before it is as long, or longer by up to a
-    ninth, as months are.
+    That is the next run if it is overdue by more than ``grace``, else the run before. The run before is taken to be up
+    to a ninth longer than the next run, since months differ in length.
     """
     next_run = next_run_days(dag, zone_name)
     if next_run is None:
@@ -151,10 +151,7 @@ def expected_days(
 
 
 def schedule_of(dag: Mapping[str, Any], end: dt.datetime | None, zone_name: str) -> Schedule:
-    """Return the schedule of a task's DAG.
-
-    :param end: the task's end date.
-    """
+    """Return the schedule of a task's DAG, up to the task's end date ``end``."""
     is_set = dag.get("timetable_summary", "") not in _UNSCHEDULED
     return Schedule.from_task(is_set=is_set, end=end, zone_name=zone_name)
 

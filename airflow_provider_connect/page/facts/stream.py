@@ -1,4 +1,4 @@
-"""Facts about one stream: settled days, lag and state."""
+"""Settled days, lag and state of one stream."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ _QUOTA = "QuotaTrigger"
 
 
 class StreamName(NamedTuple):
-    """Name of a stream. The index is -1 for a task that is not mapped."""
+    """Name of a stream: a task, or an instance of a mapped task. ``map_index`` is -1 for an unmapped task."""
 
     dag_id: str
     task_id: str
     map_index: int
 
     def __str__(self) -> str:
-        """Format as ``dag/task[index]``."""
         return f"{self.dag_id}/{self.task_id}" + (f"[{self.map_index}]" if self.map_index >= 0 else "")
 
 
 class StreamState(NamedTuple):
-    """State of a stream, and a sentence for people."""
+    """State of a stream, with a sentence for the viewer."""
 
     name: StateName
     text: str
@@ -40,14 +39,13 @@ class StreamState(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """A ConnectOperator task, or one instance of a mapped one, with the rights of the viewer.
+    """A ConnectOperator task, or one instance of a mapped one, as the viewer may see it.
 
-    :param dag: the DAG in Airflow's API.
+    :param dag: the DAG as Airflow's API returns it.
     :param offset: None if there is none, or the viewer may not read Variables.
     :param reports: reports of the requested period. In a list of streams, only the newest.
-    :param runs: its unfinished task instances.
     :param message: error message of the newest failed run.
-    :param end_date: the task's, or its DAG's if that is earlier.
+    :param end_date: the task's or its DAG's, whichever is earlier.
     """
 
     dag: Mapping[str, Any]
@@ -65,17 +63,17 @@ class Stream:
 
     @property
     def id(self) -> str:
-        """Unique text of the stream."""
+        """Unique name, such as ``dag/task[index]``."""
         return str(StreamName(self.dag["dag_id"], self.task_id, self.map_index))
 
     @property
     def zone(self) -> str:
-        """Zone of its days. UTC if unknown."""
+        """Zone of the stream's days. UTC if unknown."""
         return self.connectors.timezone or "UTC"
 
     @property
     def yesterday(self) -> dt.date:
-        """Last complete day."""
+        """Last complete day in the stream's zone."""
         return self.as_of.astimezone(zone(self.zone)).date() - ONE_DAY
 
     @cached_property
@@ -85,7 +83,7 @@ class Stream:
 
     @cached_property
     def settled(self) -> Settled:
-        """Settled days by offset and reports, since the offset may lag behind a report."""
+        """Settled days, from the offset and newer reports."""
         days = DaySet.from_dates(self.newest_reports)
         if self.offset is not None:
             has_news = set(days) - set(self.offset.done)
@@ -110,30 +108,30 @@ class Stream:
 
     @property
     def lag_days(self) -> int | None:
-        """Number of scheduled days after the position. None if no day is known to be settled."""
+        """Number of scheduled days after the position, up to yesterday. None if no day is known to be settled."""
         # Without an offset gaps are unknown.
         settled = self.settled if self.offset is not None else Settled(self.settled_days, self.last_day)
         return settled.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
 
     @cached_property
     def gaps(self) -> DaySet:
-        """Days between the origin and the last settled day that are not settled."""
+        """Unsettled days between the origin and the last settled day."""
         return DaySet() if self.offset is None else self.settled.gaps
 
     @cached_property
     def failed_runs(self) -> list[TaskRun]:
-        """Failed runs whose days were not loaded since, newest first."""
+        """Failed task instances, newest first, without those whose days were loaded since."""
         runs = [run for run in self.runs if run.phase == "failed" and not self._is_repaired(run)]
         return sorted(runs, key=lambda run: (run.days or (dt.date.min,), run.run_id), reverse=True)
 
     @cached_property
     def active_runs(self) -> list[TaskRun]:
-        """Running and waiting runs."""
+        """Running and waiting task instances."""
         return [run for run in self.runs if run.phase in ("running", "waiting")]
 
     @property
     def reported_at(self) -> dt.datetime | None:
-        """Time of the newest report, run or offset."""
+        """Time of the newest report, state change or offset. None if there is none."""
         times = [report.reported_at for report in self.reports] + [
             run.state_since for run in self.runs if run.state_since is not None
         ]
@@ -141,7 +139,7 @@ class Stream:
 
     @property
     def state(self) -> StreamState:
-        """State with the highest priority."""
+        """The first state that applies: an active run, a failed run, paused, new, a gap, late, or ok."""
         return self._active_state() or self._failed_state() or self._lag_state() or self._ok_state()
 
     def _is_repaired(self, run: TaskRun) -> bool:
