@@ -1,1 +1,1 @@
-"""What only some connectors can do, a small class each: asked by ``isinstance``, or of options by ``capability``."""
+"""Optional abilities of connectors, one class each. Tested by ``isinstance``, or by ``capability`` on options."""

@@ -1,1 +1,1 @@
-"""The operator."""
+"""The Airflow operator, its reservation of quota, and its report."""

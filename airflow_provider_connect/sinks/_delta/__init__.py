@@ -1,1 +1,1 @@
-"""The workshop of the Delta sink."""
+"""Internal modules of the Delta sink."""
