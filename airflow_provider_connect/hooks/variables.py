@@ -55,7 +55,7 @@ def keys(prefix: str) -> list[str]:
 
 
 class VariableStore:
-    """Keeps the keys of :mod:`.polling.quota.turns` as Airflow Variables. For tasks and the triggerer."""
+    """Stores the keys of :mod:`.polling.quota.turns` as Airflow Variables. Tasks and the triggerer use it."""
 
     def add(self, key: str) -> None:
         """Create a Variable. Its key holds all data."""

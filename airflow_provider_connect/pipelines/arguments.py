@@ -37,7 +37,7 @@ _Asset = Annotated[
 
 @cache
 def file_arguments() -> Mapping[str, inspect.Parameter]:
-    """Return the operator arguments that a file may set, by name. Arguments with a key of their own are left out."""
+    """Return the operator arguments that a pipeline file may set, by name, except those with a separate key of the file."""
     parameters: dict[str, inspect.Parameter] = {}
     for cls in _classes():
         for name, parameter in inspect.signature(vars(cls)["__init__"]).parameters.items():

@@ -178,7 +178,7 @@ def stage_partition(
 
 
 def _must_driver_retry(task: PollTask, error: RetriableError) -> bool:
-    """Return True if only the driver can try again: after a wait for quota, or with other partitions."""
+    """Return True if the task cannot retry by itself: the retry must wait for quota, or needs other partitions."""
     if isinstance(error, PlanGoneError):
         return True
     waits = task.requests is not None and isinstance(error, QuotaError)

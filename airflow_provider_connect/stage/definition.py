@@ -34,15 +34,14 @@ _PLAIN = re.compile(r"[^\x00-\x1f]{0,100}")
 
 
 class StreamDefinition(Wire):
-    """The options and columns that decide which rows a stream's days have, each as text by its name.
+    """The options and columns that decide a stream's rows. Each part maps names to texts.
 
     :param reading: how rows are read, identified and assigned to days: kind, columns of day, cursor and key, zone,
         account.
     :param narrowing: options that leave rows out.
     :param access: host and login.
     :param shapes: the shapes, a digest of each mask's key, and the transform.
-    :param key: columns of ``record_key`` with the classes of their values, as the source resolves them. Empty without
-        key.
+    :param key: columns of ``record_key``, each with its kind of value, as the source resolves them. Empty without a key.
     """
 
     reading: dict[str, str] = Field(default_factory=dict)

@@ -208,7 +208,7 @@ class Folder:
             raise storage_error(self._full_name(name), error) from error
 
     def copy(self, name: str, new_name: str) -> None:
-        """Give a file that never changes a second name, by a hard link on a local disk or by a copy.
+        """Give an immutable file a second name: by a hard link on a local disk, otherwise by a copy.
 
         :raises FileNotFoundError: the file does not exist.
         """

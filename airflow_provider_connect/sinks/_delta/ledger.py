@@ -74,7 +74,10 @@ class LedgerView:
         return "".join(f"{half % (1 << HALF_BITS):016x}" for half in halves if half is not None)
 
     def attempt_generation(self, attempt: str) -> int | None:
-        """Return the generation that an attempt published, :data:`.app_transactions.SWEPT`, or None if not recorded."""
+        """Return the generation that an attempt published, or None if not recorded.
+
+        :data:`.app_transactions.SWEPT` if a sweep has closed the attempt, so that it can no longer publish.
+        """
         return self.app_transactions.get(attempt_id(self.key, attempt))
 
     def deleted_file_number(self, attempt: str) -> int | None:

@@ -57,7 +57,7 @@ class BudgetShare:
 class RequestBudget:
     """Gives requests to partitions, and takes unsent ones back. Unlimited without an allowance.
 
-    :ivar possibly_sent: requests that may have been sent in addition to ``sent_at``, by tasks without an outcome.
+    :ivar possibly_sent: further requests that lost tasks may have sent.
     :ivar failed_requests: by day, requests of failed polls, including earlier jobs of the same try.
     :ivar requests_needed: by day, the requests of a plan that exceeded the budget.
     :ivar requests_before_refusal: by day, the fewest requests that it takes, if the vendor refused some of them.

@@ -65,7 +65,7 @@ class HeadView(LedgerView):
         return self.transaction(day, f"/reserved/{attempt}")
 
     def is_pending(self, day: dt.date) -> bool:
-        """Return whether the day's last reservation is not completed."""
+        """Return True if a publish of the day was begun and not finished."""
         return self.reservation(day) != (self.transaction(day, "/complete") or 0)
 
     def days(self) -> DaySet:
