@@ -101,7 +101,10 @@ class TaskProgress:
         return report.model_copy(update={"days": self._merge_days(report)}) if self.done else report
 
     def _merge_days(self, report: JobReport) -> tuple[DayReport, ...]:
-        """Return the reports of all days. A settled day keeps its earlier report unless this job's report adds to it."""
+        """Return the reports of all days.
+
+        A settled day keeps its earlier report unless this job's report adds to it.
+        """
         settled_before, uninformative = self.settled_reports, ("already_published", "not_started")
         days_of_job = {
             day.day: day for day in report.days if day.day not in settled_before or day.status not in uninformative

@@ -37,7 +37,10 @@ _Asset = Annotated[
 
 @cache
 def file_arguments() -> Mapping[str, inspect.Parameter]:
-    """Return the operator arguments that a pipeline file may set, by name, except those with a separate key of the file."""
+    """Return the operator arguments that a pipeline file may set, by name.
+
+    Arguments with a separate key in the file are left out.
+    """
     parameters: dict[str, inspect.Parameter] = {}
     for cls in _classes():
         for name, parameter in inspect.signature(vars(cls)["__init__"]).parameters.items():

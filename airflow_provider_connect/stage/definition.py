@@ -41,7 +41,8 @@ class StreamDefinition(Wire):
     :param narrowing: options that leave rows out.
     :param access: host and login.
     :param shapes: the shapes, a digest of each mask's key, and the transform.
-    :param key: columns of ``record_key``, each with its kind of value, as the source resolves them. Empty without a key.
+    :param key: columns of ``record_key``, each with its kind of value, as the source resolves them. Empty without a
+        key.
     """
 
     reading: dict[str, str] = Field(default_factory=dict)
