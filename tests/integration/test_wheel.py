@@ -148,7 +148,8 @@ def test_the_page_on_the_index_has_the_readme_without_links_that_lead_nowhere_th
     (distribution,) = importlib.metadata.distributions(path=[str(installed)])
     page = distribution.read_text("METADATA")
     assert all(
-        part in page for part in ("# airflow-provider-connect", "ConnectOperator(", "docs/usage.md", "## Develop")
+        part in page
+        for part in ("# airflow-provider-connect", "ConnectOperator(", "docs/usage.md", "## Help to build it")
     )
     assert re.findall(r"\]\((?!https://)|--8<--|docs/images", page) == []
 

@@ -92,7 +92,7 @@ def test_rows_are_counted_then_erased_and_a_later_load_cannot_bring_them_back(be
 def test_a_restored_fence_row_has_the_erase_lists_version(bench: Bench) -> None:
     erased(bench, "a")
     publisher: Any = bench.publisher
-    publisher.api.query(f"DELETE FROM {publisher.tables.ledger.sql} WHERE day IS NULL", doing="lose it", labels={})
+    publisher.api.query(f"DELETE FROM {publisher.tables.ledger.sql} WHERE day IS NULL", action="lose it", labels={})
     assert publisher.preflight(SCHEMA, DAYS, "day") == []
     assert bench.ledger.erased().matches(["a", "b"]) == [True, False]
 
@@ -102,16 +102,16 @@ def test_a_ledger_restored_to_before_an_erase_gets_the_erase_lists_version(bench
     erased(bench, "a")
     publisher: Any = bench.publisher
     ledger = publisher.tables.ledger.sql
-    publisher.api.query(f"UPDATE {ledger} SET erased = NULL WHERE day IS NULL", doing="restore it", labels={})
+    publisher.api.query(f"UPDATE {ledger} SET erased = NULL WHERE day IS NULL", action="restore it", labels={})
     assert erased(bench, "b") == {MONDAY: 1, TUESDAY: 1}
     assert bench.ledger.erased().matches(["a", "b"]) == [True, True]
-    publisher.api.query(f"UPDATE {ledger} SET erased = 1 WHERE day IS NULL", doing="restore it", labels={})
+    publisher.api.query(f"UPDATE {ledger} SET erased = 1 WHERE day IS NULL", action="restore it", labels={})
     assert publisher.preflight(SCHEMA, DAYS, "day") == []
     assert bench.ledger.erased().matches(["a", "b"]) == [True, True]
 
     # The table, too: then its rows are counted anew, since they are more than the ledger says.
     restored = f"INSERT INTO {publisher.tables.target.sql} (event, day) SELECT one, DATE '{MONDAY}' FROM UNNEST"
-    publisher.api.query(f"{restored}(['a', 'b', 'c']) AS one", doing="restore it", labels={})
+    publisher.api.query(f"{restored}(['a', 'b', 'c']) AS one", action="restore it", labels={})
     assert generations(bench)[MONDAY] == (3, 0)
     assert erased(bench, "a", "b") == {MONDAY: 2}
     assert generations(bench)[MONDAY] == (4, 1)
@@ -194,7 +194,7 @@ def test_a_source_without_the_erased_column_is_refused_with_the_remedy(bench: Be
     assert "erased by column 'event', which the source's rows do not have" in problem
     publisher: Any = bench.publisher
     for statement in problem[problem.index("DELETE FROM") :].split("; "):
-        publisher.api.query(statement, doing="do what it says", labels={})
+        publisher.api.query(statement, action="do what it says", labels={})
     assert publisher.preflight(lacking, DAYS, "day") == []
     assert bench.ledger.erased().version == 0
 
@@ -239,7 +239,7 @@ def test_rejects_are_named_as_remaining_copies(bench: Bench) -> None:
     ensure_rejects_table(publisher.api, place, publisher.tables.target)
     assert publisher.copies() == [kept]
     others = f"('{KEY.connector}', '{KEY.stream}'), ('other', '{KEY.stream}')"
-    publisher.api.query(f"INSERT INTO {place.sql} (connector, stream) VALUES {others}", doing="reject", labels={})
+    publisher.api.query(f"INSERT INTO {place.sql} (connector, stream) VALUES {others}", action="reject", labels={})
     rejects, again = publisher.copies()
     assert rejects.startswith(f"rejects (2 rows in {place.id})"), "those of a stream that was renamed, too"
     assert again == kept
@@ -256,7 +256,7 @@ def test_a_lost_erase_list_stops_every_load(bench: Bench) -> None:
     erased(bench, "a")
     publisher: Any = bench.publisher
     place = erase_list.erase_list_table(publisher.tables.target)
-    publisher.api.query(f"DELETE FROM {place.sql} WHERE TRUE", doing="lose it", labels={})
+    publisher.api.query(f"DELETE FROM {place.sql} WHERE TRUE", action="lose it", labels={})
     with pytest.raises(ConfigError, match=r"is not complete in .*__erased\. Restore that table"):
         bench.ledger.erased()
 

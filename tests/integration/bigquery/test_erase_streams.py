@@ -90,7 +90,7 @@ def test_stream_lists_of_earlier_versions_count_for_the_whole_target(bigquery_ta
             f"INSERT INTO {listed.sql} ({', '.join(names[:-1])}) VALUES ({values})",
             f"UPDATE {ledger.sql} SET erased = 1 WHERE day IS NULL AND stream = '{KEY.stream}'",
         ):
-            publisher.api.query(statement, doing="erase as an earlier version", labels={})
+            publisher.api.query(statement, action="erase as an earlier version", labels={})
         assert other.ledger.erased().matches(["a", "b"]) == [True, False]
         assert other.ledger.erased().shaping is None
         assert other.preflight(MERGED, [Day(date=MONDAY)], "day") == []

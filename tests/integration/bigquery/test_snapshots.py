@@ -291,7 +291,7 @@ def test_a_soft_snapshot_with_rows_set_aside_deletes_nothing(shop: Shop) -> None
 def test_unsupported_options_of_soft_deletes_are_refused(shop: Shop) -> None:
     soft = Soft(shop, deletes="soft")
     (problem,) = soft.problems(kind="day")
-    assert "this one polls days" in problem
+    assert "This one polls days" in problem
     (problem,) = soft.problems(SCHEMA)
     assert "compares snapshots by record_key" in problem
     hard = shop.bench()

@@ -159,7 +159,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(run: Run) -> None:
     code, _, err = run("check", "cli_odd", "nowheer")
     assert (code, "did you mean 'nowhere'?" in err) == (78, True)
     code, _, err = run("preview", "cli_odd", "--day", "2026-03-01")
-    assert (code, "name one of" in err) == (78, True)
+    assert (code, "Name one of" in err) == (78, True)
     assert run("ledger", "cli_one", "2026-13-01")[0] == 78
 
 

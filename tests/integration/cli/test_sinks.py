@@ -97,15 +97,15 @@ def test_dead_letters_of_a_topic_are_those_of_the_newest_answer(broker: KafkaBro
     scene.publish(scene.stage(TUESDAY, numbers(1.0), order=3))
     [day] = scene.publisher.rejects(MONDAY, TUESDAY, 2)
     found = list(day.records)
-    assert (day.day, day.generation, day.counted, len(found)) == (MONDAY, 2, 3, 3)
-    assert scene.sink.effective_dead_letter_topic in day.where
+    assert (day.day, day.generation, day.ledger_count, len(found)) == (MONDAY, 2, 3, 3)
+    assert scene.sink.effective_dead_letter_topic in day.location
     [source] = [each for each in found if each.origin == "source"]
     assert (source.position, source.digest) == (0, digest(b"{new"))
     assert {each.position for each in found if each.origin == "sink"} == {1, 1 << POSITION_BITS}
     assert sum(each.record is not None for each in found) == 2
     assert all(each.reason for each in found)
     missing = scene.having(dead_letter_topic=f"{scene.name}.elsewhere")
-    assert [(day.counted, list(day.records)) for day in missing.publisher.rejects(MONDAY, MONDAY, 2)] == [(3, [])]
+    assert [(day.ledger_count, list(day.records)) for day in missing.publisher.rejects(MONDAY, MONDAY, 2)] == [(3, [])]
 
 
 def test_a_letter_that_was_sent_twice_is_one(broker: KafkaBroker, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_letter_that_was_sent_twice_is_one(broker: KafkaBroker, tmp_path: Path
     scene.publish(staged)
     assert len(scene.records(scene.sink.effective_dead_letter_topic)) == 3
     [day] = scene.publisher.rejects(MONDAY, MONDAY, 9)
-    assert (day.counted, sorted(each.origin for each in day.records)) == (2, ["sink", "source"])
+    assert (day.ledger_count, sorted(each.origin for each in day.records)) == (2, ["sink", "source"])
 
 
 def test_dead_letters_of_a_table_are_those_of_the_newest_answer(bigquery_target: Target, tmp_path: Path) -> None:

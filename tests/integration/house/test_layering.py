@@ -184,14 +184,14 @@ def test_connectors_do_not_know_each_other(errors: dict[str, str], room: str, na
 # A file, what is imported there, how, the contract that forbids it, and what cannot be loaded where that is tried.
 AT_ONCE, IN_A_FUNCTION, FOR_TYPES = "import {}", "def broken():\n    import {}", "if TYPE_CHECKING:\n    import {}"
 BREACHES = [
-    ("values/times.py", rooms("sinks._kafka.names"), AT_ONCE, "Values know errors alone", behind("values")),
+    ("values/times.py", rooms("sinks._kafka.topic_names"), AT_ONCE, "Values know errors alone", behind("values")),
     ("sinks/_bigquery/layout.py", rooms("sinks._delta.log"), AT_ONCE, "A workshop", behind_connector("bigquery")),
     ("window.py", rooms("sinks.delta"), AT_ONCE, "Arrows run down", behind(CONTRACTS)),
     ("clients/http/message.py", rooms("stage.rows"), AT_ONCE, "Arrows run down", behind("clients")),
     ("stage/temporary.py", ("airflow",), AT_ONCE, "Airflow is known", behind("stage")),
     ("submit/archive.py", ("pyspark",), AT_ONCE, "PySpark is known", behind("submit")),
     ("clients/http/http_connection.py", rooms("window"), IN_A_FUNCTION, "Clients know no day", ()),
-    ("stage/rows.py", rooms("clients.http.link"), IN_A_FUNCTION, "The stage speaks to no system", ()),
+    ("stage/rows.py", rooms("clients.http.http_connection"), IN_A_FUNCTION, "The stage speaks to no system", ()),
     ("source.py", rooms("values.times"), FOR_TYPES, "Contracts know neither", ()),
     ("sinks/_delta/log.py", rooms("polling.tally"), FOR_TYPES, "Sinks do not poll", ()),
     ("spark/put.py", rooms("offsets"), IN_A_FUNCTION, "Spark's side does not know Airflow's", ()),

@@ -172,7 +172,7 @@ def test_columns_that_options_name_are_looked_for_at_once(scene: Scene) -> None:
         topic=f"{scene.name}-{{kind}}", key_fields=("id", "event"), timestamp_field="at", delete_where="gone"
     ).preflight()
     assert [text.partition(":")[0] for text in problems] == ["key_fields", "topic", "timestamp_field", "delete_where"]
-    assert all("it has event, n" in text for text in problems)
+    assert all("It has event, n" in text for text in problems)
     problems = scene.having(timestamp_field="n", delete_where="event").preflight()
     assert problems == [
         "timestamp_field: column 'n' holds no timestamps",

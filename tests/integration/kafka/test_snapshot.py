@@ -166,7 +166,7 @@ def test_soft_deletes_need_snapshots(shop: Shop) -> None:
     publisher = sink.from_options(shop.options | {"deletes": "soft"}).open(KEY, shop.connections)
     schema = pa.schema([pa.field("item", pa.string()), pa.field("count", pa.int64())])
     (problem,) = publisher.preflight(schema, (Day(date=FIRST),), "day")
-    assert "this one polls days" in problem
+    assert "This one polls days" in problem
 
 
 def test_who_is_erased_stays_out_of_later_snapshots_and_does_not_vanish_twice(shop: Shop) -> None:

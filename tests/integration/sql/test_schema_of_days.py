@@ -67,16 +67,16 @@ def test_a_table_that_changes_between_days_is_followed_or_refused_by_contract(
     is_postgres = either.server.conn_type == "postgres"
     either.run("CREATE TABLE t (id int PRIMARY KEY, at timestamp NULL, a numeric(10,2) DEFAULT 1.5, b varchar(9))")
     changes = [
-        ("ALTER TABLE t ADD c int DEFAULT 7", "column 'c' is new; schema_contract='stage_partition'"),
+        ("ALTER TABLE t ADD c int DEFAULT 7", "column 'c' is new; schema_contract='freeze'"),
         ("ALTER TABLE t DROP b", ""),
-        ("ALTER TABLE t RENAME COLUMN c TO d", "column 'd' is new; schema_contract='stage_partition'"),
+        ("ALTER TABLE t RENAME COLUMN c TO d", "column 'd' is new; schema_contract='freeze'"),
     ]
     add(either, 0, DAYS[0])
     assert outcome(loads.run(DAYS[0])) == ("", "")
     for number, (change, reason) in enumerate(changes, start=1):
         either.run(change)
         add(either, number, DAYS[number])
-        kind, message = outcome(loads.run(DAYS[number], schema_contract="stage_partition"))
+        kind, message = outcome(loads.run(DAYS[number], schema_contract="freeze"))
         assert kind == ("ConfigError" if reason else ""), message
         assert reason in message
         assert outcome(loads.run(DAYS[number])) == ("", "")
@@ -85,7 +85,7 @@ def test_a_table_that_changes_between_days_is_followed_or_refused_by_contract(
 
     either.run(f"ALTER TABLE t {'ALTER a TYPE' if is_postgres else 'MODIFY a'} numeric(12,4)")
     add(either, 4, DAYS[4])
-    for contract in ("stage_partition", "evolve"):
+    for contract in ("freeze", "evolve"):
         kind, message = outcome(loads.run(DAYS[4], schema_contract=contract))
         assert kind == "ConfigError"
         assert "column 'a' is decimal(10,2) in the table and decimal(12,4) now" in message

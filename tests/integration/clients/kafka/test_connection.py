@@ -241,12 +241,13 @@ TALK = """
 import logging, pickle, sys
 logging.basicConfig(level=logging.DEBUG)
 from confluent_kafka import KafkaException, TopicPartition
-from airflow_provider_connect.clients.kafka.connection import admin, consumer, producer, check_connection
+from airflow_provider_connect.clients.kafka.connection import check_connection, make_admin_client
+from airflow_provider_connect.clients.kafka.connection import make_consumer, make_producer
 connection = pickle.loads(sys.stdin.buffer.read())
 print(check_connection(connection, "exactly_once"), repr(connection))
-client = admin(connection)
-sender = producer(connection, **{"transactional.id": "connect-talk"})
-reader = consumer(connection)
+client = make_admin_client(connection)
+sender = make_producer(connection, **{"transactional.id": "connect-talk"})
+reader = make_consumer(connection)
 for call in (lambda: client.list_topics(timeout=3), lambda: sender.init_transactions(3), lambda: reader.poll(1)):
     try:
         reader.assign([TopicPartition("talk", 0, 0)])

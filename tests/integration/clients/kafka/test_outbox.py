@@ -107,7 +107,7 @@ def test_what_the_broker_refuses_in_the_commit_is_told_with_what_was_published(
 ) -> None:
     name = f"outbox-{uuid.uuid4().hex[:12]}"
     make_topic(broker.bootstrap, name, cleanup__policy="compact")
-    refused = transaction(kafka_connection, name, what="c/s 2026-10-05 into 'x'")
+    refused = transaction(kafka_connection, name, description="c/s 2026-10-05 into 'x'")
     refused.fence()
     refused.begin()
     refused.send(name, None, b"v", [])

@@ -213,7 +213,7 @@ def test_the_brokers_limit_of_a_transaction(kafka_connection: Connection):
 
 def test_a_broker_that_is_away_is_waited_for_so_long_and_no_longer(tmp_path, name: str):
     away = Connection(conn_id="k", extra={"bootstrap.servers": "127.0.0.1:1"})
-    for call in ("reach", "max_transaction_timeout_ms"):
+    for call in ("wait_until_reachable", "max_transaction_timeout_ms"):
         started = time.monotonic()
         with pytest.raises(RetriableError, match="no broker answers"):
             getattr(topics(away, 1.0), call)()
