@@ -142,7 +142,7 @@ def test_of_two_that_change_the_definition_at_once_the_first_in_the_ledger_count
         write(sink, sink.ledger.key_for(NO_DAY, "in_force"), rival)
         return made(attempt, *args, **more)
 
-    monkeypatch.setattr(DayDelivery, "entry", beaten)
+    monkeypatch.setattr(DayDelivery, "new_entry", beaten)
     with pytest.raises(OvertakenError, match=rf"days with another definition \({B}\)"):
         sink.commit(token, late, receipts or sink.put(token, late))
     assert sink.ledger.row(MONDAY) is None

@@ -141,7 +141,7 @@ def test_a_disk_full_before_the_manifest(mover, disk):
     assert_a_retry_succeeds(mover, disk)
 
 
-@pytest.mark.parametrize(("free_pages", "place"), [(0, "publishing.json"), (3, "/table: ")])
+@pytest.mark.parametrize(("free_pages", "place"), [(0, "publishing.json"), (3, "/table. ")])
 def test_a_disk_full_at_the_commit_polls_nothing_again(mover, disk, free_pages, place):
     before = mover.state()
     report = mover.move(SECOND, before_commit=lambda: disk.fill(free_pages))
