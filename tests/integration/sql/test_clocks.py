@@ -19,8 +19,9 @@ from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 from tests.equipment.sql.fixtures import OwnDatabase
+from tests.equipment.sql.mysql_files import WITHOUT, is_left_out
 from tests.equipment.sql.reads import polled
-from tests.equipment.sql.servers import READER
+from tests.equipment.sql.servers import READER, DatabaseServer, MariaDBServer, MySQLServer
 
 pytestmark = pytest.mark.slow
 
@@ -31,9 +32,25 @@ ITS_ZONE = {"postgres": "US/Pacific", "mysql": "Etc/GMT+8"}
 PASSED_BY = "rows are lost if they are read in the wrong zone"
 
 
+@pytest.fixture(scope="module")
+def mariadb_server() -> Iterator[DatabaseServer]:
+    """A MariaDB that no other worker uses, since its zone belongs to the whole server."""
+    with MariaDBServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def mysql_server() -> Iterator[DatabaseServer]:
+    """A MySQL that no other worker uses, since its zone belongs to the whole server."""
+    if is_left_out():
+        pytest.skip(f"{WITHOUT}=1")
+    with MySQLServer() as server:
+        yield server
+
+
 @contextmanager
 def set_to(database: OwnDatabase, zone: str) -> Iterator[None]:
-    """Set the database's zone."""
+    """Set the database's zone. MariaDB and MySQL have one zone for all databases of a server."""
     if database.server.conn_type == "postgres":
         database.run(f"ALTER DATABASE {database.name} SET timezone = '{zone}'")
         yield

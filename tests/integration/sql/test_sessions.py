@@ -27,8 +27,8 @@ from airflow_provider_connect.clients.sql.database import (
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection, write_connections
 from airflow_provider_connect.errors import ConfigError, DataError, DeadlineError, RetriableError
-from tests.equipment.sql.fixtures import OwnDatabase
-from tests.equipment.sql.servers import PASSWORD, READER
+from tests.equipment.sql.fixtures import OwnDatabase, own_database
+from tests.equipment.sql.servers import PASSWORD, READER, MariaDBServer
 from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -250,15 +250,13 @@ def test_rows_of_a_stopped_read_are_no_result_of_the_next_statement(mysql_like: 
         database.rows("SELECT 1")
 
 
-def test_a_reader_that_pauses_keeps_its_connection(mariadb: OwnDatabase) -> None:
-    mariadb.run("SET GLOBAL net_write_timeout = 1")
-    try:
+def test_a_reader_that_pauses_keeps_its_connection() -> None:
+    with MariaDBServer() as server, own_database(server) as mariadb:
+        mariadb.run("SET GLOBAL net_write_timeout = 1")
         more = started(mariadb, mariadb.open())
         time.sleep(3)
         for _ in range(1000):
             more()
-    finally:
-        mariadb.run("SET GLOBAL net_write_timeout = 60")
 
 
 def test_a_session_ended_by_the_server_is_retriable(every: OwnDatabase) -> None:
