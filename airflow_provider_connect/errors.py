@@ -19,11 +19,15 @@ between a Spark executor and its driver, and between the driver and Airflow, so 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from airflow_provider_connect.wire import Wire
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 
 class ConnectError(Exception):
@@ -230,3 +234,20 @@ def refuse_text(name: str, values: object) -> None:
     """
     if isinstance(values, (str, bytes, bytearray)):
         raise ConfigError(f"{name}: give a list, also of one value, not a {type(values).__name__}")
+
+
+def raise_from_one_frame(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Decorate a function that DAG files call, so that a ConfigError has one frame of this package.
+
+    Airflow shows the last two frames of an import error (``[core] dagbag_import_error_traceback_depth``). The other one
+    is then the DAG file's line.
+    """
+
+    @wraps(function)
+    def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        try:
+            return function(*args, **kwargs)
+        except ConfigError as error:
+            raise error.with_traceback(None) from None
+
+    return call

@@ -1,16 +1,122 @@
-"""Schedules with a data interval of exactly one day for each run."""
+"""Schedules with a data interval of exactly one day for each run, and the day that a run started by hand loads.
+
+Airflow stores the import path of :class:`DailyTimetable` with each DAG, so the path never changes. Every process of
+Airflow imports this module, so the rest of the package is imported where it is used.
+"""
 
 from __future__ import annotations
 
-from airflow.sdk import CronDataIntervalTimetable
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import timezone as airflow_timezone
+from airflow.timetables.base import DataInterval
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.param import Param
+    from pendulum import DateTime
+
+MIDNIGHT_CRON = "0 0 * * *"
+DAYS_PARAM = "days"
+"""Name of the DAG parameter that names the days of a run started by hand."""
 
 
-def daily(timezone: str = "UTC") -> CronDataIntervalTimetable:
+class DailyTimetable(CronDataIntervalTimetable):
+    """One run for each calendar day of a zone. The run starts when its day is over.
+
+    A run started by hand gets the day of its logical date, see :func:`day_of_manual_run`.
+
+    :param timezone: IANA zone of the days. Days with a clock change have 23 or 25 hours.
+    :raises ConfigError: the zone is unknown.
+    """
+
+    def __init__(self, timezone: str) -> None:
+        from airflow_provider_connect.window import zone  # noqa: PLC0415
+
+        zone(timezone)
+        super().__init__(MIDNIGHT_CRON, timezone=timezone)
+        self.timezone = timezone
+        self.expression = MIDNIGHT_CRON
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> DailyTimetable:
+        """Build the timetable from :meth:`serialize`."""
+        return cls(data["timezone"])
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the fields that Airflow stores with the DAG."""
+        return {"timezone": self.timezone}
+
+    def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
+        """Return the day that a run started by hand loads.
+
+        :param run_after: the run's logical date, or the present time if it has none.
+        """
+        start, end = self.manual_interval(run_after, dt.datetime.now(dt.UTC))
+        return DataInterval(start=airflow_timezone.coerce_datetime(start), end=airflow_timezone.coerce_datetime(end))
+
+    def manual_interval(self, logical_date: dt.datetime, created: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
+        """Return the first instant of a manual run's day, and the first instant after it, in UTC.
+
+        :param created: creation time of the run.
+        """
+        from airflow_provider_connect.window import Day  # noqa: PLC0415
+
+        day = Day(date=day_of_manual_run(logical_date, created, self.timezone), zone=self.timezone)
+        return day.start, day.end
+
+
+def daily(timezone: str = "UTC") -> DailyTimetable:
     """Return a schedule with one run for each calendar day in ``timezone``. The run starts when its day is over.
 
     In Airflow 3 a bare ``@daily`` has no data interval (``[scheduler] create_cron_data_intervals`` is off), so its runs
     name no day.
 
     :param timezone: the source's IANA zone. Days with a clock change have 23 or 25 hours.
+    :raises ConfigError: the zone is unknown.
     """
-    return CronDataIntervalTimetable("0 0 * * *", timezone=timezone)
+    from airflow_provider_connect.errors import ConfigError  # noqa: PLC0415
+
+    try:
+        return DailyTimetable(timezone)
+    except ConfigError as error:
+        # See errors.raise_from_one_frame.
+        raise error.with_traceback(None) from None
+
+
+def days_form() -> dict[str, Param]:
+    """Return DAG parameters with a field for the days of a run started by hand.
+
+    ``DAG(…, params=days_form())`` adds the field to Airflow's Trigger form. A day, or a range such as
+    ``2026-11-01..2026-11-07``, decides the days of the run. An empty field leaves them to the run's date.
+    """
+    from airflow.sdk import Param  # noqa: PLC0415  # only DAGs with a form need it
+
+    return {
+        DAYS_PARAM: Param(
+            "",
+            type="string",
+            pattern=r"^(\d{4}-\d\d-\d\d(\.\.\d{4}-\d\d-\d\d)?)?$",
+            title="Days",
+            description="2026-11-01, or 2026-11-01..2026-11-07. Empty: the day of the run's logical date.",
+        )
+    }
+
+
+def day_of_manual_run(logical_date: dt.datetime, created: dt.datetime, zone_name: str) -> dt.date:
+    """Return the day that a run started by hand loads.
+
+    Midnight in Airflow's default zone is how Airflow reads a bare date, and means the calendar day of that name in the
+    source's zone. Any other instant means the day on which it lies in that zone. The day on which the run was created
+    is not over, so it means the day before.
+
+    :param created: creation time of the run. A retry or clear on a later day then loads the same day.
+    """
+    from airflow_provider_connect.window import ONE_DAY, zone  # noqa: PLC0415
+
+    default_zone_time: dt.datetime = airflow_timezone.make_naive(logical_date)  # type: ignore[no-untyped-call]
+    is_bare_date = default_zone_time.time() == dt.time()
+    date = default_zone_time.date() if is_bare_date else logical_date.astimezone(zone(zone_name)).date()
+    today = created.astimezone(zone(zone_name)).date()
+    return today - ONE_DAY if date == today else date

@@ -13,7 +13,9 @@ earlier days: the sink refuses to publish them, so no clear could fill the gap. 
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import re
+import zoneinfo
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,7 +42,9 @@ def zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
-        raise ConfigError(f"unknown time zone {name!r}: use an IANA name such as 'UTC' or 'US/Pacific'") from None
+        close = difflib.get_close_matches(name, zoneinfo.available_timezones(), n=1) if isinstance(name, str) else []
+        hint = f"did you mean {close[0]!r}?" if close else "use an IANA name such as 'UTC' or 'US/Pacific'"
+        raise ConfigError(f"unknown time zone {name!r}: {hint}") from None
 
 
 def _validate_zone(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
@@ -11,17 +12,25 @@ from airflow.sdk import Asset
 
 from airflow_provider_connect.capabilities.source import Counts, CountsLate
 from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
-from airflow_provider_connect.config import suggest_nearest
+from airflow_provider_connect.config import has_template, suggest_nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import OnEmpty, Sink
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.transform import transform_problem
+from airflow_provider_connect.window import parse_first_and_last
 
 AssetEvents = Literal["task", "day"]
 LookbackDays = int | Literal["measured"]
 RESERVED_ARGUMENTS = ("application", "application_args", "java_class", "durable", "reconnect_on_retry")
 """Arguments of Airflow's spark-submit operator that ConnectOperator sets itself."""
+_MEMORY_CONF = (
+    "spark.driver.memory",
+    "spark.executor.memory",
+    "spark.driver.memoryOverhead",
+    "spark.executor.memoryOverhead",
+)
+_SPARK_SIZE = re.compile(r"\d+([kmgtp]b?|b)?", re.IGNORECASE)
 _FROM_AIRFLOW = ("default_args", "task_concurrency")
 
 
@@ -67,6 +76,10 @@ def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
         "ready_after": _ready_after_problem,
         "lookback_days": _lookback_days_problem,
         "asset": _asset_problem,
+        "days": _days_problem,
+        "driver_memory": _memory_problem,
+        "executor_memory": _memory_problem,
+        "conf": _conf_problem,
         "origin": _date_problem,
         "transform": transform_problem,
     }
@@ -217,6 +230,32 @@ def _row_bounds_problem(value: object) -> str | None:
     if value is None or isinstance(value, RowBounds):
         return None
     return f"must be a RowBounds of airflow_provider_connect.completeness, not a {_type_name(value)}"
+
+
+def _days_problem(value: object) -> str | None:
+    if value is None or (isinstance(value, str) and (has_template(value) or not value.strip())):
+        return None
+    if not isinstance(value, str):
+        return f"must be text such as '2026-10-05' or '2026-10-05..2026-10-11', not a {_type_name(value)}"
+    try:
+        parse_first_and_last(value)
+    except ConfigError as error:
+        return str(error).removeprefix("days=")
+    return None
+
+
+def _memory_problem(value: object) -> str | None:
+    """Refuse a size that Spark's JVM would refuse later, without a word about the argument."""
+    if value is None or (isinstance(value, str) and (has_template(value) or _SPARK_SIZE.fullmatch(value))):
+        return None
+    return f"must be a size such as '2g' or '512m', not {value!r}"
+
+
+def _conf_problem(value: object) -> str | None:
+    if not isinstance(value, Mapping):
+        return None
+    problems = {name: _memory_problem(value[name]) for name in _MEMORY_CONF if name in value}
+    return "; ".join(f"{name}: {problem}" for name, problem in problems.items() if problem) or None
 
 
 def _date_problem(value: object) -> str | None:

@@ -13,7 +13,7 @@ from airflow.sdk.bases.operator import ExecutorSafeguard
 
 from airflow_provider_connect.completeness import RECONCILE_PERCENT, SHRINK_PERCENT, Rules
 from airflow_provider_connect.config import Options
-from airflow_provider_connect.errors import ConfigError, ConnectError, Failure
+from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, raise_from_one_frame
 from airflow_provider_connect.operators.arguments import (
     RESERVED_ARGUMENTS,
     AssetEvents,
@@ -27,15 +27,24 @@ from airflow_provider_connect.operators.arguments import (
     require_vendor_counts,
 )
 from airflow_provider_connect.operators.links import PublishedLink
+from airflow_provider_connect.operators.one_frame import OperatorMeta
 from airflow_provider_connect.operators.outlets import ConnectPartial, add_outlet, asset_of
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, to_airflow_error
-from airflow_provider_connect.operators.run_days import format_days, ready_at, resolve_days
+from airflow_provider_connect.operators.run_days import (
+    DayInputs,
+    first_day_of_dag,
+    format_days,
+    ready_at,
+    resolve_days,
+)
 from airflow_provider_connect.operators.run_folder import close_pipe, remove_folder, run_folder
+from airflow_provider_connect.operators.schedule import require_day_schedule
 from airflow_provider_connect.registry import quota_of
+from airflow_provider_connect.timetables import DAYS_PARAM
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from airflow.sdk import Asset, Context, RetryPolicy
+    from airflow.sdk import DAG, Asset, Context, RetryPolicy
 
     from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
     from airflow_provider_connect.job import JobReport
@@ -52,7 +61,7 @@ FAILED_REPORT_KEY = "report"
 """XCom key of a failed task's report. A successful task's report is its ``return_value``."""
 
 
-class ConnectOperator(SparkSubmitOperator):
+class ConnectOperator(SparkSubmitOperator, metaclass=OperatorMeta):
     """Move the days of a run from a source into a sink. Each day is published exactly once.
 
     The task starts one Spark application for all days. Then it checks the job's report against the sink's ledger and
@@ -66,7 +75,8 @@ class ConnectOperator(SparkSubmitOperator):
     :param rejects_keep: part of an unreadable record that is kept beside the reason: ``record`` or ``digest``. The
         default is ``digest`` if a shape drops or masks columns that the record would show, else ``record``.
     :param days: ``YYYY-MM-DD``, or ``YYYY-MM-DD..YYYY-MM-DD`` with both ends included, in the source's zone
-        (templated). The default is the run's partition key, else its data interval.
+        (templated). The default is the run's partition key, else the day of a manual run's logical date, else the
+        run's data interval. A DAG with ``params=days_form()`` lets a person choose the days in the Trigger form.
     :param staging: path or URL where polled days lie until they are published, if the sink has no stage (templated).
         Every worker of a cluster must reach it. With Spark on the task's machine, the default is a private temporary
         folder.
@@ -169,7 +179,8 @@ class ConnectOperator(SparkSubmitOperator):
         checked_arguments |= {"reconcile": reconcile, "reconcile_percent": reconcile_percent}
         checked_arguments |= {"ready_after": ready_after, "lookback_days": lookback_days, "transform": transform}
         require_valid_values(
-            type(self).__name__, checked_arguments | {"asset": asset, "asset_events": asset_events, "origin": origin}
+            type(self).__name__,
+            checked_arguments | {"asset": asset, "asset_events": asset_events, "origin": origin, "days": days} | kwargs,
         )
         outlets, self.asset = add_outlet(outlets, asset_of(sink, asset))
         spark_arguments: dict[str, Any] = {"conn_id": conn_id, "name": name, "durable": False, "outlets": outlets}
@@ -205,8 +216,31 @@ class ConnectOperator(SparkSubmitOperator):
         self._folder: Path | None = None
         self._datasets: DatasetPair | None = None
         self._report: JobReport | None = None
+        self._require_schedule()
+
+    @property
+    def dag(self) -> DAG:
+        """DAG of the task, as for any operator."""
+        dag: DAG = super().dag
+        return dag
+
+    @dag.setter
+    def dag(self, dag: DAG | None) -> None:
+        self._dag = dag  # which Airflow converts: it adds the task to the DAG
+        if hasattr(self, "_report"):  # else the constructor is at work, and checks at its end
+            self._require_schedule()
+
+    def _require_schedule(self) -> None:
+        """Refuse a DAG whose runs name no day of the source.
+
+        :raises ConfigError: with the remedy.
+        """
+        is_from_mapped = getattr(self, "_BaseOperator__from_mapped", False)
+        if self._dag is not None and not is_from_mapped:
+            require_day_schedule(self._dag, self.days, self.source.timezone)
 
     @classmethod
+    @raise_from_one_frame
     def partial(cls, **kwargs: Any) -> ConnectPartial:
         """Prepare a mapped task, as for any operator. The assets of its task instances become its outlets."""
         require_known_arguments(cls, kwargs)
@@ -324,8 +358,16 @@ class ConnectOperator(SparkSubmitOperator):
         from airflow_provider_connect.shapes.chain import Chain  # noqa: PLC0415
 
         current_time, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
-        days = resolve_days(self.days, context["dag_run"], self.source.timezone, current_time)
+        dag = context["dag"]
+        day_inputs = DayInputs(
+            days=self.days,
+            form_days=(context.get("params") or {}).get(DAYS_PARAM),
+            timetable=dag.timetable,
+            first_day=first_day_of_dag(dag.start_date, self.origin, self.source.timezone),
+        )
+        days, reason = resolve_days(day_inputs, context["dag_run"], self.source.timezone, current_time)
         self.days = format_days(days)
+        self.log.info("Days %s in %s, by the %s", self.days, self.source.timezone, reason)
         if (ready_time := ready_at(days, self.ready_after, current_time)) is not None:
             self._defer_to(ready_time)
         spec = RunSpec(

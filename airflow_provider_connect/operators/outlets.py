@@ -10,14 +10,17 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset
+from airflow.sdk import DAG, Asset
+from airflow.sdk.definitions._internal.contextmanager import DagContext
 from airflow.sdk.definitions._internal.mixins import ResolveMixin
 from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
 from airflow_provider_connect.config import has_template
-from airflow_provider_connect.errors import ConfigError, refuse_text
+from airflow_provider_connect.errors import ConfigError, raise_from_one_frame, refuse_text
 from airflow_provider_connect.operators.arguments import require_known_arguments, require_valid_values
+from airflow_provider_connect.operators.schedule import require_day_schedule
 from airflow_provider_connect.sink import Sink
+from airflow_provider_connect.source import Source
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions._internal.expandinput import ExpandInput
@@ -75,6 +78,7 @@ def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
 class ConnectPartial(OperatorPartial):
     """Result of :meth:`ConnectOperator.partial`. Expanding it makes the mapped task."""
 
+    @raise_from_one_frame
     def expand(self, **mapped_kwargs: Any) -> MappedOperator:
         """Map over lists of arguments, as for any operator."""
         self._expand_called = True  # even if it is refused: a warning about a missing expand() would hide the reason
@@ -83,9 +87,18 @@ class ConnectPartial(OperatorPartial):
 
     def _expand(self, expand_input: ExpandInput, *, strict: bool) -> MappedOperator:
         self._expand_called = True
+        self._require_schedule(expand_input.value)
         instance_assets = [self._asset(sink, asset) for sink, asset in self._instances(expand_input.value)]
         self.kwargs["outlets"] = MappedOutlets(_as_list(self.kwargs["outlets"]), instance_assets)
         return super()._expand(expand_input, strict=strict)
+
+    def _require_schedule(self, mapped: Any) -> None:
+        """Refuse a DAG whose runs name no day of the source, unless the mapped values name the days."""
+        arguments = [mapped] if isinstance(mapped, Mapping) else mapped if isinstance(mapped, Sequence) else []
+        maps_days = any(isinstance(values, Mapping) and "days" in values for values in arguments)
+        dag, source = self.kwargs.get("dag") or DagContext.get_current(), self.kwargs.get("source")
+        if isinstance(dag, DAG) and isinstance(source, Source) and not maps_days:
+            require_day_schedule(dag, self.kwargs.get("days"), source.timezone)
 
     def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
         """Yield each instance's sink and asset, or Airflow's placeholder if another task returns them."""

@@ -1,18 +1,31 @@
-"""Days of a run: the operator's ``days=``, else the run's partition key, else its data interval.
+"""Days of a run.
 
-The logical date is not used: a manual run with the logical date D has the data interval of the day before D.
+The first of these that the run has decides them:
+
+1. the operator's ``days=``
+2. the DAG parameter ``days``, which a person fills into Airflow's Trigger form
+3. the run's partition key
+4. the data interval that a person gave to a manual run
+5. the logical date of a manual run, see :func:`.timetables.day_of_manual_run`. Without one, the day before the run was
+   created
+6. the data interval
+
+A manual run of a schedule with intervals of several days, such as a weekly one, keeps its data interval.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.timetables import DailyTimetable, day_of_manual_run
 from airflow_provider_connect.window import (
     ONE_DAY,
     Day,
+    days_between,
     days_of_window,
     first_and_last_date,
     parse_days,
@@ -24,34 +37,134 @@ from airflow_provider_connect.window import (
 if TYPE_CHECKING:
     from airflow.sdk.types import DagRunProtocol
 
+_MANUAL_RUN_TYPES = ("manual", "operator_triggered", "asset_materialization")
+_LONGEST_DAY = dt.timedelta(hours=26)
 
-def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> list[Day]:
-    """Return the days to move, oldest first.
+
+class RunDays(NamedTuple):
+    """Days to move, oldest first.
+
+    :param reason: which part of the run named them, for the task's log.
+    """
+
+    days: list[Day]
+    reason: str
+
+
+@dataclass(frozen=True)
+class DayInputs:
+    """Values of a task, besides its run, that decide its days.
+
+    :param days: the rendered ``days=``.
+    :param form_days: value of the DAG parameter ``days``. Ignored unless it is text.
+    :param timetable: timetable of the DAG, which tells an inferred data interval from a person's.
+    :param first_day: first day that a manual run may load without naming its days, None for no limit.
+    """
+
+    days: str | None = None
+    form_days: object = None
+    timetable: Any = None
+    first_day: dt.date | None = None
+
+
+def resolve_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> RunDays:
+    """Return the days to move and the reason for them.
 
     Future days are refused before the list is built: a mistyped year would make hundreds of thousands. Whether a day
     that has begun but not ended can be read is the source's decision.
 
     :param zone_name: the source's zone, which defines the calendar days.
-    :raises ConfigError: the run names no day, its interval is not a whole number of days, or a day has not begun.
+    :raises ConfigError: the run names no day, its interval is not a whole number of days, a day has not begun, or a
+        manual run's date lies before the first day.
     """
-    if days is not None and not isinstance(days, str):
-        raise ConfigError(f"days must be text such as '2026-10-05' or '2026-10-05..2026-10-11', not {type(days)}")
-    if days and days.strip():
-        _require_begun(*parse_first_and_last(days), zone_name, current_time)
-        return parse_days(days, zone_name)
+    if inputs.days is not None and not isinstance(inputs.days, str):
+        raise ConfigError(
+            f"days must be text such as '2026-10-05' or '2026-10-05..2026-10-11', not {type(inputs.days)}"
+        )
+    if inputs.days and inputs.days.strip():
+        return RunDays(_parse_begun(inputs.days, zone_name, current_time), "days= of the task")
+    if isinstance(inputs.form_days, str) and inputs.form_days.strip():
+        return RunDays(_parse_begun(inputs.form_days, zone_name, current_time), "parameter days of the run")
     if run.partition_key:
         day = _day_of_key(run.partition_key, zone_name)
         _require_begun(day.date, day.date, zone_name, current_time)
-        return [day]
+        return RunDays([day], f"partition key {run.partition_key}")
+    if _is_manual(run) and not (run.data_interval_start and _has_own_interval(run, inputs.timetable)):
+        return _manual_run_days(inputs, run, zone_name, current_time)
     if run.data_interval_start is None or run.data_interval_end is None:
         raise ConfigError(
             f"run {run.run_id!r} has no data interval and no partition key, so its day is unknown. "
-            f"Use schedule=daily({zone_name!r}) from airflow_provider_connect.timetables, trigger with "
-            "data_interval_start and data_interval_end, or set days="
+            f"Use schedule=daily({zone_name!r}) from airflow_provider_connect.timetables, or set days="
         )
     window = (run.data_interval_start, run.data_interval_end, zone_name)
-    _require_begun(*first_and_last_date(*window), zone_name, current_time)
-    return days_of_window(*window)
+    first, last = first_and_last_date(*window)
+    _require_begun(first, last, zone_name, current_time)
+    if _is_manual(run):
+        _require_first_day(first, inputs.first_day)
+    start, end = run.data_interval_start.isoformat(), run.data_interval_end.isoformat()
+    return RunDays(days_of_window(*window), f"data interval {start} to {end}")
+
+
+def _parse_begun(text: str, zone_name: str, current_time: dt.datetime) -> list[Day]:
+    _require_begun(*parse_first_and_last(text), zone_name, current_time)
+    return parse_days(text, zone_name)
+
+
+def _manual_run_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> RunDays:
+    moment = run.logical_date or run.run_after
+    date = day_of_manual_run(moment, run.run_after, zone_name) if run.logical_date else _day_before(moment, zone_name)
+    _require_begun(date, date, zone_name, current_time)
+    _require_first_day(date, inputs.first_day)
+    days = [day for day in days_between(date, date, zone_name) if day.hours > 0]
+    if not days:
+        raise ConfigError(f"{zone_name} never had {date} (its calendar skipped that date). Set another logical date")
+    if run.logical_date is None:
+        return RunDays(days, f"manual run without a logical date, created {run.run_after.isoformat()}")
+    return RunDays(days, f"logical date {run.logical_date.isoformat()} of the manual run")
+
+
+def _day_before(moment: dt.datetime, zone_name: str) -> dt.date:
+    return moment.astimezone(zone(zone_name)).date() - ONE_DAY
+
+
+def _is_manual(run: DagRunProtocol) -> bool:
+    return getattr(run.run_type, "value", run.run_type) in _MANUAL_RUN_TYPES
+
+
+def _has_own_interval(run: DagRunProtocol, timetable: Any) -> bool:
+    """Return True if a manual run's data interval names its days: a person gave it, or it has several days."""
+    start, end = run.data_interval_start, run.data_interval_end
+    if start is None or end is None or start == end:
+        return False
+    if end - start > _LONGEST_DAY:
+        return True
+    moments = [moment for moment in (run.logical_date, run.run_after) if moment is not None]
+    return (start, end) not in [_inferred_interval(timetable, moment, run.run_after) for moment in moments]
+
+
+def _inferred_interval(timetable: Any, moment: dt.datetime, created: dt.datetime) -> tuple[Any, Any] | None:
+    """Return the data interval that Airflow gives a manual run by itself, or None if that is unknown."""
+    if isinstance(timetable, DailyTimetable):
+        return timetable.manual_interval(moment, created)
+    # A DAG file's timetable has the definition alone. Airflow's scheduler infers with the class of the same name.
+    from airflow.timetables.interval import CronDataIntervalTimetable  # noqa: PLC0415  # only for manual runs
+
+    if not hasattr(timetable, "expression"):
+        delta = getattr(timetable, "delta", None)
+        return None if delta is None else (moment - delta, moment)
+    from airflow.sdk.timezone import coerce_datetime  # noqa: PLC0415
+
+    core = CronDataIntervalTimetable(timetable.expression, timezone=timetable.timezone)
+    interval = core.infer_manual_data_interval(run_after=coerce_datetime(moment))
+    return interval.start, interval.end
+
+
+def _require_first_day(date: dt.date, first_day: dt.date | None) -> None:
+    if first_day is not None and date < first_day:
+        raise ConfigError(
+            f"day {date} of this manual run lies before {first_day}, the first day by the DAG's start_date and "
+            f"origin=. Run 'airflow backfill create' for earlier days, or name them with days={str(date)!r}"
+        )
 
 
 def _require_begun(first: dt.date, last: dt.date, zone_name: str, current_time: dt.datetime) -> None:
@@ -86,6 +199,11 @@ def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None
         return None
     date = start.astimezone(zone(zone_name)).date()
     return date if start_of(date, zone_name) >= start else date + ONE_DAY
+
+
+def first_day_of_dag(start: dt.datetime | None, origin: dt.date | None, zone_name: str) -> dt.date | None:
+    """Return the earlier of the DAG's first whole day and the operator's origin. None without both."""
+    return min((day for day in (first_whole_day(start, zone_name), origin) if day is not None), default=None)
 
 
 def _day_of_key(key: str, zone_name: str) -> Day:

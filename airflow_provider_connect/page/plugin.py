@@ -1,7 +1,7 @@
 """Airflow plugin of the page.
 
-Every Airflow process imports this file, tasks included. So it imports only Airflow's settings, and the API server
-builds the app at the first request.
+Every Airflow process imports this file, tasks included. So it imports only Airflow's settings and the timetable, and
+the API server builds the app at the first request.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 from airflow_provider_connect.page.airflow_links import base_path
+from airflow_provider_connect.timetables import DailyTimetable
 
 PREFIX = "/connect"
 _ICON = f"{PREFIX}/icon.svg"
@@ -51,9 +52,10 @@ def _view(route: str, destination: str, query: str) -> dict[str, Any]:
 
 
 class ConnectPlugin(AirflowPlugin):
-    """Adds the page to Airflow's navigation, and as a tab to each DAG, task and task instance."""
+    """Adds the page to Airflow's navigation, and as a tab to each DAG, task and task instance. Adds the timetable."""
 
     name = "connect"
+    timetables = [DailyTimetable]
     fastapi_apps = [{"app": PageApp(), "url_prefix": PREFIX, "name": "Connect"}]
     external_views = [
         _view("connect", "nav", ""),

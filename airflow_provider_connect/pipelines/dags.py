@@ -51,7 +51,7 @@ def _dag(pipeline: Pipeline) -> DAG | None:
         with DAG(pipeline.name, schedule=timetable, **dag_options) as dag:
             ConnectOperator(**arguments)
     except Exception as error:  # noqa: BLE001  # Airflow's own classes check their arguments in many ways
-        text = str(error).removeprefix(f"{ConnectOperator.__name__}: ")
+        text = str(error).removeprefix(f"{ConnectOperator.__name__} {arguments['task_id']!r}: ")
         pipeline.file.add_problem((), text if isinstance(error, ConfigError) else f"{type(error).__name__}: {text}")
         return None
     return dag

@@ -45,7 +45,7 @@ class Cron(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    cron: str = Field(description="Cron expression.", examples=["0 6 * * MON"])
+    cron: str = Field(description="Cron expression.", examples=["0 0 * * MON"])
     timezone: window.ZoneName = Field(default="UTC", description="IANA zone of the expression.")
 
     @field_validator("cron")
@@ -54,7 +54,7 @@ class Cron(BaseModel):
         try:
             CronDataIntervalTimetable(cron, timezone="UTC").validate()
         except Exception:  # noqa: BLE001  # the type of Airflow's error differs by version
-            raise ValueError("is not a cron expression such as '0 6 * * MON'") from None
+            raise ValueError("is not a cron expression such as '0 0 * * MON'") from None
         return cron
 
     @property

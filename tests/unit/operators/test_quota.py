@@ -23,7 +23,7 @@ from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
 from airflow_provider_connect.polling.quota.turns import Grant, Turns
 from airflow_provider_connect.window import Day, group_days
 from tests.equipment.airflow.connectors import TinyLedger, TinySource
-from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task, dag_run, once, task_instance
+from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task, once
 
 QUOTA = Quota("tiny", requests=3)
 
@@ -305,7 +305,7 @@ def test_todays_run_comes_first(run_type: str, date: int, rank: int) -> None:
 def test_a_long_window_begins_with_a_tenth_of_the_hour_and_a_day_with_one(counted: Task) -> None:
     for days, least in (("2026-01-01..2026-03-31", 6), ("2026-01-01", 1)):
         counted.operator.days = days
-        order = counted.operator._build_spec({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
+        order = counted.operator._build_spec(counted.context)  # type: ignore[arg-type]
         context: Any = counted.context
         made = quotas.QuotaRunner.for_task(order, Quota("q"), context, quotas.TaskProgress())
         assert made.want.least == least
@@ -316,7 +316,7 @@ def test_days_that_few_requests_serve_take_no_more_lanes_than_requests(
 ) -> None:
     monkeypatch.setattr(CountedSource, "requests_for", lambda self, days: -(-len(days) // 7))
     counted.operator.days = "2026-01-01..2026-01-14"
-    order = counted.operator._build_spec({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
+    order = counted.operator._build_spec(counted.context)  # type: ignore[arg-type]
     context: Any = counted.context
     want = quotas.QuotaRunner.for_task(order, Quota("q"), context, quotas.TaskProgress()).want
     assert (want.requests, want.width) == (2, 2)

@@ -4,12 +4,12 @@ import datetime as dt
 from zoneinfo import ZoneInfo
 
 import pytest
-from airflow.timetables.interval import CronDataIntervalTimetable
 from hypothesis import given
 from hypothesis import strategies as st
+from pendulum import instance
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.operators.run_days import first_whole_day, resolve_days
+from airflow_provider_connect.operators.run_days import DayInputs, first_whole_day, resolve_days
 from airflow_provider_connect.timetables import daily
 from airflow_provider_connect.window import start_of
 from tests.unit.operators.conftest import dag_run
@@ -18,8 +18,8 @@ PACIFIC = "US/Pacific"
 NOW = dt.datetime(2027, 1, 1, tzinfo=dt.UTC)
 
 
-def texts(days: str | None, zone: str = "UTC", **run: object) -> list[str]:
-    return [str(day) for day in resolve_days(days, dag_run(**run), zone, NOW)]
+def texts(days: str | None, zone_name: str = "UTC", **run: object) -> list[str]:
+    return [str(day) for day in resolve_days(DayInputs(days), dag_run(**run), zone_name, NOW).days]
 
 
 def test_given_days_win_over_the_run() -> None:
@@ -50,18 +50,15 @@ def test_a_run_without_an_interval_fails_with_a_remedy() -> None:
 
 def test_days_must_be_text() -> None:
     with pytest.raises(ConfigError, match="must be text"):
-        resolve_days(dt.date(2026, 10, 5), dag_run(), "UTC", NOW)  # type: ignore[arg-type]
+        resolve_days(DayInputs(dt.date(2026, 10, 5)), dag_run(), "UTC", NOW)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("date", "hours"), [("2026-11-01", 25), ("2026-03-08", 23), ("2026-07-01", 24)])
 def test_daily_timetable_makes_intervals_that_are_one_day(date: str, hours: int) -> None:
-    timetable = CronDataIntervalTimetable(daily(PACIFIC).expression, timezone=PACIFIC)
-    after = dt.datetime.fromisoformat(date).replace(tzinfo=ZoneInfo(PACIFIC)) + dt.timedelta(days=1)
-    from pendulum import instance
-
-    interval = timetable.infer_manual_data_interval(run_after=instance(after))
+    after = dt.datetime.fromisoformat(date).replace(tzinfo=ZoneInfo(PACIFIC)) + dt.timedelta(hours=5)
+    interval = daily(PACIFIC).infer_manual_data_interval(run_after=instance(after))
     run = dag_run(data_interval_start=interval.start, data_interval_end=interval.end)
-    days = resolve_days(None, run, PACIFIC, NOW)
+    days = resolve_days(DayInputs(), run, PACIFIC, NOW).days
     assert [(str(day), day.hours) for day in days] == [(date, hours)]
 
 
@@ -92,17 +89,17 @@ def test_days_that_lie_ahead_are_refused_before_any_is_made(
     monkeypatch.setattr("airflow_provider_connect.window.days_between", None)
     run = dag_run(data_interval_start=dt.datetime(2026, 10, 6, tzinfo=dt.UTC), data_interval_end=end)
     with pytest.raises(ConfigError) as caught:
-        resolve_days(days, run, "UTC", dt.datetime(2026, 10, 7, 23, 59, tzinfo=dt.UTC))
+        resolve_days(DayInputs(days), run, "UTC", dt.datetime(2026, 10, 7, 23, 59, tzinfo=dt.UTC))
     assert str(caught.value) == f"days {ahead} are in the future. In UTC they begin at 2026-10-08T00:00:00+00:00"
 
 
 def test_a_day_has_begun_when_its_first_instant_has() -> None:
     start = start_of(dt.date(2026, 10, 8), PACIFIC)
-    assert resolve_days("2026-10-08", dag_run(), PACIFIC, start)
+    assert resolve_days(DayInputs("2026-10-08"), dag_run(), PACIFIC, start)
     with pytest.raises(ConfigError, match="days 2026-10-08 are in the future"):
-        resolve_days("2026-10-07..2026-10-08", dag_run(), PACIFIC, start - dt.timedelta(microseconds=1))
+        resolve_days(DayInputs("2026-10-07..2026-10-08"), dag_run(), PACIFIC, start - dt.timedelta(microseconds=1))
     # In both zones an hour around a midnight comes twice, of one date or of two.
     for zone_name, twice in (("America/Havana", dt.date(2026, 11, 1)), ("America/Asuncion", dt.date(2024, 3, 24))):
         begun = start_of(twice, zone_name)
         for minutes in (0, 30, 59, 61, 90, 119, 121):
-            assert resolve_days(str(twice), dag_run(), zone_name, begun + dt.timedelta(minutes=minutes))
+            assert resolve_days(DayInputs(str(twice)), dag_run(), zone_name, begun + dt.timedelta(minutes=minutes))

@@ -101,9 +101,11 @@ def test_days_of_the_source_s_own_zone_unless_a_schedule_says_otherwise(folder: 
     assert dag.timetable == daily("US/Pacific")
     assert dag.start_date == dt.datetime(2026, 10, 1, tzinfo=ZoneInfo("US/Pacific"))
     assert not folder.dag(pacific + "schedule: null").timetable.can_be_scheduled
-    cron = folder.dag(pacific + "schedule: {cron: 0 6 * * MON, timezone: Europe/Paris}")
-    assert (cron.timetable.expression, str(cron.timetable.timezone)) == ("0 6 * * MON", "Europe/Paris")
-    assert cron.start_date == dt.datetime(2026, 10, 1, tzinfo=ZoneInfo("Europe/Paris"))
+    cron = folder.dag(pacific + "schedule: {cron: 0 0 * * MON, timezone: America/Los_Angeles}")
+    assert (cron.timetable.expression, str(cron.timetable.timezone)) == ("0 0 * * MON", "America/Los_Angeles")
+    assert cron.start_date == dt.datetime(2026, 10, 1, tzinfo=ZoneInfo("America/Los_Angeles"))
+    problem = folder.wrong(pacific + "schedule: {cron: 0 6 * * MON, timezone: Europe/Paris}")
+    assert "the source's days begin at midnight in US/Pacific. Set schedule=daily('US/Pacific')" in problem[0]
 
 
 def test_airflow_finds_the_dags_of_a_call_alone(folder: Folder) -> None:
@@ -154,7 +156,7 @@ shrink_percent: 100
         "wrong.yaml:1: name: String should match pattern",
         "wrong.yaml:5: source.mixpanel.streem: unknown option; did you mean 'stream'?",
         "wrong.yaml:6: sink.deltaa: no sink is called 'deltaa'; did you mean 'delta'?",
-        "wrong.yaml:7: schedule.daily: unknown time zone 'US/Pacifik': use an IANA name",
+        "wrong.yaml:7: schedule.daily: unknown time zone 'US/Pacifik': did you mean 'US/Pacific'",
         "wrong.yaml:8: start_date: Input should be a valid datetime",
         "wrong.yaml:9: ready_after: Input should be a valid timedelta",
         "wrong.yaml:10: on_empty: Input should be 'fail', 'accept' or 'never'",
@@ -182,7 +184,7 @@ shrink_percent: 100
         (ORDERS + "row_bounds:\n  percen: 5\n", "6: row_bounds.percen: unknown option; did you mean 'percent'?"),
         (ORDERS + "row_bounds: {over_days: 0}\n", "5: row_bounds.over_days: Input should be greater than"),
         (ORDERS + "schedule: 0 0 * * *\n", "5: schedule: must be daily, {daily: US/Pacific}"),
-        (ORDERS + "schedule: {cron: often}\n", "5: schedule.cron: is not a cron expression such as '0 6 * * MON'"),
+        (ORDERS + "schedule: {cron: often}\n", "5: schedule.cron: is not a cron expression such as '0 0 * * MON'"),
         (ORDERS.replace("table: orders, ", ""), "2: source.sql: table: set either table or query"),
         (ORDERS + "  path: /x\n", "3: sink: must be a mapping with only the sink's name"),
         (ORDERS.replace("{path: /data/orders}", "/x"), "4: sink.delta: must be a mapping of options"),
