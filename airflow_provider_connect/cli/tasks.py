@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk.definitions.mappedoperator import MappedOperator
-from airflow.sdk.exceptions import AirflowException
-from airflow.utils.cli import get_bagged_dag
 from jinja2 import TemplateError
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.cli.dag_files import read_dag_files
 from airflow_provider_connect.cli.terminal import print_note
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.config import has_template, suggest_nearest
@@ -184,13 +183,7 @@ def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | Non
 
     :raises ConfigError: there is no such DAG or task, or the DAG has no ConnectOperator task.
     """
-    try:
-        dag = get_bagged_dag(list(bundles or ()), dag_id)
-    except AirflowException:
-        raise ConfigError(
-            f"DAG {dag_id!r} is in no bundle, or its file cannot be imported. "
-            "'airflow dags list-import-errors --local' shows the reason"
-        ) from None
+    dag = read_dag_files(bundles or (), dag_id).require(dag_id)
     tasks = {
         task.task_id: DeclaredTask(dag, task.task_id, _unmapped_operator(task))
         for task in dag.tasks
