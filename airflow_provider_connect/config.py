@@ -15,6 +15,27 @@ from pydantic_core import SchemaValidator, core_schema
 from airflow_provider_connect.errors import ConfigError
 
 _AT_A_GLANCE = 50
+_LEAST_SIMILARITY = 0.66  # a typo. Below it, most pairs are options of different meaning
+_SHORT_NAME, _LEAST_SIMILARITY_OF_SHORT_NAMES = 3, 0.5
+_NAMES_ELSEWHERE: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("timezone", "time_zone", "tz"), ("zone",)),
+    **dict.fromkeys(("connection", "connection_id", "conn"), ("conn_id",)),
+    **dict.fromkeys(("keys", "primary_key", "unique_key", "id_column"), ("key", "key_fields")),
+    **dict.fromkeys(("mode", "write_disposition"), ("write_mode",)),
+    **dict.fromkeys(("table", "table_name", "dataset"), ("table", "path")),
+    "topic_name": ("topic",),
+    **dict.fromkeys(("uri", "url", "location"), ("path",)),
+    **dict.fromkeys(("query", "sql", "endpoint"), ("queries", "query", "request")),
+    **dict.fromkeys(("filter", "condition"), ("where",)),
+    **dict.fromkeys(("cursor", "cursor_field", "cursor_column"), ("timestamp_column", "incrementing_column")),
+    **dict.fromkeys(("date_column", "time_column", "partition_column"), ("day_column",)),
+    **dict.fromkeys(("partition", "partition_field"), ("partition_by",)),
+    **dict.fromkeys(("cluster", "clustering", "clustering_fields"), ("cluster_by",)),
+    **dict.fromkeys(
+        ("timeout", "request_timeout"), ("timeout_seconds", "read_timeout_seconds", "statement_timeout_seconds")
+    ),
+}
+"""Names of options in other tools, each with ours. A hint shows those that the connector has."""
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _TIME_SPAN = " (ISO 8601: 'PT1H' for an hour, 'P1D' for a day)"
 
@@ -112,16 +133,24 @@ def has_template(value: Any) -> bool:
 
 
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
-    """Return a hint with the most similar known name. Without one, the hint lists all known names, if they are few."""
+    """Return a hint with the known name for the same thing in other tools, else with the most similar known name.
+
+    Without one, the hint lists all known names, if they are few.
+    """
     known_names = sorted(known_names)
-    close = difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
+    close = [known for known in _NAMES_ELSEWHERE.get(name.lower(), ()) if known in known_names]
+    close = close or difflib.get_close_matches(name, known_names, n=1, cutoff=_least_similarity(name))
     if close:
-        return f"did you mean {close[0]!r}?"
+        return f"did you mean {' or '.join(map(repr, close))}?"
     return (
         f"known: {', '.join(known_names)}"
         if len(known_names) <= _AT_A_GLANCE
         else f"none of the {len(known_names)} known names resembles it"
     )
+
+
+def _least_similarity(name: str) -> float:
+    return _LEAST_SIMILARITY_OF_SHORT_NAMES if len(name) <= _SHORT_NAME else _LEAST_SIMILARITY
 
 
 def describe_problems(model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()) -> str:

@@ -26,25 +26,17 @@ from airflow_provider_connect.operators.arguments import (
     require_valid_values,
     require_vendor_counts,
 )
+from airflow_provider_connect.operators.declaration import DeclaredOperator
 from airflow_provider_connect.operators.links import PublishedLink
-from airflow_provider_connect.operators.one_frame import OperatorMeta
 from airflow_provider_connect.operators.outlets import ConnectPartial, add_outlet, asset_of
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, to_airflow_error
-from airflow_provider_connect.operators.run_days import (
-    DayInputs,
-    first_day_of_dag,
-    format_days,
-    ready_at,
-    resolve_days,
-)
+from airflow_provider_connect.operators.run_days import DayInputs, format_days, ready_at, resolve_days
 from airflow_provider_connect.operators.run_folder import close_pipe, remove_folder, run_folder
-from airflow_provider_connect.operators.schedule import require_day_schedule
 from airflow_provider_connect.registry import quota_of
-from airflow_provider_connect.timetables import DAYS_PARAM
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from airflow.sdk import DAG, Asset, Context, RetryPolicy
+    from airflow.sdk import Asset, Context, RetryPolicy
 
     from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
     from airflow_provider_connect.job import JobReport
@@ -61,7 +53,7 @@ FAILED_REPORT_KEY = "report"
 """XCom key of a failed task's report. A successful task's report is its ``return_value``."""
 
 
-class ConnectOperator(SparkSubmitOperator, metaclass=OperatorMeta):
+class ConnectOperator(DeclaredOperator):
     """Move the days of a run from a source into a sink. Each day is published exactly once.
 
     The task starts one Spark application for all days. Then it checks the job's report against the sink's ledger and
@@ -216,28 +208,6 @@ class ConnectOperator(SparkSubmitOperator, metaclass=OperatorMeta):
         self._folder: Path | None = None
         self._datasets: DatasetPair | None = None
         self._report: JobReport | None = None
-        self._require_schedule()
-
-    @property
-    def dag(self) -> DAG:
-        """DAG of the task, as for any operator."""
-        dag: DAG = super().dag
-        return dag
-
-    @dag.setter
-    def dag(self, dag: DAG | None) -> None:
-        self._dag = dag  # which Airflow converts: it adds the task to the DAG
-        if hasattr(self, "_report"):  # else the constructor is at work, and checks at its end
-            self._require_schedule()
-
-    def _require_schedule(self) -> None:
-        """Refuse a DAG whose runs name no day of the source.
-
-        :raises ConfigError: with the remedy.
-        """
-        is_from_mapped = getattr(self, "_BaseOperator__from_mapped", False)
-        if self._dag is not None and not is_from_mapped:
-            require_day_schedule(self._dag, self.days, self.source.timezone)
 
     @classmethod
     @raise_from_one_frame
@@ -358,13 +328,7 @@ class ConnectOperator(SparkSubmitOperator, metaclass=OperatorMeta):
         from airflow_provider_connect.shapes.chain import Chain  # noqa: PLC0415
 
         current_time, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
-        dag = context["dag"]
-        day_inputs = DayInputs(
-            days=self.days,
-            form_days=(context.get("params") or {}).get(DAYS_PARAM),
-            timetable=dag.timetable,
-            first_day=first_day_of_dag(dag.start_date, self.origin, self.source.timezone),
-        )
+        day_inputs = DayInputs.from_context(self.days, self.origin, self.source.timezone, context)
         days, reason = resolve_days(day_inputs, context["dag_run"], self.source.timezone, current_time)
         self.days = format_days(days)
         self.log.info("Days %s in %s, by the %s", self.days, self.source.timezone, reason)

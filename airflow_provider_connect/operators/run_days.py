@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.timetables import DailyTimetable, day_of_manual_run
+from airflow_provider_connect.timetables import DAYS_PARAM, DailyTimetable, day_of_manual_run
 from airflow_provider_connect.window import (
     ONE_DAY,
     Day,
@@ -35,6 +35,7 @@ from airflow_provider_connect.window import (
 )
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context
     from airflow.sdk.types import DagRunProtocol
 
 _MANUAL_RUN_TYPES = ("manual", "operator_triggered", "asset_materialization")
@@ -65,6 +66,17 @@ class DayInputs:
     form_days: object = None
     timetable: Any = None
     first_day: dt.date | None = None
+
+    @classmethod
+    def from_context(cls, days: str | None, origin: dt.date | None, zone_name: str, context: Context) -> DayInputs:
+        """Collect the inputs in a run.
+
+        :param days: the task's rendered ``days=``.
+        :param origin: the task's ``origin=``.
+        """
+        dag, params = context["dag"], context.get("params") or {}
+        first_day = first_day_of_dag(dag.start_date, origin, zone_name)
+        return cls(days, params.get(DAYS_PARAM), dag.timetable, first_day)
 
 
 def resolve_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> RunDays:
