@@ -6,6 +6,7 @@ The session quotes names and values itself (:meth:`Database.relation`, :meth:`Da
 
 from __future__ import annotations
 
+import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -49,6 +50,21 @@ class Query(NamedTuple):
     """A user's SELECT statement, which may begin with WITH."""
 
     sql: str
+
+
+def suggest_table(table: Table, tables: Iterable[Table]) -> str:
+    """Return a hint with the most similar table, or ``""``.
+
+    :param tables: tables that the user may see. A table without a schema is in the session's default.
+    """
+    names = {f"{known.schema}.{known.name}" if known.schema else known.name: known for known in tables}
+    same_name = [text for text, known in names.items() if known.name.lower() == table.name.lower()]
+    wanted = f"{table.schema}.{table.name}" if table.schema else table.name
+    similar = difflib.get_close_matches(wanted, names, n=1) or [
+        text for text, known in names.items() if difflib.get_close_matches(table.name, [known.name])
+    ]
+    close = [*same_name, *similar]
+    return f". Did you mean {close[0]!r}?" if close else ""
 
 
 class SqlColumn(NamedTuple):

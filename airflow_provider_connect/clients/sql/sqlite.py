@@ -27,6 +27,7 @@ from airflow_provider_connect.clients.sql.database import (
     StatementBuilder,
     Table,
     ValueChoices,
+    suggest_table,
 )
 from airflow_provider_connect.clients.sql.sqlite_types import python_classes, read_column
 from airflow_provider_connect.connection import Connection
@@ -97,7 +98,9 @@ class SQLite(Database):
         if isinstance(table_or_query, Table):
             rows = self._columns(table_or_query.name)
             if not rows:
-                raise ConfigError(f"{self._label}: there is no table {table_or_query.name!r}")
+                tables = [Table(name) for (name,) in self.rows("SELECT name FROM sqlite_schema WHERE type <> 'index'")]
+                hint = suggest_table(table_or_query, tables)
+                raise ConfigError(f"{self._label}: there is no table {table_or_query.name!r}{hint}")
             has_single_key = sum(bool(row[5]) for row in rows) == 1
             return [_column(row, is_key=has_single_key and bool(row[5])) for row in rows]
         text = table_or_query.sql.strip().rstrip(";")

@@ -21,6 +21,14 @@ REPLICA_STATUS = "SHOW REPLICA STATUS"
 MARIADB_REPLICA_STATUS = "SHOW ALL SLAVES STATUS"
 
 
+TABLES_QUERY = """
+SELECT IF(table_schema = database(), '', table_schema), table_name FROM information_schema.tables
+WHERE table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
+ORDER BY 1, 2 LIMIT 10000
+"""
+"""Tables and views that the user may see, to suggest one."""
+
+
 def columns_query(schema: str, table: str) -> str:
     """Return the query for each column's name, type, nullability and character set."""
     return f"""

@@ -20,6 +20,7 @@ from airflow_provider_connect.clients.sql.database import (
     StatementBuilder,
     Table,
     ValueChoices,
+    suggest_table,
 )
 from airflow_provider_connect.clients.sql.mysql import catalog
 from airflow_provider_connect.clients.sql.mysql.columns import UNKNOWN_CHARSET, base_type, read_column
@@ -164,12 +165,17 @@ class MySQL(Database):
             raise ConfigError(
                 f"{self._label}: there is no table {self.relation(table_or_query)}, or the user may not see it"
                 + ("" if table_or_query.schema else ". Check the database in the connection's schema field")
+                + self._suggest_table(table_or_query)
             )
         documents = self._json_columns(table_or_query) if self._is_mariadb else set()
         return [
             SqlColumn(name, kind, "json" if name in documents else base_type(kind, charset), nullable == "YES")
             for name, kind, nullable, charset in columns
         ]
+
+    def _suggest_table(self, table: Table) -> str:
+        tables = self.rows(catalog.TABLES_QUERY, "listing the tables")
+        return suggest_table(table, [Table(name, schema) for schema, name in tables])
 
     def require_all_columns(self, table: Table) -> None:
         """Select all columns without rows, since the information schema hides columns that the user may not read."""

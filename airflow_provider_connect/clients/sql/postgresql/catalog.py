@@ -9,6 +9,15 @@ WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
 
+# Tables and views that the user may read, to suggest one.
+TABLES_QUERY = """
+SELECT CASE WHEN pg_table_is_visible(c.oid) THEN '' ELSE n.nspname END, c.relname
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+  AND has_table_privilege(c.oid, 'SELECT')
+ORDER BY 1, 2 LIMIT 10000
+"""
+
 # A domain is read as its base type, at any depth.
 TYPES_QUERY = """
 WITH RECURSIVE asked AS (

@@ -20,6 +20,7 @@ from airflow_provider_connect.clients.sql.database import (
     StatementBuilder,
     Table,
     ValueChoices,
+    suggest_table,
 )
 from airflow_provider_connect.clients.sql.postgresql import catalog
 from airflow_provider_connect.clients.sql.postgresql.columns import read_column, with_bytes_advice
@@ -140,7 +141,7 @@ class PostgreSQL(Database):
             if not described:
                 raise ConfigError(
                     f"{self._label}: there is no table {self.relation(table_or_query)}, or the user may not see it. "
-                    "Names are case-sensitive, as in the catalog"
+                    f"Names are case-sensitive, as in the catalog{self._suggest_table(table_or_query)}"
                 )
         else:
             described = [(*column, True) for column in self._describe_by_planner(table_or_query)]
@@ -149,6 +150,10 @@ class PostgreSQL(Database):
             SqlColumn(name, kind, base, nullable)
             for (name, _, _, nullable), (kind, base) in zip(described, types, strict=True)
         ]
+
+    def _suggest_table(self, table: Table) -> str:
+        tables = self.rows(catalog.TABLES_QUERY, "listing the tables")
+        return suggest_table(table, [Table(name, schema) for schema, name in tables])
 
     def _describe_by_planner(
         self, table_or_query: Table | Query, names: Sequence[str] = ()

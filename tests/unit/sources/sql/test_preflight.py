@@ -93,7 +93,7 @@ def test_consistency_chunk_and_keys_that_cannot_be_split_are_noted(shop: Connect
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"table": "order", "snapshot": "replace"}, "there is no table 'order'"),
+        ({"table": "order", "snapshot": "replace"}, "there is no table 'order'. Did you mean 'orders'?"),
         ({"day_column": "att"}, "day_column: there is no column 'att'; did you mean 'at'?"),
         ({"snapshot": "replace", "where": "absent = 1"}, "no such column: absent"),
         ({"snapshot": "replace", "parallel_chunks": 3}, "cannot share a snapshot"),
