@@ -5,15 +5,20 @@ Creates nothing in the sink. A check that would have to is reported as ``not che
 
 from __future__ import annotations
 
+import datetime as dt
 import secrets
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from airflow_provider_connect.capabilities.poller import ReadBySpark
 from airflow_provider_connect.capabilities.publisher import InspectsTarget
 from airflow_provider_connect.capabilities.source import Inspects
+from airflow_provider_connect.cli.check_schedule import describe_next_days
+from airflow_provider_connect.cli.dag_files import read_dag_files
+from airflow_provider_connect.cli.preview import first_rows
 from airflow_provider_connect.cli.tasks import (
     DeclaredTask,
     RenderedTask,
@@ -21,6 +26,7 @@ from airflow_provider_connect.cli.tasks import (
     open_source,
     parse_day,
     source_of_arguments,
+    tasks_of_dag,
 )
 from airflow_provider_connect.cli.terminal import EXIT_PROBLEMS, command, print_rows
 from airflow_provider_connect.connection import Connection
@@ -31,7 +37,7 @@ from airflow_provider_connect.polling.findings import Level, passed
 from airflow_provider_connect.polling.quota.limits import QuotaClaim
 from airflow_provider_connect.polling.quota.turns import Turns
 from airflow_provider_connect.registry import column_names, quota_of, requests_for
-from airflow_provider_connect.shapes.chain import Shaping
+from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.transform import parse_transform, transform_problem
@@ -45,24 +51,57 @@ FINE, NOTE, PROBLEM, TRY_LATER, UNKNOWN = "ok", "note", "problem", "try later", 
 STATES: dict[Level, str] = {"ok": FINE, "note": NOTE, "problem": PROBLEM, "later": TRY_LATER, "unknown": UNKNOWN}
 
 
+Depth = Literal["offline", "login", "poll"]
+"""``offline``: nothing leaves this machine. ``login``: asks source and sink. ``poll``: also polls the first rows."""
+
+
 @command
 def check(args: Namespace) -> int:
     """Print a line for each check. The exit code is that of the worst result."""
-    source, lines = source_of_arguments(args), []
-    if source is not None:
+    depth = _depth(args)
+    if args.all:
+        lines = _check_all(args, depth)
+    elif (source := source_of_arguments(args)) is not None:
         report = CheckReport(f"{source.name}/{source.stream_key}")
-        check_source(source, args.day, report)
+        check_source(source, args.day, report, depth)
         lines = report.lines
     else:
-        for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
-            report = CheckReport(task.name)
-            check_task(task, args.day, report)
-            lines += report.lines
+        lines = _check_tasks(connect_tasks(args.dag_id, args.task_id, args.bundle_name), args.day, depth)
     print_rows(lines, args.output)
     states = {line["state"] for line in lines}
     if PROBLEM in states:
         return EXIT_PROBLEMS
     return RetriableError.exit_code if TRY_LATER in states else 0
+
+
+def _depth(args: Namespace) -> Depth:
+    if args.offline and args.poll:
+        raise ConfigError("--offline and --poll exclude each other")
+    return "offline" if args.offline else "poll" if args.poll else "login"
+
+
+def _check_all(args: Namespace, depth: Depth) -> list[dict[str, Any]]:
+    """Check every ConnectOperator task of every DAG. A file that cannot be imported is a problem."""
+    if args.dag_id is not None or args.source is not None:
+        raise ConfigError("--all checks every DAG. Leave out the DAG and --source")
+    files = read_dag_files(args.bundle_name or ())
+    lines = []
+    for file, error in sorted(files.import_errors.items()):
+        report = CheckReport(file)
+        report.add("import", PROBLEM, error)
+        lines += report.lines
+    for _, dag in sorted(files.dags.items()):
+        lines += _check_tasks(list(tasks_of_dag(dag).values()), args.day, depth)
+    return lines
+
+
+def _check_tasks(tasks: Sequence[DeclaredTask], day: str | None, depth: Depth) -> list[dict[str, Any]]:
+    lines = []
+    for task in tasks:
+        report = CheckReport(task.name)
+        report.run_step("options", partial(check_task, task, day, report, depth))
+        lines += report.lines
+    return lines
 
 
 @dataclass
@@ -73,8 +112,10 @@ class CheckReport:
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, subject: str, state: str, text: str) -> None:
-        """Add a line about one check."""
-        self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})
+        """Add a line about one check. A problem that an earlier check has found is not repeated."""
+        is_known = state == PROBLEM and any((line["state"], line["found"]) == (state, text) for line in self.lines)
+        if not is_known:
+            self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})
 
     def run_step(self, subject: str, step: Callable[[], _Result]) -> _Result | None:
         """Return the result of a step. If the step raises, add its problems as lines and return None."""
@@ -90,17 +131,21 @@ class CheckReport:
         return None
 
 
-def check_task(task: DeclaredTask, text: str | None, report: CheckReport) -> None:
+def check_task(task: DeclaredTask, text: str | None, report: CheckReport, depth: Depth = "login") -> None:
     """Check a task step by step. Stops if the next step needs the result of a failed one."""
     day = report.run_step("options", lambda: task.parse_day(text))
     pipeline = None if day is None else report.run_step("options", lambda: task.render(day))
     if day is None or pipeline is None:
         return
     report.add("options", FINE, f"{pipeline.source.name}/{pipeline.source.stream_key} into {pipeline.sink.target}")
+    report.run_step("days", lambda: _check_days(task, report))
     connections = report.run_step("connections", pipeline.resolve_connections)
     if connections is None:
         return
     report.add("connections", FINE, ", ".join([*connections, task.require_operator()._conn_id]))
+    if depth == "offline":
+        report.add("source, sink", UNKNOWN, "--offline: neither was asked")
+        return
     schema = _check_source_columns(pipeline.source, connections[pipeline.source.conn_id], day, report)
     if schema is not None:
         schema = _check_shapes(pipeline, connections, schema, report)
@@ -108,17 +153,38 @@ def check_task(task: DeclaredTask, text: str | None, report: CheckReport) -> Non
         report.run_step("transform", lambda: _check_transform(transform, report))
     report.run_step("sink", lambda: _check_sink(pipeline, connections, schema, day, report))
     report.run_step("quota", lambda: _check_quota(pipeline.source, connections[pipeline.source.conn_id], day, report))
+    if depth == "poll":
+        report.run_step("poll", lambda: _check_poll(pipeline.source, pipeline.chain, connections, day, report))
 
 
-def check_source(source: Source, text: str | None, report: CheckReport) -> None:
-    """Check a source that no task uses: connection, preflight, columns and quota."""
+def _check_days(task: DeclaredTask, report: CheckReport) -> None:
+    text = describe_next_days(task, dt.datetime.now(dt.UTC))
+    if text is None:
+        report.add("days", UNKNOWN, "only a run knows its days")
+    else:
+        report.add("days", FINE, text)
+
+
+def _check_poll(source: Source, chain: Chain, connections: Connections, day: Day, report: CheckReport) -> None:
+    rows = first_rows(source, chain, connections, day, max_rows=1)
+    report.add("poll", FINE if rows else NOTE, f"{day}: a row was polled" if rows else f"{day}: the source has no row")
+
+
+def check_source(source: Source, text: str | None, report: CheckReport, depth: Depth = "login") -> None:
+    """Check a source that no task uses: connection, preflight, columns, quota, and with ``poll`` a row."""
     day = report.run_step("options", lambda: parse_day(text, source.timezone))
     connection = report.run_step("connections", lambda: credentials.resolve_source(source))
     if day is None or connection is None:
         return
     report.add("connections", FINE, source.conn_id)
+    if depth == "offline":
+        report.add("source", UNKNOWN, "--offline: it was not asked")
+        return
     _check_source_columns(source, connection, day, report)
     report.run_step("quota", lambda: _check_quota(source, connection, day, report))
+    if depth == "poll":
+        connections = {source.conn_id: connection}
+        report.run_step("poll", lambda: _check_poll(source, Chain.of(()), connections, day, report))
 
 
 def _check_source_columns(source: Source, connection: Connection, day: Day, report: CheckReport) -> pa.Schema | None:

@@ -27,7 +27,7 @@ _TASK_ID = _arg("task_id", nargs="?", help="The id of its ConnectOperator task (
 _ONE_TASK_ID = _arg("task_id", nargs="?", help="The id of its ConnectOperator task. Required if the DAG has several")
 _DAY = _arg("day", help="YYYY-MM-DD, in the source's zone")
 _FOR_DAY = _arg("--day", help="The day for templates: YYYY-MM-DD, in the source's zone (default: yesterday)")
-_DAG_OR_SOURCE = _arg("dag_id", nargs="?", help="The id of the DAG, unless --source is given")
+_DAG_OR_SOURCE = _arg("dag_id", nargs="?", help="The id of the DAG, unless --source or --all is given")
 _SOURCE = _arg("--source", metavar="CONNECTOR", help="A connector's name instead of a DAG, such as sql or rest")
 _OPTIONS = _arg(
     "--options", metavar="JSON_OR_FILE", help="The options of --source: a JSON object, or a YAML or JSON file"
@@ -71,6 +71,9 @@ _IDS = _arg(
     help="A file with the ids, one a line (default: standard input)",
 )
 _ERASE = _arg("--erase", action="store_true", help="Delete the rows. By default they are only counted")
+_ALL = _arg("--all", action="store_true", help="Check every DAG instead of one, such as in CI")
+_OFFLINE = _arg("--offline", action="store_true", help="Ask neither source nor sink, such as in CI")
+_POLL = _arg("--poll", action="store_true", help="Also poll the first row of the day. Costs a day's requests")
 _CONNECTOR = _arg("connector", help="Its name, such as mixpanel or delta")
 _KIND = _arg("kind", choices=("source", "sink"), help="The kind of connector")
 _NAME = _arg("name", help="Its name: lower-case letters, digits and underscores")
@@ -182,9 +185,13 @@ _COMMANDS = (
         _TASK_ID,
         *_LONE_SOURCE,
         _FOR_DAY,
+        _ALL,
+        _OFFLINE,
+        _POLL,
         *_DAG_ARGUMENTS,
-        description="Checks options, connections, the source over the network, its schema, the sink's rights and "
-        "schema, its ledger and the quota. Creates nothing in the sink. Exits with 1 if there is a problem.",
+        description="Checks the days of the next run, options, connections, the source over the network, its schema, "
+        "the sink's rights and schema, its ledger and the quota. Creates nothing in the sink. Exits with 1 if there is "
+        "a problem.",
     ),
     _tasks_command("sweep", "sweep.sweep", "Delete or list leftovers of dead attempts in the sink", _DRY_RUN),
     _task_command(

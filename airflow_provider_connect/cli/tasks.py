@@ -184,11 +184,7 @@ def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | Non
     :raises ConfigError: there is no such DAG or task, or the DAG has no ConnectOperator task.
     """
     dag = read_dag_files(bundles or (), dag_id).require(dag_id)
-    tasks = {
-        task.task_id: DeclaredTask(dag, task.task_id, _unmapped_operator(task))
-        for task in dag.tasks
-        if _is_connect_task(task)
-    }
+    tasks = tasks_of_dag(dag)
     if not tasks:
         raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task")
     if task_id is None:
@@ -196,6 +192,15 @@ def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | Non
     if task_id not in tasks:
         raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task {task_id!r}: {suggest_nearest(task_id, tasks)}")
     return [tasks[task_id]]
+
+
+def tasks_of_dag(dag: Any) -> dict[str, DeclaredTask]:
+    """Return a DAG's ConnectOperator tasks by their ids."""
+    return {
+        task.task_id: DeclaredTask(dag, task.task_id, _unmapped_operator(task))
+        for task in dag.tasks
+        if _is_connect_task(task)
+    }
 
 
 def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:

@@ -23,6 +23,7 @@ from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.delta.lab import SCHEMA, staged
 from tests.integration.cli.conftest import Run, lines
+from tests.standins.mixpanel.server import StandIn
 
 pytestmark = pytest.mark.slow
 
@@ -107,12 +108,42 @@ def test_a_check_creates_nothing_and_lists_each_result(run: Run, lake: Path) -> 
     found = {line["what"]: line for line in lines(out)}
     assert {line["state"] for line in found.values()} <= {"ok", "not checked"}, out
     assert {what for what in found if not what.startswith("source: ")} == {
-        "options", "connections", "source", "sink", "ledger", "quota",
+        "options", "days", "connections", "source", "sink", "ledger", "quota",
     }  # fmt: skip
     assert found["source: credentials"]["found"] == "accepted"
     assert f"{lake}/events" in found["options"]["found"]
     assert "The quota has room" in found["quota"]["found"]
     assert not list(lake.iterdir())
+
+
+def test_an_offline_check_asks_nobody_and_a_polling_one_polls(run: Run, lake: Path, mixpanel: StandIn) -> None:
+    sent = mixpanel.stats
+    code, out, err = run("check", "cli_one", "--offline", "-o", "json")
+    assert code == 0, out + err
+    assert mixpanel.stats == sent
+    assert [line["found"] for line in lines(out) if line["state"] == "not checked"] == ["--offline: neither was asked"]
+    code, out, err = run("check", "cli_one", "--poll", "--day", "2026-01-01", "-o", "json")
+    assert code == 0, out + err
+    assert ("poll", "ok", "2026-01-01: a row was polled") in [(x["what"], x["state"], x["found"]) for x in lines(out)]
+    assert not list(lake.iterdir())
+    assert run("check", "cli_one", "--poll", "--offline")[2].endswith("--offline and --poll exclude each other\n")
+
+
+def test_a_check_of_all_dags_shows_files_that_cannot_be_imported(run: Run, lake: Path) -> None:
+    (bundle,) = json.loads(os.environ["AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"])
+    broken = Path(bundle["kwargs"]["path"]) / "broken.py"
+    broken.write_text(
+        "from airflow_provider_connect.timetables import daily\nschedule = daily('Europe/Berln')  # DAG\n"
+    )
+    try:
+        code, out, _ = run("check", "--all", "--offline", "-o", "json")
+    finally:
+        broken.unlink()
+    assert code == 1
+    assert {line["task"] for line in lines(out)} >= {"broken.py", "cli_one.events", "cli_odd.nowhere"}
+    (problem,) = [line for line in lines(out) if line["task"] == "broken.py"]
+    assert problem["found"].startswith("ConfigError: unknown time zone 'Europe/Berln': did you mean 'Europe/Berlin'?")
+    assert run("check", "cli_one", "--all")[2].endswith("--all checks every DAG. Leave out the DAG and --source\n")
 
 
 def test_a_check_finds_the_problems_of_all_tasks_at_once(run: Run) -> None:

@@ -1,0 +1,48 @@
+"""The days of a task's next run, as ``airflow connect check`` shows them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable
+
+from airflow_provider_connect.cli.check_schedule import describe_next_days
+from airflow_provider_connect.cli.tasks import tasks_of_dag
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.timetables import daily
+from tests.equipment.airflow.connectors import TinySink, TinySource
+
+NOW = dt.datetime.now(dt.UTC)
+YESTERDAY = NOW.date() - dt.timedelta(days=1)
+
+
+def described(schedule: Any, **options: Any) -> str | None:
+    with DAG("d", schedule=schedule, start_date=dt.datetime(2026, 10, 1, tzinfo=dt.UTC)) as dag:
+        ConnectOperator(task_id="events", source=TinySource(conn_id="c"), sink=TinySink(), **options)
+    return describe_next_days(tasks_of_dag(dag)["events"], NOW)
+
+
+@pytest.mark.parametrize("schedule", [daily("UTC"), CronDataIntervalTimetable("0 0 * * *", timezone="UTC")])
+def test_the_newest_run_loads_yesterday(schedule: Any) -> None:
+    assert str(described(schedule)).startswith(f"the newest run loads {YESTERDAY} in UTC, from ")
+
+
+def test_a_weekly_schedule_loads_a_week() -> None:
+    text = str(described(CronDataIntervalTimetable("0 0 * * MON", timezone="UTC")))
+    first, last = (dt.date.fromisoformat(date) for date in text.split()[4].split(".."))
+    assert (last - first).days == 6
+    assert first.weekday() == 0
+
+
+def test_other_schedules_are_left_to_the_run() -> None:
+    assert described([Asset("a")]) is None
+    assert str(described(None)).startswith("no schedule.")
+
+
+def test_days_of_the_task_are_checked() -> None:
+    assert described(None, days="2026-10-01..2026-10-03") == "days= names 2026-10-01..2026-10-03"
+    with pytest.raises(ConfigError, match=r"2999-01-01 is in the future. Correct days="):
+        described(None, days="2999-01-01")
