@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.cli import pages
 from airflow_provider_connect.cli.terminal import command, print_note, print_rows
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError
@@ -74,28 +75,35 @@ _ROOMS = {"sources": registry.source_class, "sinks": registry.sink_class}
 
 @command
 def describe(args: Namespace) -> None:
-    """Print the options of the source and the sink with this name."""
-    names_by_room = {room: registry.names(room) for room in _ROOMS}
-    connectors = [
-        class_of(args.connector) for room, class_of in _ROOMS.items() if args.connector in names_by_room[room]
-    ]
+    """Print a connector's options, a page of the documentation, or without a name the list of pages."""
+    if args.name is None:
+        rows = [{"page": name, "title": pages.title_of(name)} for name in pages.page_names()]
+        print_rows(rows, args.output)
+        return
+    connectors = [class_of(args.name) for room, class_of in _ROOMS.items() if args.name in registry.names(room)]
+    if args.page or (not connectors and args.name in pages.page_names()):
+        print(pages.read_page(args.name))
+        return
     if not connectors:
-        hint = suggest_nearest(args.connector, {name for names in names_by_room.values() for name in names})
-        raise ConfigError(f"no connector is named {args.connector!r}: {hint}")
-    rows = []
-    for connector in connectors:
-        print_note(f"{connector.__name__}: {(inspect.getdoc(connector) or '').splitlines()[0]}")
-        rows += [
-            {
-                "connector": connector.__name__,
-                "option": option.name,
-                "type": option.type,
-                "default": "required" if option.default is None else option.default,
-                "description": option.description,
-            }
-            for option in list_options(connector)
-        ]
-    print_rows(rows, args.output)
+        known_names = {*pages.page_names(), *(name for room in _ROOMS for name in registry.names(room))}
+        raise ConfigError(f"no connector and no page is named {args.name!r}; {suggest_nearest(args.name, known_names)}")
+    print_rows([row for connector in connectors for row in _option_rows(connector)], args.output)
+    if args.name in pages.page_names():
+        print_note(f"The page: airflow connect docs {args.name} --page")
+
+
+def _option_rows(connector: type[BaseModel]) -> list[dict[str, str]]:
+    print_note(f"{connector.__name__}: {(inspect.getdoc(connector) or '').splitlines()[0]}")
+    return [
+        {
+            "connector": connector.__name__,
+            "option": option.name,
+            "type": option.type,
+            "default": "required" if option.default is None else option.default,
+            "description": option.description,
+        }
+        for option in list_options(connector)
+    ]
 
 
 _NAME = "[a-z][a-z0-9_]*"

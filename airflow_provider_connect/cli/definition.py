@@ -74,6 +74,8 @@ _ERASE = _arg("--erase", action="store_true", help="Delete the rows. By default 
 _ALL = _arg("--all", action="store_true", help="Check every DAG instead of one, such as in CI")
 _OFFLINE = _arg("--offline", action="store_true", help="Ask neither source nor sink, such as in CI")
 _POLL = _arg("--poll", action="store_true", help="Also poll the first row of the day. Costs a day's requests")
+_PAGE_NAME = _arg("name", nargs="?", help="A connector, such as mixpanel or delta, or a page (default: list the pages)")
+_PAGE = _arg("--page", action="store_true", help="Print the page, if a connector has the same name")
 _CONNECTOR = _arg("connector", help="Its name, such as mixpanel or delta")
 _KIND = _arg("kind", choices=("source", "sink"), help="The kind of connector")
 _NAME = _arg("name", help="Its name: lower-case letters, digits and underscores")
@@ -202,7 +204,14 @@ _COMMANDS = (
         _IDS,
         _ERASE,
     ),
-    _command("docs", "connectors.describe", "Describe a connector's options", _CONNECTOR, ARG_OUTPUT),
+    _command(
+        "docs",
+        "connectors.describe",
+        "Describe a connector's options, or print a page of the documentation",
+        _PAGE_NAME,
+        _PAGE,
+        ARG_OUTPUT,
+    ),
     _command("new", "connectors.write_connector", "Write the skeleton of a connector, with a test", _KIND, _NAME),
     _command(
         "preview",

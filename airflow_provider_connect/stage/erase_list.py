@@ -219,7 +219,7 @@ class EraseList(Wire):
         :raises ConfigError: other shapes, or a mask with another key, made the ids on the list.
         """
         if (problem := self.shape_problem(shaping)) is not None:
-            raise ConfigError(f"{target}: {problem}, as docs/usage.md says under 'Deleting people'")
+            raise ConfigError(f"{target}: {problem}, see 'Deleting people' in 'airflow connect docs usage'")
         return self
 
     def matches(self, values: Iterable[str | None]) -> list[bool]:
@@ -299,7 +299,7 @@ def make_erasers(erase_list: EraseList, polled_schema: pa.Schema, shaped_schema:
 
 def _require_column(erase_list: EraseList, columns: Sequence[str]) -> None:
     if (problem := erase_list.column_problem(columns)) is not None:
-        raise ConfigError(f"{problem}, as docs/usage.md says under 'Deleting people'")
+        raise ConfigError(f"{problem}, see 'Deleting people' in 'airflow connect docs usage'")
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert {name.partition("/")[0] for name in names} == {PACKAGE, information}
     files = (path for path in (ROOT / PACKAGE).rglob("*") if path.suffix in SHIPPED)
     ours = {path.relative_to(ROOT) for path in files}
-    wanted = {path.as_posix() for path in ours} | {f"{PACKAGE}/py.typed"}
+    pages = {f"{PACKAGE}/pages/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    pages -= {f"{PACKAGE}/pages/{name}" for name in ("changelog.md", "index.md")}
+    wanted = {path.as_posix() for path in ours} | {f"{PACKAGE}/py.typed"} | pages
     assert {name for name in names if name.startswith(f"{PACKAGE}/")} == wanted
     assert f"{PACKAGE}/spark/job.py" in names
     assert any(name.endswith("/LICENSE") for name in names)

@@ -99,7 +99,7 @@ class KafkaEraser:
         if problems:
             raise ConfigError(
                 f"nothing can be erased from topic {self.topic!r}: {'; '.join(problems)}. See 'Deleting people' in "
-                "docs/kafka.md for alternatives"
+                "'airflow connect docs kafka --page' for alternatives"
             )
 
     def _erase_once(self, values: Sequence[str], rows: dict[dt.date, int], shaping: ShapingDigest) -> EraseList:

@@ -54,7 +54,7 @@ class LedgerCheck:
         ledger = f"ledger topic {self.options.ledger_topic!r}"
         complaints = [
             f"topic {name!r} is missing, but {ledger} has days of it. Restore it, publish into another topic, or "
-            "forget those days (docs/kafka.md, Ledger)"
+            "forget those days (see 'Ledger' in 'airflow connect docs kafka --page')"
             for name in sorted(set(known_ends) - set(existing))
         ]
         current_ends = self.cluster.end_offsets(existing) if existing else {}
@@ -66,7 +66,8 @@ class LedgerCheck:
                 f"topic {name!r}, partition {number} ends at offset {current_ends[name].get(number, 0):,}, but "
                 f"{ledger} has "
                 f"records up to {known_ends[name][number]:,}. The topic was created again, or has lost records. "
-                "Restore it, publish into another topic, or forget those days (docs/kafka.md, Ledger)"
+                "Restore it, publish into another topic, or forget those days (see 'Ledger' in "
+                "'airflow connect docs kafka --page')"
                 for number in sorted(short_partitions)[:1]
             ]
         return complaints

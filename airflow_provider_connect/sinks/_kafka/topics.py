@@ -36,7 +36,7 @@ from airflow_provider_connect.sinks._kafka.topic_rules import (
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-_GRANT_ADVICE = "grant it (docs/kafka.md, Rights)"
+_GRANT_ADVICE = "grant it (see 'Rights' in 'airflow connect docs kafka --page')"
 _TOPICS_PER_REQUEST = 200
 _ANSWER_SECONDS = 1.0
 _RETRY_SECONDS = 0.05

@@ -181,7 +181,7 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
         _LOG.warning(
             "%s is published as generation %d, but readers of committed records have not got past it for %.0f s: %s. "
             "If no other program has a transaction open there, the broker has lost the end of transaction %r: "
-            "see 'Readers that stop' in docs/kafka_errors.md",
+            "see 'Readers that stop' in 'airflow connect docs kafka_errors'",
             description,
             entry.row.generation,
             time.monotonic() - started,

@@ -188,7 +188,12 @@ class _SqlPreflight:
                     "store instants or UTC, or write no rows in that hour",
                 )
         text = "a row that is committed after a later row was read is missed, and so are deletes"
-        self.add(f"mode {self.options.mode!r}", "note", text, "docs/sql.md shows how often that happens")
+        self.add(
+            f"mode {self.options.mode!r}",
+            "note",
+            text,
+            "'airflow connect docs sql --page' shows how often that happens",
+        )
 
     def _check_number(self, database: Database, shape: TableShape, column: SqlColumn) -> None:
         subject, table_or_query = f"column {column.name!r}", self.options.table_or_query

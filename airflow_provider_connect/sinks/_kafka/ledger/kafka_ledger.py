@@ -305,7 +305,7 @@ class KafkaLedger(Ledger):
                         f"ledger topic {self.ledger_topic!r}: an open transaction of {hiding.connector}/"
                         f"{hiding.stream} {hiding.day} into {hiding.topic!r} hides records of this stream for "
                         f"{self.timeout_seconds:.0f} s already. A retry of that day or its transaction timeout "
-                        "ends it. If neither does, see 'Readers that stop' in docs/kafka_errors.md"
+                        "ends it. If neither does, see 'Readers that stop' in 'airflow connect docs kafka_errors'"
                     )
 
     def newest_claim(self, key: LedgerKey) -> Claim | None:
