@@ -49,8 +49,9 @@ _RUN_DAYS = _arg(
     help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included (default: the task's own days, else yesterday)",
 )
 _ROWS = _arg("--rows", type=int, default=10, help="Largest number of rows (default: 10)")
-_OFFSET = _arg("offset", help="The offset's name in 'airflow connect offsets list'")
-_OFFSETS = _arg("offset", nargs="?", help="The offset's name in 'airflow connect offsets list' (default: all)")
+_OFFSET_HELP = "The id of the DAG, or the offset's name in 'airflow connect offsets list'"
+_OFFSET = (_arg("offset", help=_OFFSET_HELP), _ONE_TASK_ID, ARG_BUNDLE_NAME)
+_OFFSETS = (_arg("offset", nargs="?", help=f"{_OFFSET_HELP} (default: all)"), _ONE_TASK_ID, ARG_BUNDLE_NAME)
 _SOME_DAYS = _arg(
     "--days", help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included (default: 30 days until yesterday)"
 )
@@ -115,19 +116,21 @@ _OFFSET_COMMANDS = GroupCommand(
     help="List the settled days of each stream",
     subcommands=(
         _command("list", "offsets.list_offsets", "List the streams with their positions", ARG_OUTPUT),
-        _command("show", "offsets.show_offset", "Show one offset with its ranges of settled days", _OFFSET, ARG_OUTPUT),
+        _command(
+            "show", "offsets.show_offset", "Show one offset with its ranges of settled days", *_OFFSET, ARG_OUTPUT
+        ),
         _command(
             "gaps",
             "offsets.list_gaps",
             "List the missing days between the origin and the last settled day",
-            _OFFSETS,
+            *_OFFSETS,
             ARG_OUTPUT,
         ),
         _command(
             "reset",
             "offsets.reset_offset",
             "Delete an offset. The stream's next task recomputes it from the sink's ledger",
-            _OFFSET,
+            *_OFFSET,
             ARG_YES,
         ),
         _command("export", "offsets.export_offsets", "Print all offsets as JSON for 'airflow variables import'"),

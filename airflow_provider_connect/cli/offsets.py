@@ -6,11 +6,12 @@ import datetime as dt
 import json
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from airflow_provider_connect import offsets
-from airflow_provider_connect.cli.tasks import RenderedTask, connect_tasks
+from airflow_provider_connect.cli.tasks import RenderedTask, connect_task, connect_tasks
 from airflow_provider_connect.cli.terminal import (
     EXIT_PROBLEMS,
     ask_consent,
@@ -31,13 +32,14 @@ _UNREADABLE = "not an offset. Reset it, and the stream's next task recomputes it
 @command
 def list_offsets(args: Namespace) -> None:
     """Print a line for each offset."""
-    print_rows([_offset_line(name, offset) for name, offset in offsets.stored_offsets().items()], args.output)
+    rows = [_offset_line(name, offset) for name, offset in offsets.stored_offsets().items()]
+    print_rows(rows, args.output, empty="no offsets: no task has published a day yet")
 
 
 @command
 def show_offset(args: Namespace) -> None:
     """Print an offset's fields, and its ranges of settled and missing days."""
-    name, offset = _find_offset(args.offset)
+    name, offset = _find_offset(args)
     if offset is None:
         raise ConfigError(f"offset {name!r} is {_UNREADABLE}")
     ranges = {"days": offset.days, "missing": offset.settled.gaps.ranges}
@@ -50,7 +52,7 @@ def show_offset(args: Namespace) -> None:
 @command
 def list_gaps(args: Namespace) -> int:
     """Print each range of missing days. The exit code is :data:`.EXIT_PROBLEMS` if a day is missing."""
-    selected = offsets.stored_offsets() if args.offset is None else dict([_find_offset(args.offset)])
+    selected = offsets.stored_offsets() if args.offset is None else dict([_find_offset(args)])
     unreadable = [name for name, offset in selected.items() if offset is None]
     rows = [
         {"offset": name, "from": first, "to": last, "days": (last - first).days + 1}
@@ -58,7 +60,7 @@ def list_gaps(args: Namespace) -> int:
         if offset is not None
         for first, last in offset.settled.gaps.ranges
     ]
-    print_rows(rows, args.output)
+    print_rows(rows, args.output, empty=_no_gaps_text([offset for offset in selected.values() if offset is not None]))
     for name in unreadable:
         print_note(f"offset {name!r} is {_UNREADABLE}")
     return EXIT_PROBLEMS if rows or unreadable else 0
@@ -67,7 +69,7 @@ def list_gaps(args: Namespace) -> int:
 @partial(command, changes=True)
 def reset_offset(args: Namespace) -> int:
     """Delete an offset after a prompt."""
-    name, offset = _find_offset(args.offset)
+    name, offset = _find_offset(args)
     if not args.yes and not _ask_reset(name, offset):
         print_note("Nothing was changed")
         return EXIT_PROBLEMS
@@ -105,14 +107,32 @@ def _offset_line(name: str, offset: Offset | None) -> dict[str, Any]:
     }
 
 
-def _find_offset(name: str) -> tuple[str, Offset | None]:
-    """Return an offset by its name, with or without the prefix of Variables."""
+def _no_gaps_text(readable: Sequence[Offset]) -> str:
+    ranges = [offset.days for offset in readable if offset.days]
+    if not ranges:
+        return "no gaps: no stream has a settled day yet"
+    first, last = min(days[0][0] for days in ranges), max(days[-1][1] for days in ranges)
+    return f"no gaps in {len(readable)} stream{'' if len(readable) == 1 else 's'}, {first} to {last}"
+
+
+def _find_offset(args: Namespace) -> tuple[str, Offset | None]:
+    """Return an offset by its name, with or without the prefix of Variables, or by DAG and task.
+
+    :raises ConfigError: there is no such offset.
+    """
     offsets_by_name = offsets.stored_offsets()
-    short_name = name.removeprefix(offsets.PREFIX)
-    if short_name not in offsets_by_name:
-        hint = suggest_nearest(short_name, offsets_by_name) if offsets_by_name else "there are no offsets"
-        raise ConfigError(f"no offset is named {short_name!r}: {hint}")
-    return short_name, offsets_by_name[short_name]
+    name = args.offset.removeprefix(offsets.PREFIX)
+    if name in offsets_by_name:
+        return name, offsets_by_name[name]
+    if "/" in name:
+        hint = suggest_nearest(name, offsets_by_name) if offsets_by_name else "there are no offsets"
+        raise ConfigError(f"no offset is named {name!r}: {hint}")
+    task = connect_task(args.offset, args.task_id, args.bundle_name)
+    pipeline = task.render(task.parse_day(None))
+    name = offsets.variable_key(pipeline.source, pipeline.sink).removeprefix(offsets.PREFIX)
+    if name not in offsets_by_name:
+        raise ConfigError(f"task {task.name} has no offset. It has published no day into {pipeline.sink.target}")
+    return name, offsets_by_name[name]
 
 
 def _ask_reset(name: str, offset: Offset | None) -> bool:

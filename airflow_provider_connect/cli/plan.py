@@ -28,7 +28,8 @@ def show_plan(args: Namespace) -> None:
     """Print the cost for each task or, with ``--changed``, days loaded with other options."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
     if args.changed:
-        print_rows([line for task in tasks for line in changed_days(task, args.days)], args.output)
+        rows = [line for task in tasks for line in changed_days(task, args.days)]
+        print_rows(rows, args.output, empty="no published day of these was loaded with other options")
     else:
         print_rows([_plan_line(task, args.days) for task in tasks], args.output)
 

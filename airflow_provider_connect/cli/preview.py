@@ -49,9 +49,8 @@ def show_rows(args: Namespace) -> None:
             print_note("These rows are shown as polled. Only a run applies transform=, which needs Spark SQL")
         rows = first_rows(pipeline.source, pipeline.chain, pipeline.resolve_connections(), day, args.rows)
     is_full = args.output in ("json", "yaml")
-    print_rows(
-        rows if is_full else [{name: shorten(value) for name, value in row.items()} for row in rows], args.output
-    )
+    shown_rows = rows if is_full else [{name: shorten(value) for name, value in row.items()} for row in rows]
+    print_rows(shown_rows, args.output, empty=f"{day}: the source has no row")
 
 
 def first_rows(source: Source, chain: Chain, connections: Connections, day: Day, max_rows: int) -> list[dict[str, Any]]:

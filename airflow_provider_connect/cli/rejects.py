@@ -32,7 +32,7 @@ def list_rejects(args: Namespace) -> int:
         with pipeline.open_publisher() as publisher:
             for day_rejects in read_rejects(pipeline, publisher, first, last, records=0):
                 lines.append(_day_line(task, RejectCounts.count(day_rejects), args.output))
-    print_rows(lines, args.output)
+    print_rows(lines, args.output, empty="no published day of these has rejects")
     return EXIT_PROBLEMS if lines else 0
 
 
@@ -47,7 +47,7 @@ def show_rejects(args: Namespace) -> int:
     with pipeline.open_publisher() as publisher:
         if publisher.ledger.row(day.date) is None:
             print_note(f"{task.name}: {pipeline.sink.target} has no publish of {day}")
-            print_rows([], args.output)
+            print_rows([], args.output, empty="")
             return EXIT_PROBLEMS
         day_rejects = next(read_rejects(pipeline, publisher, day.date, day.date, records=args.rows), None)
         counted = None if day_rejects is None else RejectCounts.count(day_rejects, args.rows)
@@ -55,7 +55,7 @@ def show_rejects(args: Namespace) -> int:
     shown_records = counted.first_records if counted else []
     if args.records and shown_records:
         print_note("The column record is your data, in the source's form or as a JSON row")
-    print_rows([_record_line(record, args) for record in shown_records], args.output)
+    print_rows([_record_line(record, args) for record in shown_records], args.output, empty="")
     return 0
 
 

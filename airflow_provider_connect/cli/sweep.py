@@ -19,9 +19,8 @@ def sweep(args: Namespace) -> None:
     """Delete the leftovers and print the number of files. With ``--dry-run``, only print the leftovers."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
     if args.dry_run:
-        print_rows(
-            [{"task": task.name, "left_over": name} for task in tasks for name in _list_leftovers(task)], args.output
-        )
+        leftovers = [{"task": task.name, "left_over": name} for task in tasks for name in _list_leftovers(task)]
+        print_rows(leftovers, args.output, empty="no leftovers of dead attempts")
     else:
         print_rows([{"task": task.name, "deleted": _delete_leftovers(task)} for task in tasks], args.output)
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -35,13 +36,31 @@ from airflow_provider_connect.errors import ConnectError, Failure
 _CELL_CHARACTERS = 60
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], output: str) -> None:
-    """Print rows in the format of ``--output``."""
+def print_rows(rows: Sequence[Mapping[str, Any]], output: str, *, empty: str = "no rows") -> None:
+    """Print rows in the format of ``--output``. A table wider than the terminal is printed as one table for each row.
+
+    :param empty: text for people if there are no rows, on stderr. "" prints nothing.
+    """
     if output in ("json", "yaml"):
-        cells = [{name: _full_value(value) for name, value in row.items()} for row in rows]
-    else:
-        cells = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
-    AirflowConsole().print_as(data=cells, output=output)
+        AirflowConsole().print_as(
+            data=[{name: _full_value(value) for name, value in row.items()} for row in rows], output=output
+        )
+        return
+    if not rows:
+        if empty:
+            print_note(empty)
+        return
+    cells = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
+    if output != "table" or _table_width(cells) <= shutil.get_terminal_size().columns:
+        AirflowConsole().print_as(data=cells, output=output)
+        return
+    for row in cells:
+        AirflowConsole().print_as(data=[{"field": name, "value": value} for name, value in row.items()], output=output)
+
+
+def _table_width(cells: Sequence[Mapping[str, str]]) -> int:
+    """Return the columns of the terminal that a table takes: text, a bar and two spaces for each column."""
+    return 1 + sum(3 + max(len(name), *(len(row[name]) for row in cells)) for name in cells[0])
 
 
 def print_fields(fields: Mapping[str, Any], output: str) -> None:

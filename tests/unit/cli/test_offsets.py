@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from airflow.cli.cli_parser import get_parser
+from airflow.sdk import DAG
 
 from airflow_provider_connect import offsets
+from airflow_provider_connect.cli.dag_files import DagFiles
 from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.offsets import Offset
+from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import DaySet
@@ -106,8 +109,40 @@ def test_gaps_end_with_one(store: dict[str, str], run: Run) -> None:
     assert run("offsets", "gaps", "-o", "json")[:2] == (
         1, json.dumps([{"offset": name, "from": "2026-10-02", "to": "2026-10-03", "days": "2"}]) + "\n",
     )  # fmt: skip
+    assert run("offsets", "gaps", name)[1].count("2026-10-02") == 1
     store.clear()
-    assert run("offsets", "gaps")[0] == 0
+    assert run("offsets", "gaps") == (0, "", "no gaps: no stream has a settled day yet\n")
+    made("b", days(0, 1))
+    assert run("offsets", "gaps")[1:] == ("", "no gaps in 1 stream, 2026-10-01 to 2026-10-02\n")
+
+
+def test_a_wide_table_is_printed_record_by_record(
+    store: dict[str, str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made("a_table_of_a_long_name", days(0, 1))
+    monkeypatch.setenv("COLUMNS", "80")
+    _, narrow, _ = run("offsets", "list")
+    assert all(len(line) <= 80 for line in narrow.splitlines())
+    assert "position" in narrow.splitlines()[6] + narrow.splitlines()[7] + narrow.splitlines()[5]
+    monkeypatch.setenv("COLUMNS", "300")
+    _, wide, _ = run("offsets", "list")
+    assert wide.splitlines()[0].split("|")[0].strip() == "offset"
+
+
+def test_an_offset_is_found_by_its_dag(store: dict[str, str], run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    made("a", days(0, 3))
+    with DAG("shop_daily", schedule=None, start_date=dt.datetime(2026, 10, 1, tzinfo=dt.UTC)) as dag:
+        for task_id, table in (("orders", "a"), ("customers", "b")):
+            ConnectOperator(task_id=task_id, source=SOURCE, sink=TinySink(table=table))
+    files = DagFiles(dags={"shop_daily": dag})
+    monkeypatch.setattr("airflow_provider_connect.cli.tasks.read_dag_files", lambda *_: files)
+    assert json.loads(run("offsets", "gaps", "shop_daily", "orders", "-o", "json")[1])[0]["from"] == "2026-10-02"
+    assert (
+        "task shop_daily.customers has no offset. It has published no day into"
+        in run("offsets", "show", "shop_daily", "customers")[2]
+    )
+    assert "Name one of orders, customers" in run("offsets", "show", "shop_daily")[2]
+    assert "no DAG 'shop_dayly'; did you mean 'shop_daily'?" in run("offsets", "show", "shop_dayly")[2]
 
 
 def test_superseded_days_of_a_snapshot_are_no_gaps(store: dict[str, str], run: Run) -> None:
