@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
 from typing import Any
 
 from airflow.cli.cli_config import (
@@ -25,7 +26,11 @@ def _arg(flag: str, **settings: Any) -> Arg:
 _DAG_ID = _arg("dag_id", help="The id of the DAG")
 _TASK_ID = _arg("task_id", nargs="?", help="The id of its ConnectOperator task (default: all of the DAG)")
 _ONE_TASK_ID = _arg("task_id", nargs="?", help="The id of its ConnectOperator task. Required if the DAG has several")
-_DAY = _arg("day", help="YYYY-MM-DD, in the source's zone")
+_FORMER_DAY = _arg("former_day", nargs="?", help=SUPPRESS)
+_DAY = (
+    _FORMER_DAY,
+    _arg("--day", help="YYYY-MM-DD, in the source's zone (default: the task's own days, if one, else yesterday)"),
+)
 _FOR_DAY = _arg("--day", help="The day for templates: YYYY-MM-DD, in the source's zone (default: yesterday)")
 _DAG_OR_SOURCE = _arg("dag_id", nargs="?", help="The id of the DAG, unless --source or --all is given")
 _SOURCE = _arg("--source", metavar="CONNECTOR", help="A connector's name instead of a DAG, such as sql or rest")
@@ -42,9 +47,7 @@ _SAMPLE_ARGUMENTS = (
     _arg("--records", type=int, help="mixpanel: number of records to read (default: 1000)"),
     _arg("--columns", type=int, help="mixpanel: largest number of proposed columns (default: 50)"),
 )
-_REQUIRED_DAY = _arg("--day", required=True, help="YYYY-MM-DD, in the source's zone")
-_DAYS = _arg("--days", required=True, help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included")
-_RUN_DAYS = _arg(
+_DAYS = _arg(
     "--days",
     help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included (default: the task's own days, else yesterday)",
 )
@@ -151,7 +154,7 @@ _REJECT_COMMANDS = GroupCommand(
             "show",
             "rejects.show_rejects",
             "Show the rejects of one day with position and reason",
-            _DAY,
+            *_DAY,
             _ROWS,
             _RECORDS,
         ),
@@ -159,13 +162,13 @@ _REJECT_COMMANDS = GroupCommand(
             "replay",
             "replay.replay",
             "Load one day again with the DAG's present options, and compare its rejects",
-            _DAY,
+            *_DAY,
         ),
     ),
 )
 
 _COMMANDS = (
-    _tasks_command("ledger", "offsets.show_day", "Show a day's newest publish in the sink's ledger", _DAY),
+    _tasks_command("ledger", "offsets.show_day", "Show a day's newest publish in the sink's ledger", *_DAY),
     _tasks_command(
         "plan",
         "plan.show_plan",
@@ -181,7 +184,7 @@ _COMMANDS = (
         _FROM,
         ARG_YES,
     ),
-    _task_command("run", "run.run_days", "Load days from this machine, without the scheduler", _RUN_DAYS),
+    _task_command("run", "run.run_days", "Load days from this machine, without the scheduler", _DAYS),
     _command(
         "check",
         "check.check",
@@ -223,7 +226,7 @@ _COMMANDS = (
         _DAG_OR_SOURCE,
         _ONE_TASK_ID,
         *_LONE_SOURCE,
-        _REQUIRED_DAY,
+        _FOR_DAY,
         _ROWS,
         *_DAG_ARGUMENTS,
     ),

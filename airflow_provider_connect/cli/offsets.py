@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from airflow_provider_connect import offsets
-from airflow_provider_connect.cli.tasks import RenderedTask, connect_task, connect_tasks
+from airflow_provider_connect.cli.tasks import RenderedTask, accept_former_day, connect_task, connect_tasks
 from airflow_provider_connect.cli.terminal import (
     EXIT_PROBLEMS,
     ask_consent,
@@ -151,8 +151,9 @@ def _range_text(first: dt.date, last: dt.date) -> str:
 def show_day(args: Namespace) -> int:
     """Print each task's newest publish of a day. The exit code is :data:`.EXIT_PROBLEMS` if a ledger lacks the day."""
     rows, missing_count = [], 0
+    accept_former_day(args)
     for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
-        day = task.parse_day(args.day)
+        day = task.day_of(args.day)
         pipeline = task.render(day)
         with pipeline.open_publisher() as publisher:
             row = publisher.ledger.row(day.date)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from airflow_provider_connect.cli.answers import present_definition
+from airflow_provider_connect.cli.run import days_to_move
 from airflow_provider_connect.cli.tasks import DeclaredTask, RenderedTask, connect_tasks
 from airflow_provider_connect.cli.terminal import command, print_note, print_rows
 from airflow_provider_connect.definition import days_with_other_rows
@@ -28,10 +29,10 @@ def show_plan(args: Namespace) -> None:
     """Print the cost for each task or, with ``--changed``, days loaded with other options."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
     if args.changed:
-        rows = [line for task in tasks for line in changed_days(task, args.days)]
+        rows = [line for task in tasks for line in changed_days(task, days_to_move(task, args.days))]
         print_rows(rows, args.output, empty="no published day of these was loaded with other options")
     else:
-        print_rows([_plan_line(task, args.days) for task in tasks], args.output)
+        print_rows([_plan_line(task, days_to_move(task, args.days)) for task in tasks], args.output)
 
 
 def _plan_line(task: DeclaredTask, text: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def show_rows(args: Namespace) -> None:
         rows = first_rows(source, Chain.of(()), connections, day, args.rows)
     else:
         task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-        day = task.parse_day(args.day)
+        day = task.day_of(args.day)
         pipeline = task.render(day)
         if pipeline.transform is not None:
             print_note("These rows are shown as polled. Only a run applies transform=, which needs Spark SQL")

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_connect.capabilities.publisher import KeepsRejects
-from airflow_provider_connect.cli.tasks import DeclaredTask, RenderedTask, connect_task, connect_tasks
+from airflow_provider_connect.cli.tasks import (
+    DeclaredTask,
+    RenderedTask,
+    accept_former_day,
+    connect_task,
+    connect_tasks,
+)
 from airflow_provider_connect.cli.terminal import EXIT_PROBLEMS, command, print_note, print_rows, shorten
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Publisher
@@ -41,8 +47,9 @@ def show_rejects(args: Namespace) -> int:
     """Print the rejects of a day. The exit code is :data:`.EXIT_PROBLEMS` if the ledger lacks the day."""
     if args.rows < 1:
         raise ConfigError("--rows must be at least 1")
+    accept_former_day(args)
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-    day = task.parse_day(args.day)
+    day = task.day_of(args.day)
     pipeline = task.render(day)
     with pipeline.open_publisher() as publisher:
         if publisher.ledger.row(day.date) is None:

@@ -13,7 +13,7 @@ from typing import Any
 from airflow_provider_connect.capabilities.publisher import KeepsRejects
 from airflow_provider_connect.cli.rejects import RejectCounts, format_reasons
 from airflow_provider_connect.cli.run import move_days
-from airflow_provider_connect.cli.tasks import RenderedTask, connect_task
+from airflow_provider_connect.cli.tasks import RenderedTask, accept_former_day, connect_task
 from airflow_provider_connect.cli.terminal import EXIT_PROBLEMS, command, print_note, print_rows
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.sink import LedgerRow
@@ -34,8 +34,9 @@ class DayInSink:
 
 def _replay(args: Namespace) -> int:
     """Replay a day, and print its rejects before and after. The exit code is :data:`.EXIT_PROBLEMS` if any remain."""
+    accept_former_day(args)
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-    day = task.parse_day(args.day)
+    day = task.day_of(args.day)
     pipeline = task.render(day)
     old_state = _read_day(pipeline, day)
     if old_state is None:

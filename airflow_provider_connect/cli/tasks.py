@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ from airflow_provider_connect.shapes.chain import Chain, validate_shapes
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import ALONE, PollContext, Poller, Source
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
+
+_DAY_TEXT = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,17 @@ class DeclaredTask:
         :raises ConfigError: the text is not a day.
         """
         return parse_day(text, self.zone)
+
+    def day_of(self, text: str | None) -> Day:
+        """Parse a day. None means the task's own ``days=``, else yesterday in the source's zone.
+
+        :raises ConfigError: the text is not a day, or the task's ``days=`` names several.
+        """
+        if text is None and (days := self.render_days()):
+            if ".." in days:
+                raise ConfigError(f"task {self.name}: days={days!r} names several days. Pass --day")
+            return self.parse_day(days)
+        return self.parse_day(text)
 
     def render_days(self) -> str:
         """Render the task's ``days=`` as in yesterday's run. Empty if the task has no ``days=``.
@@ -156,6 +170,15 @@ class RenderedTask:
         connections = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
         refuse_any(self.sink.check(connections), "\n")
         return connections
+
+
+def accept_former_day(args: Namespace) -> None:
+    """Accept a day without ``--day`` for one version, with a warning."""
+    if args.former_day is None and args.task_id is not None and _DAY_TEXT.fullmatch(args.task_id):
+        args.former_day, args.task_id = args.task_id, None
+    if args.former_day is not None:
+        print_note(f"Write --day {args.former_day}: the next version refuses a day without --day")
+        args.day = args.former_day
 
 
 def parse_day(text: str | None, zone_name: str) -> Day:

@@ -191,7 +191,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(run: Run) -> None:
     assert (code, "did you mean 'nowhere'?" in err) == (78, True)
     code, _, err = run("preview", "cli_odd", "--day", "2026-03-01")
     assert (code, "Name one of" in err) == (78, True)
-    assert run("ledger", "cli_one", "2026-13-01")[0] == 78
+    assert run("ledger", "cli_one", "--day", "2026-13-01")[0] == 78
 
 
 def test_a_preview_shows_rows_and_reserves_its_request(run: Run, lake: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_preview_without_room_takes_no_place_in_the_queue(run: Run) -> None:
 
 
 def test_ledger_plan_and_sweep_read_the_sink_itself(run: Run, lake: Path) -> None:
-    code, out, err = run("ledger", "cli_one", "2026-03-01", "-o", "json")
+    code, out, err = run("ledger", "cli_one", "--day", "2026-03-01", "-o", "json")
     assert (code, lines(out)) == (1, [])
     assert "has no publish of 2026-03-01" in err
     path, date = lake / "events", dt.date(2026, 3, 1)
@@ -237,10 +237,10 @@ def test_ledger_plan_and_sweep_read_the_sink_itself(run: Run, lake: Path) -> Non
     publish = dataclasses.replace(staged(path, date, ["a", "b"], "t1", sink=sink), key=key)
     publisher.commit(publish, None, [])
 
-    code, out, _ = run("ledger", "cli_one", "events", "2026-03-01", "-o", "json")
+    code, out, _ = run("ledger", "cli_one", "events", "--day", "2026-03-01", "-o", "json")
     [line] = lines(out)
     assert (code, line["generation"], line["rows"], line["run"]) == (0, "1", "2", "dag/run-t1/task")
-    assert "generation" in run("ledger", "cli_one", "2026-03-01")[1]
+    assert "generation" in run("ledger", "cli_one", "--day", "2026-03-01")[1]
 
     code, out, _ = run("plan", "cli_one", "--days", "2026-03-01..2026-03-31", "-o", "json")
     [line] = lines(out)
@@ -280,7 +280,7 @@ def test_a_run_moves_days_from_here_under_an_intent_of_its_own(run: Run) -> None
         ("2026-03-05", "published", "1"),
         ("2026-03-06", "published", "1"),
     ]
-    [kept] = lines(run("ledger", "cli_one", "2026-03-06", "-o", "json")[1])
+    [kept] = lines(run("ledger", "cli_one", "--day", "2026-03-06", "-o", "json")[1])
     assert kept["run"].startswith("cli_one/cli__")
     assert kept["rows"] == next(line["rows_written"] for line in lines(out) if line["day"] == "2026-03-06")
     again = lines(run("run", "cli_one", "--days", "2026-03-06", "-o", "json")[1])

@@ -80,9 +80,9 @@ def bad(mixpanel: StandIn) -> Iterator[None]:
 
 
 def test_a_day_with_rejects_is_listed_shown_and_replayed(run: Run, lake: Path, mixpanel: StandIn) -> None:
-    code, out, err = run("rejects", "show", "cli_bad", "events", str(DAY))
+    code, out, err = run("rejects", "show", "cli_bad", "events", "--day", str(DAY))
     assert (code, "has no publish of" in err) == (1, True), err
-    assert run("rejects", "replay", "cli_bad", "events", str(DAY))[0] == 1
+    assert run("rejects", "replay", "cli_bad", "events", "--day", str(DAY))[0] == 1
     code, out, err = run("run", "cli_bad", "events", "--days", f"{DAY}..2026-03-03", "-o", "json")
     assert code == 0, err
     [moved, _] = lines(out)
@@ -97,33 +97,33 @@ def test_a_day_with_rejects_is_listed_shown_and_replayed(run: Run, lake: Path, m
     plain = run("rejects", "list", "cli_bad", "events", "--days", str(DAY), "-o", "plain")[1]
     assert ("source=3" in plain, "3 x invalid JSON" in plain) == (True, True)
 
-    code, out, err = run("rejects", "show", "cli_bad", "events", str(DAY), "--rows", "2", "-o", "json")
+    code, out, err = run("rejects", "show", "cli_bad", "events", "--day", str(DAY), "--rows", "2", "-o", "json")
     found = lines(out)
     assert (code, len(found), {*found[0]}) == (0, 2, {"from", "position", "column", "reason", "digest"})
     assert f"3 rejects in {lake}/bad/_connect/attempts" in err
     assert "Bad Line" not in out + err
-    code, out, err = run("rejects", "show", "cli_bad", "events", str(DAY), "--records", "-o", "json")
+    code, out, err = run("rejects", "show", "cli_bad", "events", "--day", str(DAY), "--records", "-o", "json")
     assert (code, "is your data" in err) == (0, True)
     assert [each["record"] for each in lines(out)] == ['{"event":"Bad Line","properties":{"time":'] * 3
-    assert run("rejects", "show", "cli_bad", "events", "2026-03-03", "-o", "json")[:2] == (0, "[]\n")
-    assert run("rejects", "show", "cli_bad", "events", str(DAY), "--rows", "0")[0] == 78
+    assert run("rejects", "show", "cli_bad", "events", "--day", "2026-03-03", "-o", "json")[:2] == (0, "[]\n")
+    assert run("rejects", "show", "cli_bad", "events", "--day", str(DAY), "--rows", "0")[0] == 78
 
-    code, out, err = run("rejects", "replay", "cli_bad", "events", str(DAY), "-o", "json")
+    code, out, err = run("rejects", "replay", "cli_bad", "events", "--day", str(DAY), "-o", "json")
     assert code == 1, err
     assert [(line["when"], line["rejected"]) for line in lines(out)] == [("before", "3"), ("after", "3")]
     assert "Correct one of them first" in err
 
     mixpanel.faults.replace([])
-    code, out, err = run("rejects", "replay", "cli_bad", "events", str(DAY), "-o", "json")
+    code, out, err = run("rejects", "replay", "cli_bad", "events", "--day", str(DAY), "-o", "json")
     assert code == 0, err
     assert [(line["when"], line["generation"], line["rejected"]) for line in lines(out)] == [
         ("before", "2", "3"),
         ("after", "3", "0"),
     ]
     assert lines(out)[0]["rows"] == lines(out)[1]["rows"] == moved["rows_written"]
-    [kept] = lines(run("ledger", "cli_bad", "events", str(DAY), "-o", "json")[1])
+    [kept] = lines(run("ledger", "cli_bad", "events", "--day", str(DAY), "-o", "json")[1])
     assert kept["run"].startswith("cli_bad/cli__")
-    code, out, err = run("rejects", "replay", "cli_bad", "events", str(DAY))
+    code, out, err = run("rejects", "replay", "cli_bad", "events", "--day", str(DAY))
     assert (code, out, "nothing to replay" in err) == (0, "", True)
 
 
@@ -131,7 +131,7 @@ def test_behind_a_shape_that_drops_a_record_is_not_kept(run: Run, mixpanel: Stan
     day = "2026-03-12"
     mixpanel.faults.replace([Fault("bad_line", date=dt.date.fromisoformat(day), times=None)])
     assert run("run", "cli_bad", "dropped", "--days", day)[0] == 0
-    [reject] = lines(run("rejects", "show", "cli_bad", "dropped", day, "--records", "-o", "json")[1])
+    [reject] = lines(run("rejects", "show", "cli_bad", "dropped", "--day", day, "--records", "-o", "json")[1])
     record = b'{"event":"Bad Line","properties":{"time":'
     assert reject["record"] == "(record not kept)"
     assert reject["digest"] == hashlib.blake2b(record, digest_size=16).hexdigest()
@@ -142,13 +142,13 @@ def test_a_day_that_the_source_no_longer_has_is_unchanged(run: Run, mixpanel: St
     mixpanel.faults.replace([Fault("bad_line", date=dt.date.fromisoformat(day), times=None)])
     [before] = lines(run("run", "cli_bad", "events", "--days", day, "-o", "json")[1])
     mixpanel.faults.replace([Fault("empty", date=dt.date.fromisoformat(day), times=None)])
-    code, out, err = run("rejects", "replay", "cli_bad", "events", day, "-o", "json")
+    code, out, err = run("rejects", "replay", "cli_bad", "events", "--day", day, "-o", "json")
     assert (code, out) == (65, ""), err
     assert f"not replaced. Generation 1 stays, with {before['rows_written']} rows and 1 rejects" in err
     assert "show --records" in err
-    [kept] = lines(run("ledger", "cli_bad", "events", day, "-o", "json")[1])
+    [kept] = lines(run("ledger", "cli_bad", "events", "--day", day, "-o", "json")[1])
     assert kept["generation"] == "1"
-    assert len(lines(run("rejects", "show", "cli_bad", "events", day, "--records", "-o", "json")[1])) == 1
+    assert len(lines(run("rejects", "show", "cli_bad", "events", "--day", day, "--records", "-o", "json")[1])) == 1
 
 
 def test_only_the_newest_snapshot_is_asked_for_again(run: Run, mixpanel: StandIn) -> None:
@@ -156,10 +156,10 @@ def test_only_the_newest_snapshot_is_asked_for_again(run: Run, mixpanel: StandIn
     older, newer = "2026-03-01", "2026-03-02"
     for day in (older, newer):
         assert run("run", "cli_bad", "people", "--days", day)[0] == 0
-    code, _, err = run("rejects", "replay", "cli_bad", "people", older)
+    code, _, err = run("rejects", "replay", "cli_bad", "people", "--day", older)
     assert (code, "no longer has that of 2026-03-01" in err, "Replay 2026-03-02" in err) == (78, True, True), err
     mixpanel.faults.replace([])
-    code, out, err = run("rejects", "replay", "cli_bad", "people", newer, "-o", "json")
+    code, out, err = run("rejects", "replay", "cli_bad", "people", "--day", newer, "-o", "json")
     assert (code, [line["rejected"] for line in lines(out)]) == (0, ["6", "0"]), err
     assert "its present state, not that of the earlier load" in err
 

@@ -13,6 +13,7 @@ from airflow.cli.cli_parser import get_parser
 from airflow_provider_connect.cli import terminal
 from airflow_provider_connect.cli.connectors import describe
 from airflow_provider_connect.cli.definition import get_commands
+from airflow_provider_connect.cli.tasks import accept_former_day
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 
 
@@ -44,10 +45,20 @@ def test_every_command_leads_to_a_function() -> None:
         assert callable(getattr(__import__(module, fromlist=[function]), function)), command.name
 
 
+@pytest.mark.parametrize("arguments", [["2026-10-05"], ["a_task", "2026-10-05"]])
+def test_a_day_without_its_flag_is_accepted_with_a_warning(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = get_parser().parse_args(["connect", "ledger", "a_dag", *arguments])
+    accept_former_day(args)
+    assert (args.task_id, args.day) == ("a_task" if len(arguments) > 1 else None, "2026-10-05")
+    assert "Write --day 2026-10-05: the next version refuses a day without --day" in capsys.readouterr().err
+
+
 def test_the_group_is_among_airflows_own_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    args = get_parser().parse_args(["connect", "ledger", "a_dag", "2026-10-05"])
+    args = get_parser().parse_args(["connect", "ledger", "a_dag", "--day", "2026-10-05"])
     assert (args.dag_id, args.task_id, args.day) == ("a_dag", None, "2026-10-05")
-    args = get_parser().parse_args(["connect", "ledger", "a_dag", "a_task", "2026-10-05"])
+    args = get_parser().parse_args(["connect", "ledger", "a_dag", "a_task", "--day", "2026-10-05"])
     assert (args.task_id, args.day) == ("a_task", "2026-10-05")
     with pytest.raises(SystemExit) as ended:
         get_parser().parse_args(["connect", "new", "bridge", "a"])
