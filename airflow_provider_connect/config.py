@@ -37,6 +37,21 @@ _NAMES_ELSEWHERE: dict[str, tuple[str, ...]] = {
 }
 """Names of options in other tools, each with ours. A hint shows those that the connector has."""
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+_REQUIRED = "required"
+_TEXTS = {
+    **dict.fromkeys(
+        ("datetime_parsing", "datetime_from_date_parsing", "datetime_type"),
+        "must be a day or an instant, such as 2026-11-01 or 2026-11-01T06:00:00Z",
+    ),
+    **dict.fromkeys(("date_parsing", "date_from_datetime_parsing", "date_type"), "must be a day, such as 2026-11-01"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type"), "must be a number"),
+    "string_type": "must be text",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping of names to values",
+}
+"""Our texts for pydantic's types of errors: https://pydantic.dev/docs/validation/latest/errors/validation_errors/."""
 _TIME_SPAN = " (ISO 8601: 'PT1H' for an hour, 'P1D' for a day)"
 
 
@@ -168,12 +183,21 @@ def problems_of(
     :param templates: options that cannot be validated before they are rendered.
     """
     problems = [problem for problem in _problems(error) if not _waits(problem, templates)]
-    return [(tuple(problem["loc"]), _problem_text(model, problem)) for problem in problems]
+    texts = [(tuple(problem["loc"]), _problem_text(model, problem)) for problem in problems]
+    mistyped = {text for _, text in texts}
+    # A required option under a mistyped name is one mistake.
+    return [
+        (location, text)
+        for location, text in texts
+        if not (text == _REQUIRED and f"unknown option; did you mean {location[-1]!r}?" in mistyped)
+    ]
 
 
 def _problem_text(model: type[BaseModel], problem: Any) -> str:
     if problem["type"] == "missing":
-        return "required"
+        return _REQUIRED
+    if problem["type"] in _TEXTS:
+        return _TEXTS[problem["type"]]
     if problem["type"] != "extra_forbidden":
         hint = _TIME_SPAN if problem["type"] == "time_delta_parsing" else ""
         return f"{problem['msg'].removeprefix('Value error, ')}{hint}"

@@ -121,6 +121,8 @@ class Pipeline:
 def load_pipeline(file: YamlFile) -> Pipeline:
     """Check a file and build its pipeline. Problems are added to the file."""
     values, pipeline = file.values, Pipeline(file)
+    if not values and file.problems:
+        return pipeline  # the file cannot be read, so nothing in it is missing
     known_names = [*DagOptions.model_fields, *arguments.PIPELINE_KEYS, "schedule", *arguments.file_arguments()]
     for name in values.keys() - known_names:
         file.add_problem((name,), f"unknown option; {suggest_nearest(name, known_names)}")
@@ -188,7 +190,7 @@ def _read_single_entry(file: YamlFile, key_path: KeyPath, value: Any, owner: str
     if value is None and key_path[0] not in file.values:
         file.add_problem(key_path, "required")
     elif not isinstance(value, dict) or len(value) != 1:
-        file.add_problem(key_path, f"must be a mapping with only the {owner} name, which holds its options")
+        file.add_problem(key_path, _entry_problem(value, owner))
     else:
         ((name, options),) = value.items()
         if options is None or isinstance(options, dict):
@@ -214,6 +216,21 @@ def build_options(file: YamlFile, key_path: KeyPath, cls: type[Options], options
         return None
 
 
+def _entry_problem(value: Any, owner: str) -> str:
+    """Describe a value that is not a mapping with one name, such as options that are not indented under it."""
+    if isinstance(value, str):
+        return f"must hold the {owner} options: {{{value}: {{…}}}}"
+    if not isinstance(value, dict) or not value:
+        return f"must be a mapping with only the {owner} name, which holds its options"
+    name = next((name for name, options in value.items() if options is None), None)
+    if name is not None:
+        siblings = [key for key in value if key != name]
+        verb = "stands" if len(siblings) == 1 else "stand"
+        return f"{', '.join(siblings)} {verb} beside {name}. Indent them under {name}"
+    kind = value.get("type") or value.get("name") or "NAME"
+    return f"must be a mapping with only the {owner} name, which holds its options: {{{kind}: {{…}}}}"
+
+
 def _read_schedule(pipeline: Pipeline) -> Daily | Cron | None:
     file, schedule = pipeline.file, pipeline.file.values.get("schedule", DAILY)
     if schedule is None:
@@ -230,7 +247,7 @@ def _read_schedule(pipeline: Pipeline) -> Daily | Cron | None:
         return _validate(file, ("schedule",), Daily, schedule)
     file.add_problem(
         ("schedule",),
-        "must be daily, {daily: US/Pacific}, {cron: '0 6 * * *', timezone: US/Pacific}, or null for no schedule",
+        "must be daily, {daily: US/Pacific}, {cron: '0 0 * * MON', timezone: US/Pacific}, or null for no schedule",
     )
     return None
 

@@ -101,6 +101,6 @@ def test_a_pipeline_file_takes_text_alone(tmp_path: Path) -> None:
     exec(code, names)
     assert names["made"]["right"].get_task("load").transform == "SELECT * FROM polled"
     (tmp_path / "right.yaml").write_text(text.format(name="wrong") + "transform: {sql: SELECT 1}\n")
-    with pytest.raises(ConfigError, match="transform: Input should be a valid string"):
+    with pytest.raises(ConfigError, match="transform: must be text"):
         exec(code, names)
     assert schema()["properties"]["transform"]["anyOf"] == [{"type": "string"}, {"type": "null"}]

@@ -157,7 +157,7 @@ shrink_percent: 100
         "wrong.yaml:5: source.mixpanel.streem: unknown option; did you mean 'stream'?",
         "wrong.yaml:6: sink.deltaa: no sink is called 'deltaa'; did you mean 'delta'?",
         "wrong.yaml:7: schedule.daily: unknown time zone 'US/Pacifik': did you mean 'US/Pacific'",
-        "wrong.yaml:8: start_date: Input should be a valid datetime",
+        "wrong.yaml:8: start_date: must be a day or an instant, such as 2026-11-01",
         "wrong.yaml:9: ready_after: Input should be a valid timedelta",
         "wrong.yaml:10: on_empty: Input should be 'fail', 'accept' or 'never'",
         "wrong.yaml:11: lookback_days: must be a whole number of days, 0 or more, or 'measured', not -1",
@@ -228,11 +228,40 @@ def test_a_dag_s_words_are_airflow_s_own() -> None:
     assert {"catchup", "max_active_runs"} <= DagOptions.model_fields.keys()
 
 
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        (
+            "name: orders\nsource:\n  sql:\n  conn_id: shop\n  table: orders\nsink: {delta: {path: /data}}\n",
+            ["2: source: conn_id, table stand beside sql. Indent them under sql"],
+        ),
+        (
+            "name: orders\nsource: sql\nsink: {delta: {path: /data}}\n",
+            ["2: source: must hold the source's options: {sql: {…}}"],
+        ),
+        (
+            "name: orders\nsource: {type: sql, table: orders}\nsink: {delta: {path: /data}}\n",
+            ["2: source: must be a mapping with only the source's name, which holds its options: {sql: {…}}"],
+        ),
+        (
+            "name: orders\nsource:\n\tsql: {}\n",
+            ["3: is not valid YAML: found character '\\t' that cannot start any token"],
+        ),
+        ("- name: orders\n", [" must be a mapping of options"]),
+        (ORDERS + "start_date: 1.11.2026\n", ["5: start_date: must be a day or an instant, such as 2026-11-01"]),
+    ],
+    ids=["beside", "flat", "type", "tab", "list", "date"],
+)  # fmt: skip
+def test_one_mistake_is_one_problem(folder: Folder, text: str, problems: list[str]) -> None:
+    found = folder.wrong(text)
+    assert len(found) == len(problems), found
+    assert all(line.startswith(problem) for line, problem in zip(found, problems, strict=True)), found
+
+
 def test_shapes_are_named_in_lower_case(folder: Folder) -> None:
     operator = folder.dag(ORDERS + "shape: [{drop: {columns: [email]}}]\n").tasks[0]
     assert operator.shape == [Drop(columns=("email",))]
     assert folder.wrong(ORDERS + "shape:\n  - drop: {columns: [a]}\n  - dropp: {}\n  - drop: {colums: [a]}\n") == [
         "7: shape.1.dropp: no shape is called 'dropp'; did you mean 'drop'?",
-        "8: shape.2.drop.columns: required",
         "8: shape.2.drop.colums: unknown option; did you mean 'columns'?",
     ]

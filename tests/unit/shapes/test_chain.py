@@ -85,7 +85,7 @@ def test_everything_wrong_in_a_list_is_told_at_once() -> None:
         Chain.of([{"dorp": {}}, {"drop": {"colums": ["a"]}}, {"select": {"columns": ["a", "a"]}}, {}, {"drop": 3}])
     assert str(error.value).split("; shape") == [
         "shape[0]: no shape is called 'dorp'; did you mean 'drop'?",
-        "[1]: Drop: columns: required; colums: unknown option; did you mean 'columns'?",
+        "[1]: Drop: colums: unknown option; did you mean 'columns'?",
         "[2]: Select: columns: occurs twice: 'a'",
         "[3]: must be a shape, or a mapping with one name, such as {'drop': {'columns': […]}}",
         "[4]: drop: must be a mapping of options",
