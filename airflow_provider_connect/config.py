@@ -171,7 +171,9 @@ def _least_similarity(name: str) -> float:
 def describe_problems(model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()) -> str:
     """Describe all problems of a model's options in one text, without their values."""
     problems = problems_of(model, error, templates)
-    return f"{model.__name__}: " + "; ".join(f"{'.'.join(map(str, at)) or 'options'}: {text}" for at, text in problems)
+    return f"{model.__name__}: " + "; ".join(
+        f"{'.'.join(map(str, at))}: {text}" if at else text for at, text in problems
+    )
 
 
 def problems_of(

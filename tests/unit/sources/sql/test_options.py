@@ -104,7 +104,7 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], me
 def test_one_error_names_all_problems() -> None:
     with pytest.raises(ConfigError) as caught:
         SqlSource(conn_id="c", query="SELECT 1", parallel_chunks=2)
-    assert [part.split(":")[0] for part in str(caught.value).removeprefix("SqlSource: options: ").split("; ")] == [
+    assert [part.split(":")[0] for part in str(caught.value).removeprefix("SqlSource: ").split("; ")] == [
         "stream",
         "key",
         "day_column",

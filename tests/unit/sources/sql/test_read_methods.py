@@ -49,7 +49,7 @@ def made(options: dict[str, Any]) -> str:
         if lookback:
             require_reloadable(source, DeltaSink(path="/tmp/table"), lookback)
     except ConfigError as error:
-        return str(error).removeprefix("SqlSource: options: ")
+        return str(error).removeprefix("SqlSource: ")
     return ""
 
 
