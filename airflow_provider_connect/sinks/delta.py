@@ -13,6 +13,7 @@ begin with ``connect/<connector>/<stream>/`` and continue with
 - ``attempt/<attempt>``: the generation that the attempt published, or 0 once a sweep may delete its files.
 - ``<day>/late`` and ``<day>/late_3_days``: counts of late rows. ``<day>/deleted``: number of soft-deleted rows.
 - ``<day>/checks``: number of confirmations of an unchanged day. ``<day>/answer`` and ids below it: the answer's digest.
+- ``<day>/erased``: rows left out as erased. ``snapshot``: day of the newest snapshot of the table, as ``20261005``.
 - ``<day>/span/<number>/<ends>``: the span that an increment read. ``increment``: number of the newest span.
 
 **Connection.** None. Rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine) of
