@@ -215,6 +215,13 @@ def worst_failure(failures: list[Failure]) -> Failure | None:
     return ranked[0] if ranked else None
 
 
+def describe_unreadable(error: OSError | UnicodeDecodeError) -> str:
+    """Describe why a local file cannot be read, without its path: ``No such file or directory``."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8"
+    return error.strerror or type(error).__name__
+
+
 def refuse_any(problems: Iterable[str], separator: str = "; ") -> None:
     """Raise one error with all problems, if there are any.
 

@@ -188,10 +188,12 @@ def parse_day(text: str | None, zone_name: str) -> Day:
     """
     if text is None:
         return Day(date=dt.datetime.now(zone(zone_name)).date() - ONE_DAY, zone=zone_name)
-    days = parse_days(text, zone_name)
-    if len(days) > 1:
-        raise ConfigError(f"{text!r} is not one day")
-    return days[0]
+    if not _DAY_TEXT.fullmatch(text):
+        raise ConfigError(f"{text!r} is not one day. Write YYYY-MM-DD, such as 2026-11-01")
+    try:
+        return parse_days(text, zone_name)[0]
+    except ConfigError as error:
+        raise ConfigError(str(error).removeprefix("days=")) from None
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
+from airflow_provider_connect.errors import describe_unreadable
+
 KeyPath = tuple[str | int, ...]
 """Keys and list positions that lead to a value."""
 
@@ -61,7 +63,7 @@ def read_yaml(path: Path, name: str) -> YamlFile:
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader)
     except (OSError, UnicodeDecodeError) as error:
-        file.add_problem((), f"cannot be read: {type(error).__name__}")
+        file.add_problem((), f"cannot be read: {describe_unreadable(error)}")
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         text = getattr(error, "problem", None) or "a character that YAML does not allow"

@@ -33,6 +33,7 @@ _STORE_REFUSES = re.compile(
     r"(?P<right>ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch"
     r"|SIGNATURE_DOES_NOT_MATCH|40[13] (?:Forbidden|Unauthorized))|(?P<bucket>NO_SUCH_BUCKET|NoSuchBucket)"
 )
+_NO_NETWORK = re.compile(r"NETWORK_CONNECTION|Could not resolve host|dns error|Couldn't connect to server")
 
 
 def normalise_path(path: str) -> str:
@@ -105,6 +106,8 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
         return ConfigError(
             f"{path} cannot be written or read: {reason}. Correct the path, the permissions or the environment"
         )
+    if _NO_NETWORK.search(str(error)):
+        return RetriableError(f"{path}: the store cannot be reached. Check its name, the endpoint and the network")
     return RetriableError(f"{path}: {type(error).__name__}: {_first_line(error)}")
 
 

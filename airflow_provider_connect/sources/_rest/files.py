@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, describe_unreadable
 
 
 def read_declaration(path: Path) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def read_declaration(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the declaration {str(path)!r} cannot be read: {type(error).__name__}") from None
+        raise ConfigError(f"the declaration {str(path)!r} cannot be read: {describe_unreadable(error)}") from None
     try:
         declaration = (
             json.loads(text, object_pairs_hook=_without_repeats) if path.suffix == ".json" else _parse_yaml(text)

@@ -118,7 +118,7 @@ def test_a_file_that_is_wrong_is_named(tmp_path: Path, name: str, text: str, mes
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=message):
         RestSource.from_file(tmp_path / name, conn_id="api")
-    with pytest.raises(ConfigError, match="cannot be read: FileNotFoundError"):
+    with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
         RestSource.from_file(tmp_path / "none.yaml")
 
 
