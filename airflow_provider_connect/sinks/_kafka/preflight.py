@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_PERSON_WAITS_SECONDS = 10.0
+
+
 class Preflight:
     """Checks columns, cluster, topics, ledger and registry, once for a job, in the driver."""
 
@@ -55,6 +58,13 @@ class Preflight:
         if not complaints and self.options.route_column is None:
             complaints += self._problems_of(lambda: self.planner.schema_problems(self.options.topic))
         return complaints
+
+    def inspect(self) -> list[str]:
+        """Return :meth:`problems_without_changes`. Gives up on an unreachable cluster early, since a person waits.
+
+        :raises RetriableError: the cluster does not answer.
+        """
+        return self._problems_of(lambda: self._reach_cluster(_PERSON_WAITS_SECONDS)) or self.problems_without_changes()
 
     def problems_without_changes(self) -> list[str]:
         """Return problems that can be found without creating topics or taking a transactional id."""
@@ -108,8 +118,8 @@ class Preflight:
             )
         return complaints
 
-    def _reach_cluster(self) -> list[str]:
-        self.topics.wait_until_reachable()
+    def _reach_cluster(self, max_seconds: float | None = None) -> list[str]:
+        self.topics.wait_until_reachable(max_seconds)
         return []
 
     def _first_publish_rights(self) -> list[str]:

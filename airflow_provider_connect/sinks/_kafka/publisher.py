@@ -71,7 +71,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return problems of columns, topics and rights. Creates no topic and takes no transactional id."""
-        return Preflight(self._cluster, schema, days, kind).problems_without_changes()
+        return Preflight(self._cluster, schema, days, kind).inspect()
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
         """Yield each published day's dead letters."""

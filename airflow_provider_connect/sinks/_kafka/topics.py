@@ -58,13 +58,14 @@ class TopicAdmin:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     _states: dict[str, TopicState] = field(default_factory=dict)
 
-    def wait_until_reachable(self) -> int:
+    def wait_until_reachable(self, max_seconds: float | None = None) -> int:
         """Wait until the cluster answers. Returns the number of its brokers.
 
+        :param max_seconds: limit below ``timeout_seconds``, or None.
         :raises ConfigError: the sign-in is refused, TLS fails, or the protocol is wrong. Raised at the first refusal.
         :raises RetriableError: the cluster does not answer.
         """
-        patience = Patience(self.timeout_seconds)
+        patience = Patience(min(self.timeout_seconds, max_seconds or self.timeout_seconds))
         port_tested = False
         while True:
             seconds_left = patience.left_seconds

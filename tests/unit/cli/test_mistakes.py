@@ -21,6 +21,7 @@ from airflow.sdk import DAG
 from airflow_provider_connect.cli.dag_files import DagFiles
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.sources.sql import SqlSource
 
 MAX_SECONDS = 15
@@ -36,6 +37,7 @@ CONNECTIONS: dict[str, dict[str, Any]] = {
     "api_closed": {"conn_type": "http", "host": "http://127.0.0.1:1"},
     "api_nowhere": {"conn_type": "http", "host": "https://api.nowhere.invalid"},
     "mixpanel": {"conn_type": "mixpanel"},
+    "closed_kafka": {"conn_type": "kafka", "extra": json.dumps({"bootstrap.servers": "127.0.0.1:1"})},
     "folder": {"conn_type": "sqlite", "host": "/"},
 }
 PAGES = {"paging": {"kind": "page_number", "ends": "empty_page"}, "snapshot": "replace", "stream": "a"}
@@ -80,6 +82,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "task": (["check", "shop_daily", "order"], "no ConnectOperator task 'order': did you mean 'orders'?"),
     "sink_folder": (["check", "shop_daily", "lost"], "/nowhere does not exist. Make it, or correct path="),
     "spark": (["check", "shop_daily", "sparkless"], "Airflow has no connection 'spark_lost'"),
+    "closed_kafka": (["check", "shop_daily", "topic"], "no broker answers: .*check bootstrap.servers"),
     "ahead": (["check", "shop_daily", "ahead"], "2999-01-01 is in the future. Correct days="),
     "neither": (["check"], "name a DAG, or a connector with --source"),
 }
@@ -91,7 +94,9 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureF
     with sqlite3.connect(database) as file:
         file.execute("CREATE TABLE orders (id integer PRIMARY KEY, created timestamp)")
     for name, fields in (CONNECTIONS | {"shop": {"conn_type": "sqlite", "host": str(database)}}).items():
-        secret = {} if name in ("mixpanel", "spark_default") else {"login": "reader", "password": SECRET}
+        secret = (
+            {} if name in ("mixpanel", "spark_default", "closed_kafka") else {"login": "reader", "password": SECRET}
+        )
         monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(fields | secret))
     lake = DeltaSink(path=str(tmp_path / "orders"))
     source = SqlSource(conn_id="shop", table="orders", snapshot="replace")
@@ -99,6 +104,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureF
         ConnectOperator(task_id="orders", source=source, sink=lake)
         ConnectOperator(task_id="lost", source=source, sink=DeltaSink(path="/nowhere/orders"))
         ConnectOperator(task_id="sparkless", source=source, sink=lake, conn_id="spark_lost")
+        ConnectOperator(task_id="topic", source=source, sink=KafkaSink(topic="orders", conn_id="closed_kafka"))
         ConnectOperator(task_id="ahead", source=source, sink=lake, days="2999-01-01")
     files = DagFiles(dags={"shop_daily": dag})
     monkeypatch.setattr("airflow_provider_connect.cli.tasks.read_dag_files", lambda *_: files)
