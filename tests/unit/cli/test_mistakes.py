@@ -40,6 +40,7 @@ CONNECTIONS: dict[str, dict[str, Any]] = {
     "closed_kafka": {"conn_type": "kafka", "extra": json.dumps({"bootstrap.servers": "127.0.0.1:1"})},
     "folder": {"conn_type": "sqlite", "host": "/"},
 }
+NO_SECRET = ("mixpanel", "spark_default", "closed_kafka")
 PAGES = {"paging": {"kind": "page_number", "ends": "empty_page"}, "snapshot": "replace", "stream": "a"}
 REST = {"request": {"path": "/a"}, "records": {"key": ["id"], "columns": {"id": "bigint"}}, "retry_budget_seconds": 2}
 DAY = {"day_column": "created", "key": ["id"]}
@@ -94,9 +95,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureF
     with sqlite3.connect(database) as file:
         file.execute("CREATE TABLE orders (id integer PRIMARY KEY, created timestamp)")
     for name, fields in (CONNECTIONS | {"shop": {"conn_type": "sqlite", "host": str(database)}}).items():
-        secret = (
-            {} if name in ("mixpanel", "spark_default", "closed_kafka") else {"login": "reader", "password": SECRET}
-        )
+        secret = {} if name in NO_SECRET else {"login": "reader", "password": SECRET}
         monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(fields | secret))
     lake = DeltaSink(path=str(tmp_path / "orders"))
     source = SqlSource(conn_id="shop", table="orders", snapshot="replace")
@@ -107,6 +106,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureF
         ConnectOperator(task_id="topic", source=source, sink=KafkaSink(topic="orders", conn_id="closed_kafka"))
         ConnectOperator(task_id="ahead", source=source, sink=lake, days="2999-01-01")
     files = DagFiles(dags={"shop_daily": dag})
+    monkeypatch.setattr("airflow_provider_connect.sinks._kafka.preflight._PERSON_WAITS_SECONDS", 1.0)  # ten
     monkeypatch.setattr("airflow_provider_connect.cli.tasks.read_dag_files", lambda *_: files)
 
     def call(*arguments: str) -> str:
