@@ -69,8 +69,7 @@ def resolve_source(source: Source) -> Connection:
     :raises ConfigError: lists every problem.
     """
     connection = resolve_connection(source.conn_id)
-    # A connection of a wrong type has no fields that could be checked.
-    if problems := _source_type_problems(source, connection) or list(source.check(connection)):
+    if problems := [*_source_type_problems(source, connection), *source.check(connection)]:
         raise ConfigError("\n".join(problems))
     return connection
 
@@ -89,12 +88,11 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shape_conn_ids: 
         except ConfigError as error:
             problems.append(str(error))
     problems += _type_problems("Spark (argument conn_id)", connections.get(spark_conn_id), SPARK_TYPES)
-    source_type_problems = _source_type_problems(source, connections.get(source.conn_id))
-    problems += source_type_problems
+    problems += _source_type_problems(source, connections.get(source.conn_id))
     for option, types in sink.connection_types.items():
         connection = connections.get(getattr(sink, option) or "")
         problems += _type_problems(f"{type(sink).__name__} (option {option})", connection, types)
-    if source.conn_id in connections and not source_type_problems:
+    if source.conn_id in connections:
         problems += source.check(connections[source.conn_id])
     if all(conn_id in connections for conn_id in sink.connection_ids):
         problems += sink.check(connections)

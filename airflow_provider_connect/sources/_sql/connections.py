@@ -34,7 +34,7 @@ def _type_problems(options: SqlOptions, connection: Connection) -> list[str]:
             problems.append("zero_dates: only connections of type mysql support it")
         return problems
     if conn_type not in (POSTGRES, MYSQL, SQLITE):
-        return [f"{label}: type {conn_type!r} is not supported: use postgres, mysql, sqlite or jdbc"]
+        return []  # refused where Airflow's connections are resolved, by the source's connection_types
     chunk_problems = (
         []
         if conn_type == POSTGRES

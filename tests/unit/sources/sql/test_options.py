@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from airflow_provider_connect.clients.sql.database import Query, Table
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.source import ALONE
 from airflow_provider_connect.sources.sql import SqlSource
 
 DAYS: dict[str, Any] = {"conn_id": "shop_db", "table": "orders", "day_column": "created_at"}
@@ -115,7 +116,6 @@ def test_one_error_names_all_problems() -> None:
 @pytest.mark.parametrize(
     ("kind", "fields", "message"),
     [
-        ("oracle", {}, "type 'oracle' is not supported: use postgres, mysql, sqlite or jdbc"),
         ("sqlite", {}, "host: give the path"),
         ("postgres", {"host": "postgres://db", "path": "shop"}, "host: give a name or an address, not a URL"),
         ("mysql", {"host": "user:secret@db", "path": "shop"}, "host: give a name or an address, not a URL"),
@@ -128,6 +128,15 @@ def test_a_wrong_connection_is_a_problem_without_network(kind: str, fields: dict
     (problem,) = SqlSource(**DAYS).check(connection)
     assert message in problem
     assert "secret" not in problem
+
+
+def test_a_connection_of_another_type_is_refused_when_it_is_opened() -> None:
+    """Airflow's task refuses it earlier, by the source's connection types."""
+    with (
+        SqlSource(**DAYS).open(Connection(conn_id="shop_db", conn_type="oracle"), ALONE) as poller,
+        pytest.raises(ConfigError, match="type 'oracle' is not supported: use postgres, mysql or sqlite"),
+    ):
+        poller.schema()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "mysql"])
