@@ -16,7 +16,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -25,7 +28,7 @@ from zoneinfo import ZoneInfo
 
 from tests.demo import report
 from tests.demo.delta_target import DeltaTarget
-from tests.demo.local_airflow import MARK, LocalAirflow, stop_marked
+from tests.demo.local_airflow import ALL_ROLES, MARK, LocalAirflow, stop_marked
 from tests.demo.mixpanel_origin import TARGETS, MixpanelOrigin
 from tests.demo.origin import Origin
 from tests.demo.rest_origin import RestOrigin
@@ -38,6 +41,7 @@ ORIGINS: dict[str, type[Origin]] = {origin.name: origin for origin in (MixpanelO
 DAYS = 7
 STANDIN_VARIABLE = "CONNECT_DEMO_SECRET"  # name of an environment variable
 TIMEOUT_SECONDS = 900
+SILENT_SECONDS = 5  # then a line says what it waits for
 RETRY_SECONDS = 5  # with Airflow's default, 300, the demo would seem to hang
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -59,10 +63,12 @@ class Demo:
     def __post_init__(self) -> None:
         today = dt.datetime.now(ZoneInfo(self.origin.zone)).date()
         self.dates = [today - dt.timedelta(days=back) for back in range(DAYS, 0, -1)]
+        self.said, self.said_at = "", time.monotonic()
         self.secret = secrets.token_urlsafe(16)
         self.airflow = LocalAirflow(
             home=FOLDER.resolve() / "airflow",
             dags=self.dags.resolve(),
+            roles=ALL_ROLES,
             settings={
                 "CONNECT_DEMO_FIRST_DAY": str(self.dates[0]),
                 "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": str(RETRY_SECONDS),
@@ -72,11 +78,13 @@ class Demo:
 
     def run(self) -> int:
         """Run to the end; return the exit code."""
-        stop()
+        if stop():
+            self._say("stopped the demo that was running in this folder")
         shutil.rmtree(FOLDER / "airflow", ignore_errors=True)
         FOLDER.mkdir(exist_ok=True)
         try:
-            self._run()
+            with self._signs_of_life():
+                self._run()
             ok = report.print_all(self.airflow, self.target, self.origin, self.dates)
         except BaseException:
             _listen_no_more()
@@ -94,7 +102,7 @@ class Demo:
         self._say(self.target.start(self.airflow.environment()))
         self._say(f"starting the {self.origin.title} stand-in with {DAYS} days of made-up {self.origin.things}")
         port = self._start_standin()
-        self._say(f"starting Airflow in {self.airflow.home} (API server, scheduler, DAG processor)")
+        self._say(f"starting Airflow in {self.airflow.home} (API server, scheduler, DAG processor, triggerer)")
         self.airflow.start()
         for connection in [*self._connections(port), *self.target.connections]:
             self.airflow.api("POST", "connections", json=connection)
@@ -136,6 +144,7 @@ class Demo:
             runs = self.airflow.runs(self.target.dag_id)
             states = [run["state"] for run in runs]
             line = f"{states.count('success')} of {DAYS} days done, {self.target.rows():,} rows so far"
+            line += f", {states.count('running')} runs at work, {states.count('queued')} queued"
             log = f"{self.airflow.home}/logs/dag_id={self.target.dag_id}"
             waiting = self.airflow.waiting_for_retry(self.target.dag_id)
             if waiting:
@@ -152,12 +161,31 @@ class Demo:
             time.sleep(2)
 
     def _say(self, text: str) -> None:
+        self.said, self.said_at = text, time.monotonic()
         print(f"[{time.monotonic() - self.started:5.1f} s] {text}", flush=True)
 
+    @contextmanager
+    def _signs_of_life(self) -> Iterator[None]:
+        """Repeat the last line while nothing else is printed."""
+        ended = threading.Event()
 
-def stop() -> None:
-    """End what an earlier demo in this folder left running."""
-    stop_marked(str((FOLDER / "airflow").resolve()))
+        def repeat() -> None:
+            while not ended.wait(0.5):
+                if time.monotonic() - self.said_at >= SILENT_SECONDS:
+                    self._say(self.said if self.said.startswith("still ") else f"still {self.said}")
+
+        thread = threading.Thread(target=repeat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def stop() -> int:
+    """End what an earlier demo in this folder left running. Return the number of its processes."""
+    return stop_marked(str((FOLDER / "airflow").resolve()))
 
 
 def main(arguments: list[str]) -> int:
@@ -165,8 +193,8 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.stop:
         _listen_no_more()
-        stop()
-        print("The demo is stopped; what it wrote to disk stays in .demo/")
+        number = stop()
+        print(f"{'The demo is stopped' if number else 'No demo was running'}. Its files stay in .demo/")
         return 0
     origin = ORIGINS[options.source]()
     if options.sink not in origin.targets:

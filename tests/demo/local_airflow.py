@@ -30,6 +30,7 @@ STOP_SECONDS = 10
 LOCK_SECONDS = 3
 TRIES = 5
 ROLES = ("api-server", "scheduler", "dag-processor")
+ALL_ROLES = (*ROLES, "triggerer")
 
 
 @dataclass
@@ -43,6 +44,7 @@ class LocalAirflow:
     :param roles: the processes to start; tasks that defer need the ``triggerer``.
     :param database: address of its database; by default a file of SQLite's in its home.
     :param log_port: where the scheduler serves task logs to the API server.
+    :param trigger_log_port: where the triggerer does.
     """
 
     home: Path
@@ -53,6 +55,7 @@ class LocalAirflow:
     database: str = ""
     port: int = field(default_factory=free_port)
     log_port: int = field(default_factory=free_port)
+    trigger_log_port: int = field(default_factory=free_port)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _logs: list[IO[bytes]] = field(default_factory=list)
 
@@ -86,6 +89,7 @@ class LocalAirflow:
             "AIRFLOW__API__BASE_URL": self.url,
             "AIRFLOW__API__WORKERS": "1",
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(self.log_port),
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(self.trigger_log_port),
             "AIRFLOW__API_AUTH__JWT_SECRET": self._secret,
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
             "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
@@ -247,10 +251,11 @@ def marked(mark: str) -> Iterator[psutil.Process]:
             continue
 
 
-def stop_marked(mark: str) -> None:
-    """End all marked processes: terminate them, then kill those that remain."""
+def stop_marked(mark: str) -> int:
+    """End all marked processes: terminate them, then kill those that remain. Return how many there were."""
     deadline = time.monotonic() + STOP_SECONDS
     alive = list(marked(mark))
+    number = len(alive)
     for process in alive:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
@@ -261,3 +266,4 @@ def stop_marked(mark: str) -> None:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
         alive = list(marked(mark))
+    return number

@@ -256,3 +256,27 @@ def test_tasks_that_wait_for_a_retry_are_told(
 def test_an_airflow_that_somebody_stopped_is_told_without_a_stack(tmp_path: Path):
     with pytest.raises(RuntimeError, match=r"GET dags: Airflow does not answer \(ConnectionError\)"):
         LocalAirflow(tmp_path, DAGS).api("GET", "dags")
+
+
+def test_the_last_line_is_repeated_while_nothing_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("tests.demo.__main__.SILENT_SECONDS", 0.2)
+    demo = Demo(DAGS, DeltaTarget(tmp_path))
+    with demo._signs_of_life():
+        demo._say("starting Airflow")
+        time.sleep(1.8)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("] starting Airflow")
+    assert {line.partition("] ")[2] for line in lines[1:]} == {"still starting Airflow"}
+    demo._say("done")
+    time.sleep(0.6)
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_the_demo_runs_a_triggerer_whose_logs_have_a_port_of_their_own(tmp_path: Path):
+    airflow = Demo(DAGS, DeltaTarget(tmp_path)).airflow
+    assert "triggerer" in airflow.roles
+    environment = airflow.environment()
+    ports = {environment[f"AIRFLOW__LOGGING__{role}_LOG_SERVER_PORT"] for role in ("WORKER", "TRIGGER")}
+    assert len(ports | {environment["AIRFLOW__API__PORT"]}) == 3
