@@ -67,11 +67,11 @@ def declared_quota(limits: RateLimits | None, conn_id: str) -> Quota | None:
     """
     if limits is None or (limits.per_minute is None and limits.per_hour is None):
         return None
-    hourly = [limits.per_hour, None if limits.per_minute is None else 60 * limits.per_minute]
-    mark = hashlib.sha256(conn_id.encode()).hexdigest()[:8]
+    hourly_limits = [limits.per_hour, None if limits.per_minute is None else 60 * limits.per_minute]
+    conn_hash = hashlib.sha256(conn_id.encode()).hexdigest()[:8]
     return Quota(
-        f"http.{as_key_part(conn_id)[:60]}.{mark}",
-        requests=min(most for most in hourly if most is not None),
+        f"http.{as_key_part(conn_id)[:60]}.{conn_hash}",
+        requests=min(limit for limit in hourly_limits if limit is not None),
         per_second=None if limits.per_second is None else max(1, math.floor(limits.per_second)),
         at_once=limits.at_once,
     )

@@ -1,4 +1,4 @@
-"""Checks that a day can be polled: it is in the source's zone and over. For a snapshot, it must only have begun."""
+"""Checks that a day can be polled: it is in the source's zone, and over or, for a snapshot, begun."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:
 
 
 def require_recent(day: Day, current_time: dt.datetime, subject: str) -> None:
-    """Check that a day ended at most 24 hours ago, so that the present rows may be stored as its rows.
+    """Check that a day ended at most 24 hours ago. Then the present rows may be stored as its rows.
 
     :param subject: begins a clause of the message, such as "the API has".
     :raises ConfigError: the day ended earlier.

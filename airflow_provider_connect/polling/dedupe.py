@@ -25,7 +25,7 @@ DEFAULT_LIMIT_BYTES = 64 << 20
 _KEY_BYTES = 16
 _FILTER_BITS = 24
 _GROWTH = 2
-"""A run is merged into the previous one unless that is this many times larger."""
+"""Two runs are merged unless the earlier is this many times larger."""
 _SMALL_RUN = 1 << 16
 _FEW_KEYS = 1 << 13
 """Small batches are collected up to this many keys and then merged together."""
@@ -45,16 +45,16 @@ class _Run:
         """Return a mask: True for each key that this run contains. Fastest if ``hi`` is sorted."""
         import numpy as np
 
-        at = np.searchsorted(self.hi, hi)
+        positions = np.searchsorted(self.hi, hi)
         is_known = np.zeros(len(hi), dtype=bool)
-        open_ = np.arange(len(hi))
-        while len(open_):
-            inside = at[open_] < len(self.hi)
-            open_ = open_[inside]
-            open_ = open_[self.hi[at[open_]] == hi[open_]]
-            is_known[open_] = self.lo[at[open_]] == lo[open_]
-            open_ = open_[~is_known[open_]]
-            at[open_] += 1
+        unresolved = np.arange(len(hi))
+        while len(unresolved):
+            inside = positions[unresolved] < len(self.hi)
+            unresolved = unresolved[inside]
+            unresolved = unresolved[self.hi[positions[unresolved]] == hi[unresolved]]
+            is_known[unresolved] = self.lo[positions[unresolved]] == lo[unresolved]
+            unresolved = unresolved[~is_known[unresolved]]
+            positions[unresolved] += 1
         return is_known
 
 

@@ -8,7 +8,7 @@ _LEAST_SECONDS = 5.0
 
 
 class ProgressPoint(NamedTuple):
-    """Amount done so far, at a time in seconds of a monotonic clock."""
+    """Amount done at a time, in seconds of a monotonic clock."""
 
     seconds: float
     done: float
@@ -41,7 +41,7 @@ def rough_time(seconds: float) -> str:
 
 
 class PollPace:
-    """Pace of one poll, measured from its first rows. The wait for the first rows would distort it."""
+    """Pace of one poll, measured from its first rows. The wait for them would distort it."""
 
     def __init__(self) -> None:
         self._first: ProgressPoint | None = None

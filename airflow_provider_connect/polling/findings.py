@@ -40,7 +40,7 @@ class Finding:
 
 
 def level_of(error: ConnectError) -> Level:
-    """Return the level for a check that failed with this error."""
+    """Return the level of a check that failed with this error."""
     return "later" if isinstance(error, RetriableError) else "problem"
 
 
@@ -95,7 +95,7 @@ class ProposalRequest:
 
 
 class InspectsConnection(ABC):
-    """Implemented by a source class with its own Airflow connection type, for the Test button of Airflow's form."""
+    """Source class with its own Airflow connection type. Serves the Test button of Airflow's form."""
 
     @classmethod
     @abstractmethod

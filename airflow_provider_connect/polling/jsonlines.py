@@ -13,11 +13,11 @@ from airflow_provider_connect.errors import DataError
 
 
 class LineTooLongError(DataError):
-    """A line is longer than the limit."""
+    """A line exceeds the limit."""
 
 
 BLOCK_BYTES = 4 << 20
-"""Default block size: small enough to hold several blocks in memory."""
+"""Default block size: several blocks fit in memory."""
 
 _SLICE_BYTES = 64 << 10
 _MAX_PARTS = 16 << 10  # a list of tiny chunks would take more memory than their bytes
@@ -68,12 +68,12 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
         yield Block(position, b"".join(parts))
 
 
-def _start_of_long_line(chunk: bytes, begun: int, max_line_bytes: int) -> int | None:
+def _start_of_long_line(chunk: bytes, earlier_bytes: int, max_line_bytes: int) -> int | None:
     """Return the start of the first line that is too long, or None. Negative if it began in earlier chunks.
 
-    :param begun: bytes of the chunk's first line in earlier chunks.
+    :param earlier_bytes: bytes of the chunk's first line in earlier chunks.
     """
-    start = -begun
+    start = -earlier_bytes
     while len(chunk) - start > max_line_bytes:
         # All lines up to the last newline that one line of full length could reach are short enough.
         last = chunk.rfind(b"\n", max(start, 0), start + max_line_bytes + 1)
@@ -84,7 +84,7 @@ def _start_of_long_line(chunk: bytes, begun: int, max_line_bytes: int) -> int | 
 
 
 def slices(block: Block) -> Iterator[Block]:
-    """Cut a block into blocks of about 64 KiB: very short lines take much more memory once parsed."""
+    """Cut a block into blocks of about 64 KiB. Very short lines take much more memory once parsed."""
     start = 0
     while start < len(block.data):
         end = block.data.rfind(b"\n", start, start + _SLICE_BYTES) + 1 or block.data.find(b"\n", start) + 1

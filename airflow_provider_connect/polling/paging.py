@@ -15,7 +15,7 @@ _NAMED_TWICE = "named the same next page twice, the second time on"
 
 
 class SeenRows:
-    """Fingerprints of the pages read so far. Detects a service that sends the same page again."""
+    """Fingerprints of the pages read so far. Detects a repeated page."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
@@ -53,8 +53,7 @@ def pages(
     :param content_of: returns an identifier of the page, such as its last record's id. For a service that may send a
         token again for a new page, such as a scroll id. ``next_of`` must then detect the end.
     :param rows_of: returns a fingerprint of the page's rows, None without rows. For a service that may repeat a page.
-    :raises RetriableError: a token, a page (with ``content_of``) or its rows (with ``rows_of``) occur twice, so reading
-        would never end.
+    :raises RetriableError: a token, a page (with ``content_of``) or its rows (with ``rows_of``) occur twice.
     :raises ConfigError: there are more than ``max_pages``.
     """
     fingerprints: set[bytes] = set()
@@ -68,15 +67,15 @@ def pages(
         token = next_of(page)
         if token is None or token == "":
             return
-        mark = _fingerprint(str(token), content_of(page) if content_of else "")
+        fingerprint = _fingerprint(str(token), content_of(page) if content_of else "")
         del page  # it may be large, and the next one is read while others work on it
-        if mark in fingerprints:
-            again = "sent the same page twice, the second time as" if content_of else _NAMED_TWICE
+        if fingerprint in fingerprints:
+            repeat = "sent the same page twice, the second time as" if content_of else _NAMED_TWICE
             raise RetriableError(
-                f"the service {again} page {len(fingerprints) + 1}, so reading would never end. The next try starts "
+                f"the service {repeat} page {len(fingerprints) + 1}, so reading would never end. The next try starts "
                 "at the first page. If it fails again, report it to the service"
             )
-        fingerprints.add(mark)
+        fingerprints.add(fingerprint)
         if max_pages is not None and len(fingerprints) >= max_pages:
             raise ConfigError(
                 f"there are more than max_pages={max_pages:,} pages. Raise it if this is right. Otherwise the "

@@ -57,7 +57,7 @@ class Tally:
 
     @property
     def rows_of_all_days(self) -> int:
-        """Number of rows read so far, of all days."""
+        """Rows read so far, of all days."""
         return self.rows + sum(tally.rows for tally in self._days.values())
 
     def widen_span(self, earliest: dt.datetime, latest: dt.datetime) -> None:
@@ -71,7 +71,7 @@ class Tally:
         self.sent.append(time.time())
 
     def received(self, wire_bytes: int, raw_bytes: int) -> None:
-        """Count the bytes of an answer, as received and as decoded."""
+        """Count the bytes of an answer."""
         self.wire_bytes += wire_bytes
         self.raw_bytes += raw_bytes
 

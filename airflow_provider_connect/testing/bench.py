@@ -1,4 +1,4 @@
-"""Bench of the sink suite: stages and publishes days like driver and executors, without Spark."""
+"""Stages and publishes days like driver and executors, without Spark, for the sink suite."""
 
 from __future__ import annotations
 
@@ -57,8 +57,7 @@ class Target:
     :param rows: reads the target as users do, not through the sink. Returns day and ``event`` of every visible row, in
         any order.
     :param connections: connections by the ids in the sink's options.
-    :param age: makes all objects in the target look days old. Needed if the sink's sweep goes by age: without it, the
-        sweep finds nothing.
+    :param age: makes all objects in the target look days old. Required if the sink's sweep selects objects by age.
     """
 
     sink: Sink
@@ -68,7 +67,7 @@ class Target:
 
 
 def intent(number: int, clear_number: int = 0) -> Intent:
-    """Return the intent (identity of a run's publish) of run ``number``. A higher number is not a later run."""
+    """Return the intent of run ``number``. A higher number is not a later run."""
     return Intent(token=f"{number:016x}{clear_number:016x}", run=f"dag/run-{number}/task", clear_number=clear_number)
 
 
@@ -102,13 +101,13 @@ class Bench:
         definition: str | None = None,
         to: str = "",
     ) -> Publish:
-        """Read the ledger and stage a day, like driver and executors. Returns the publish of the day.
+        """Read the ledger and stage a day, like driver and executors. Returns the day's publish.
 
         :param number: of the run, see :func:`intent`.
         :param files: number of partitions in which the day was polled.
         :param answer: digest of the source's answer, as the driver computes it.
         :param counts: counts of the poll besides rows and rejects.
-        :param definition: digest of the definition that the day is loaded with.
+        :param definition: digest of the day's definition.
         """
         refuse_text("rows", rows)
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
@@ -169,10 +168,7 @@ class Bench:
         return token, [[self.put(token, share) for _ in range(copies)][-1] for share in self.shares(staged, publisher)]
 
     def begin(self, staged: Publish, publisher: Publisher | None = None) -> Any:
-        """Begin a publish.
-
-        Returns the token as executors receive it, or None if this sink has no work for executors.
-        """
+        """Begin a publish. Returns the token as executors receive it, or None if executors have no work."""
         publisher = publisher or self.publisher
         return as_sent(publisher.begin(staged)) if isinstance(publisher, StagesByExecutors) else None
 
@@ -183,19 +179,19 @@ class Bench:
             publisher.abort(staged, token)
 
     def confirm(self, staged: Publish, publisher: Publisher | None = None) -> LedgerRow:
-        """Confirm a publish like the driver."""
+        """Confirm a publish."""
         publisher = publisher or self.publisher
         assert isinstance(publisher, Confirms)
         return publisher.confirm(staged)
 
     def note(self, note: LedgerNote, publisher: Publisher | None = None) -> None:
-        """Store a note in the ledger, like driver and command line."""
+        """Store a note in the ledger."""
         publisher = publisher or self.publisher
         assert isinstance(publisher, KeepsNotes)
         publisher.note(note)
 
     def sweep(self) -> int:
-        """Sweep like the last step of another job. Returns 0 if the sink has nothing to sweep."""
+        """Sweep like another job's last step. Returns the publisher's number, or 0 if it has no sweep."""
         with self.another_process() as other_publisher:
             return other_publisher.sweep() if isinstance(other_publisher, Sweeps) else 0
 
@@ -211,7 +207,7 @@ class Bench:
             return as_sent(executor.put(token, str(self.root), share))
 
     def publish(self, staged: Publish, publisher: Publisher | None = None) -> LedgerRow:
-        """Take every step of driver and executors. Aborts after an error and raises the error."""
+        """Take every step of driver and executors. Aborts after an error and raises it."""
         publisher = publisher or self.publisher
         token = self.begin(staged, publisher)
         try:
@@ -227,22 +223,22 @@ class Bench:
         return self.publisher.ledger
 
     def state(self) -> tuple[Any, ...]:
-        """Return the ledger rows and the visible rows, as another process sees them. Only a publish may change them."""
+        """Return all ledger rows and visible rows, as another process reads them. Only a publish may change them."""
         with self.another_process() as other_publisher:
             ledger = other_publisher.ledger
             return (*(ledger.row(date) for date in ledger.days()), self.readable())
 
     def readable(self) -> list[Row]:
-        """Return the rows that a reader of the target sees."""
+        """Return the visible rows, sorted."""
         return sorted(self.target.rows())
 
     def staged(self) -> dict[str, bytes]:
-        """Return the bytes of every file of the stage, by path."""
+        """Return the bytes of every staged file, by path."""
         return {str(path): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
 
 
 def as_sent(value: Any) -> Any:
-    """Pickle and unpickle a value, as on its way to another process."""
+    """Return a pickled copy of a value, as another process receives it."""
     return pickle.loads(pickle.dumps(value))
 
 
@@ -256,7 +252,7 @@ def outcome(call: Callable[[], T]) -> T | ConnectError:
 
 @contextmanager
 def restless_threads() -> Iterator[None]:
-    """Make Python switch threads very often while the block runs, so that races show."""
+    """Switch threads every 10 µs while the block runs, so that races show."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:

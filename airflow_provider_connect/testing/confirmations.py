@@ -1,4 +1,4 @@
-"""Conformance cases of sinks that confirm a day if its answer is unchanged, instead of publishing it again."""
+"""Conformance cases of sinks that confirm a day with an unchanged answer instead of publishing it again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ConfirmationCases:
         return bench
 
     def test_a_confirmation_writes_no_data_and_no_generation(self, confirming: Bench) -> None:
-        """If it did, every follower of the target would read unchanged rows again."""
+        """Otherwise every follower of the target would read unchanged rows again."""
         bench, later = confirming, NOON + dt.timedelta(hours=5)
         untouched = bench.publish(bench.stage(TUESDAY, ["t"], 1))
         published, readable = bench.ledger.row(MONDAY), bench.readable()
@@ -72,7 +72,7 @@ class ConfirmationCases:
             assert other_publisher.ledger.row(MONDAY) is None
 
     def test_an_older_answer_does_not_land_on_a_confirmed_one(self, confirming: Bench) -> None:
-        """A confirmed answer is newer than one polled before it. The older answer would remove newer rows."""
+        """An answer polled before the confirmation is older. It would remove newer rows."""
         bench = confirming
         stale, stale_confirmation = bench.stage(MONDAY, ["old"], 6, answer=OTHER_ANSWER), _stage_same_answer(bench, 8)
         bench.confirm(_stage_same_answer(bench, 7))
@@ -87,7 +87,7 @@ class ConfirmationCases:
 
     @pytest.mark.parametrize("answer", [OTHER_ANSWER, ANSWER], ids=["another answer", "the same answer"])
     def test_a_confirmation_that_comes_after_another_publish_is_refused(self, confirming: Bench, answer: str) -> None:
-        """The generation to confirm was replaced, perhaps by a newer answer."""
+        """Another publish has replaced the generation to confirm, perhaps by a newer answer."""
         bench = confirming
         staged = _stage_same_answer(bench, 6)
         bench.publish(bench.stage(MONDAY, ["new"], 7, answer=answer))
@@ -188,7 +188,7 @@ def _stage_same_answer(
 def _run_at_once(
     bench: Bench, confirmation: Publish, rival: Publish, *, publishes: bool
 ) -> list[LedgerRow | ConnectError]:
-    """Confirm in one process. Concurrently, another process confirms, or commits rows that it has sent."""
+    """Confirm in one process. Another process concurrently confirms, or commits rows that it has sent."""
     barrier = threading.Barrier(2)
 
     def run(staged: Publish, *, publishes: bool) -> LedgerRow | ConnectError:

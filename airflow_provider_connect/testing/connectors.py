@@ -30,7 +30,7 @@ HEAVY = ("airflow", "pyspark", "pyarrow", "numpy", "deltalake", "pandas")
 
 
 def secrets_of(connections: Iterable[Connection]) -> set[str]:
-    """Return the logins and passwords of connections, and the suite's own: plain and as JSON text."""
+    """Return the logins and passwords of the connections and of the suite, plain and JSON-escaped."""
     secrets = {LOGIN, PASSWORD}
     for connection in connections:
         secrets |= {secret.get_secret_value() for secret in (connection.login, connection.password) if secret}
@@ -52,15 +52,15 @@ def _constant_fixture(value: Any) -> Any:
 
 
 class ConnectorConformance:
-    """Cases of both suites that need neither server nor data. A subclass defines ``connector``."""
+    """Cases that need neither server nor data. A subclass defines ``connector``."""
 
     @pytest.fixture
     def connector(self) -> Options:
-        """Return the source or sink with its options."""
+        """Return the source or sink."""
         raise NotImplementedError("define a fixture 'connector', 'source' or 'target' in the subclass")
 
     def test_the_name_is_the_files_name(self, connector: Options) -> None:
-        """Executors import a connector by its name alone. They don't find a file with another name."""
+        """Executors import a connector by its name alone."""
         contract, cls = _contract_of(connector), type(connector)
         name = getattr(cls, "name", None)
         assert isinstance(name, str), f"{cls.__name__} needs name = '…'"
@@ -79,26 +79,26 @@ class ConnectorConformance:
         assert type(connector).from_options(json.loads(json.dumps(connector.serialize()))) == connector
 
     def test_an_unknown_option_is_refused_with_the_nearest_name(self, connector: Options) -> None:
-        """If a misspelt option is ignored, the connector runs with a default that its user did not want."""
+        """If a misspelt option is ignored, the connector runs with an unwanted default."""
         for name in type(connector).model_fields:
             with pytest.raises(ConfigError) as caught:
                 type(connector)(**{f"{name}_x": 1})
             assert f"{name}_x: unknown option; did you mean {name!r}?" in str(caught.value)
 
     def test_options_never_change(self, connector: Options) -> None:
-        """Driver, executors and Airflow each hold a copy. A changed copy would poll or publish something else."""
+        """Driver, executors and Airflow each hold a copy. A changed copy would poll or publish other rows."""
         for name in type(connector).model_fields:
             with pytest.raises(ValidationError, match="frozen"):
                 setattr(connector, name, getattr(connector, name))
 
     def test_every_option_has_a_description(self, connector: Options) -> None:
-        """``Field(description=…)`` is the only documentation of an option."""
+        """``Field(description=…)`` is an option's only documentation."""
         for name, field in type(connector).model_fields.items():
             assert field.description, f"{name} needs Field(description=…)"
             assert field.description.strip().endswith((".", "?")), f"{name}: {field.description}"
 
     def test_the_documentation_has_every_required_paragraph(self, connector: Options) -> None:
-        """The module's docstring is the connector's page. Users would discover its gaps during incidents."""
+        """The module's docstring is the connector's page. Users would discover gaps during incidents."""
         contract, cls = _contract_of(connector), type(connector)
         page = importlib.import_module(cls.__module__).__doc__ or ""
         assert page.strip(), "the module needs a docstring: it is the connector's page"

@@ -49,7 +49,7 @@ ALARM = Alarm(number=3, position='{"id": "it\'s 7"}', reason="the source's log n
 
 
 class DefinitionCases:
-    """Cases of definitions and other notes. A sink without ``note`` skips them."""
+    """Cases of definitions and other notes. Skipped if the sink has no ``note``."""
 
     @pytest.fixture
     def noting(self, bench: Bench) -> Bench:
@@ -59,13 +59,13 @@ class DefinitionCases:
         return bench
 
     def test_of_what_does_not_exist_no_definition_is_in_force_and_nothing_is_noted(self, target: Target) -> None:
-        """Every new stream reads definition and notes before its first publish. An error would fail the stream."""
+        """A new stream reads definition and notes before its first publish. An error would fail it."""
         with target.sink.open(KEY, target.connections) as publisher:
             assert publisher.ledger.definition_in_force() is None
             assert list(publisher.ledger.notes()) == []
 
     def test_a_published_day_keeps_the_definition_that_it_was_loaded_with(self, noting: Bench) -> None:
-        """Otherwise users cannot tell which days were loaded under another definition and need a reload."""
+        """Otherwise users cannot see which days were loaded under another definition and need a reload."""
         noting.publish(noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest))
         noting.publish(noting.stage(TUESDAY, ["b"], 1))
         noting.publish(noting.stage(WEDNESDAY, ["c"], 1, definition=VIEWS.digest))
@@ -133,14 +133,14 @@ class DefinitionCases:
         assert noting.readable() == [(MONDAY, "a"), (TUESDAY, "b"), (WEDNESDAY, "c")]
 
     def test_a_publish_of_a_definition_that_came_into_force_meanwhile_is_accepted(self, noting: Bench) -> None:
-        """The publish has the same definition as the newest publish, so there is no conflict."""
+        """The publish has the definition in force, so there is no conflict."""
         noting.publish(noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest))
         late = noting.stage(WEDNESDAY, ["c"], 3, definition=VIEWS.digest)
         noting.publish(noting.stage(TUESDAY, ["b"], 2, definition=VIEWS.digest))
         assert noting.publish(late).definition == VIEWS.digest
 
     def test_a_retry_of_a_published_day_finds_it_under_any_definition(self, noting: Bench) -> None:
-        """The commit's response was lost. If the retry does not find its publish, the day is published twice."""
+        """The commit's response was lost. A retry that does not find its publish would publish the day twice."""
         staged = noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest)
         noting.publish(staged)
         noting.publish(noting.stage(TUESDAY, ["b"], 2, definition=VIEWS.digest))
@@ -151,10 +151,7 @@ class DefinitionCases:
         assert noting.state() == state_before
 
     def test_two_definitions_at_once_leave_one_and_the_other_is_refused(self, noting: Bench) -> None:
-        """The two publishes are of different days, so their generations don't conflict.
-
-        The sink itself must detect that their definitions do.
-        """
+        """Generations of two days do not conflict. The sink must detect that the definitions do."""
         staged = [
             noting.stage(day, [f"{number}-{i}" for i in range(3)], number, definition=definition.digest)
             for number, day, definition in ((2, MONDAY, SIGNUPS), (3, WEDNESDAY, VIEWS))
@@ -188,10 +185,7 @@ class DefinitionCases:
             ]
 
     def test_a_note_is_there_for_every_process_before_the_first_publish(self, noting: Bench) -> None:
-        """A day names its definition by digest, so the definition's note must exist before the publish.
-
-        If the driver stored the note after the publish, a kill in between would lose the definition.
-        """
+        """If the note were stored after the publish, a kill in between would lose the day's definition."""
         notes = [
             definition_note(SIGNUPS, RUN),
             definition_note(VIEWS, OTHER_TASK),
@@ -216,7 +210,7 @@ class DefinitionCases:
         )
 
     def test_a_note_that_is_there_already_stays_as_it_is(self, noting: Bench) -> None:
-        """Each job notes its definition. If every copy were stored, the ledger would grow for ever."""
+        """Each job notes its definition. If the ledger stored every copy, it would grow for ever."""
         first_note = definition_note(SIGNUPS, RUN)
         noting.note(first_note)
         noting.publish(noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest))
@@ -229,7 +223,7 @@ class DefinitionCases:
         assert list(noting.ledger.notes()) == [first_note]
 
     def test_a_note_by_several_at_once_is_one_note(self, noting: Bench) -> None:
-        """Many mapped tasks start at the same moment, and each stores the same note."""
+        """Many mapped tasks store the same note at the same moment."""
         shared_note = definition_note(SIGNUPS, RUN)
         with noting.another_process() as first_publisher, noting.another_process() as other_publisher:
             in_threads(

@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Self
 
 GIVE_UP_SECONDS = 60.0
-"""Timeout that only ends a failing case."""
+"""Socket timeout. Only a failing case reaches it."""
 BLOCK_BYTES = 64 * 1024
 
 
 class Listener:
-    """Listens on a port of this machine until its ``with`` block ends. Each client is served by its own thread."""
+    """Server on a port of this machine until its ``with`` block ends. Each client has a thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """The port to connect to."""
+        """Port to connect to."""
         return int(self._server.getsockname()[1])
 
     def talk(self, client: socket.socket) -> None:
@@ -35,10 +35,7 @@ class Listener:
         raise NotImplementedError
 
     def call(self, port: int) -> socket.socket:
-        """Connect to another server of this machine.
-
-        The end of the ``with`` block closes the connection, if it is still open.
-        """
+        """Connect to another server of this machine. The end of the ``with`` block closes the connection."""
         return self._track(socket.create_connection(("127.0.0.1", port)))
 
     def __enter__(self) -> Self:
@@ -74,11 +71,11 @@ class Listener:
 
 
 class FaultyServer(Listener):
-    """Server that answers with an error, or a proxy that cuts answers.
+    """Server that answers with an error, or proxy that cuts answers.
 
-    :param behind: port of a healthy server to forward requests to. Without it, this server answers them.
-    :param status: status of its own answers, such as ``"401 Unauthorized"``. The body echoes the request, so a client
-        that quotes answers shows its secrets.
+    :param behind: port of a healthy server to forward requests to. Without it, this server answers.
+    :param status: status of its answers, such as ``"401 Unauthorized"``. The body echoes the request, so a client that
+        quotes answers shows its secrets.
     :param cut_after: number of forwarded bytes, over all connections, after which it closes every connection.
     :ivar passed: bytes of answers forwarded so far.
     """
@@ -148,9 +145,7 @@ def _build_response(status: str, request_head: bytes) -> bytes:
 
 
 class Gate(Listener):
-    """Proxy that stops each time the direction of the data changes.
-
-    In HTTP, that is before a request reaches the server, and before its answer reaches the client.
+    """Proxy that stops when the direction of the data changes: before each request, and before each answer.
 
     :param behind: port of the server on this machine.
     :ivar stops: number of stops since :meth:`watch`.
@@ -165,7 +160,7 @@ class Gate(Listener):
     def watch(self, at_stop: Callable[[int], bool]) -> None:
         """Set the callback for every stop and restart the count at 0. Replaces the earlier callback.
 
-        :param at_stop: gets the stop's number. If it returns False, the connection ends there.
+        :param at_stop: gets the stop's number. If it returns False, the connection ends.
         """
         with self._lock:
             self.stops, self._at_stop = 0, at_stop

@@ -1,4 +1,4 @@
-"""Conformance cases of sinks: another process acts, or the connection ends, between two requests of a step."""
+"""Conformance cases of sinks: between two requests of a step, another process acts or the connection ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider_connect.testing.bench import KEY, MONDAY, Bench, number_of
 from airflow_provider_connect.testing.faults import Gate
 
 PAUSE_SECONDS = 1.0
-"""Longest time that a request is held. The action in between may have to wait until the request has passed."""
+"""Longest hold of a request. The action in between may have to wait until the request has passed."""
 _MAX_STOPS = 200
 _LOCALHOST = re.compile(r"(?:http://)?(?:127\.0\.0\.1|localhost)/?")
 
@@ -72,10 +72,7 @@ class GapCases:
     def test_a_day_is_seen_once_whatever_ends_between_two_requests(
         self, bench: Bench, gated: Bench, gate: Gate, *, for_good: bool
     ) -> None:
-        """A request whose response is lost may have taken effect.
-
-        Readers must see neither half a day, nor the day twice after the retry.
-        """
+        """A request without a response may have taken effect. After a retry too, readers must see a whole day once."""
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)
             gate.watch(partial(_lets_pass, stop, for_good=for_good))
@@ -88,7 +85,7 @@ class GapCases:
     def test_a_sweep_between_two_requests_takes_nothing_that_is_seen_later(
         self, bench: Bench, gated: Bench, gate: Gate
     ) -> None:
-        """A driver that was suspended for days resumes and commits. The sweep must spare the rows that it publishes."""
+        """A driver resumes after days and commits. The sweep must spare the rows that it publishes."""
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)
             result, *_ = _run_with_interruption(
@@ -141,7 +138,7 @@ def _run_with_interruption(
 
 
 def _publish(bench: Bench, staged: Publish) -> PublishOutcome:
-    """Publish like a driver: after an error, look in the ledger whether the day was published."""
+    """Publish like a driver: after an error, look up in the ledger whether the day was published."""
     try:
         return bench.publish(staged)
     except ConnectError as error:

@@ -1,7 +1,7 @@
 """Conformance cases of sinks with snapshots and increments.
 
-A sink shows only the newest snapshot, which replaces all earlier rows. Its ledger keeps the end position of each
-increment, where the next increment begins.
+A sink shows only the newest snapshot, which replaces all earlier rows. Its ledger keeps each increment's end position,
+where the next increment begins.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ from airflow_provider_connect.window import ONE_DAY
 
 
 class SnapshotCases:
-    """Cases of a sink that takes snapshots.
-
-    A sink that refuses snapshots, or keeps one for each day, skips the cases that do not apply.
-    """
+    """Cases of snapshots. Skipped where they do not apply: the sink refuses snapshots, or keeps one for each day."""
 
     @pytest.fixture
     def taking(self, bench: Bench) -> Bench:
@@ -71,7 +68,7 @@ class SnapshotCases:
         assert bench.readable() == [(TUESDAY, "again")]
 
     def test_a_snapshot_takes_the_place_of_the_whole(self, showing: Bench) -> None:
-        """Otherwise rows deleted in the source would stay for ever, and rows still in the source would appear twice."""
+        """Otherwise rows deleted in the source would stay for ever, and other rows would appear twice."""
         row = showing.publish(_snapshot(showing, ["new", "stays"], 1, TUESDAY, files=2))
         assert (row.day, row.generation, row.rows) == (TUESDAY, 1, 2)
         assert showing.readable() == [(TUESDAY, "new"), (TUESDAY, "stays")]
@@ -108,10 +105,7 @@ class SnapshotCases:
             assert showing.state() == state_before
 
     def test_a_snapshot_whose_driver_died_is_published_from_its_stage(self, showing: Bench) -> None:
-        """A driver killed before its commit has changed nothing.
-
-        The next try publishes the staged snapshot once, without a poll.
-        """
+        """A driver killed before its commit has changed nothing. The next try publishes the stage without a poll."""
         staged = _snapshot(showing, ["new", "stays"], 2, TUESDAY, files=2)
         rows_before = showing.readable()
         showing.send(staged)
@@ -150,7 +144,7 @@ def _snapshot(bench: Bench, rows: list[str], number: int, day: dt.date, files: i
 
 
 class IncrementCases:
-    """Cases of increments. A sink without ``keeps_spans`` skips them."""
+    """Cases of increments. Skipped if the sink has no ``keeps_spans``."""
 
     @pytest.fixture
     def following(self, bench: Bench) -> Bench:
@@ -190,7 +184,7 @@ class IncrementCases:
         assert following.readable() == [(TUESDAY, "changed"), (WEDNESDAY, "b")]
 
     def test_an_increment_that_follows_another_than_the_newest_is_refused(self, following: Bench) -> None:
-        """Two increments would begin at the same position, so their rows would appear twice."""
+        """Two increments from the same position would show their rows twice."""
         stale = _increment(following, WEDNESDAY, ["twice"], 2, to="8")
         following.publish(_increment(following, MONDAY, ["b"], 3, to="9"))
         state_before = following.state()
@@ -199,7 +193,7 @@ class IncrementCases:
         assert following.state() == state_before
 
     def test_two_increments_at_once_leave_one_and_the_other_is_refused(self, following: Bench) -> None:
-        """Both begin at the same position, but are of different days. The sink itself must detect the conflict."""
+        """Both begin at the same position, but are of different days. The sink must detect the conflict."""
         staged = [
             _increment(following, day, [f"{number}-{i}" for i in range(3)], number, to=str(number))
             for number, day in ((2, MONDAY), (3, WEDNESDAY))

@@ -1,6 +1,6 @@
 """Conformance cases of sources that need a server with data: a poll is complete and repeatable, or raises an error.
 
-For sources that poll several days with one request: each day must equal the same day polled alone.
+If a source polls several days with one request, each must equal the same day polled alone.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Served:
     """A server with a day of data.
 
     :param connection: to the server, with valid credentials.
-    :param day: a day that is over and has rows, in the source's zone.
-    :param rows: number of rows that the source yields for the day.
+    :param day: over, in the source's zone.
+    :param rows: number of the day's rows, above 0.
     """
 
     connection: Connection
@@ -55,7 +55,7 @@ class Poll:
 
     @property
     def rows(self) -> Counter[str]:
-        """Number of occurrences of each row, by the row's JSON text."""
+        """Number of occurrences of each row, by JSON text of day and row."""
         return Counter(
             json.dumps([str(day), row], default=repr, sort_keys=True)
             for _, day, batch in self.batches
@@ -64,9 +64,9 @@ class Poll:
 
 
 def poll(source: Source, connection: Connection, *days: Day) -> Poll:
-    """Poll a day, or several days of one plan, like driver and executors.
+    """Poll one plan of one or more days, like driver and executors.
 
-    Driver and executors have separate pollers, and everything sent between them is pickled.
+    Driver and executors have separate pollers, and receive pickled copies from each other.
     """
     with source.open(connection, PollContext()) as driver:
         schema, parts = driver.schema(), driver.plan(days)
@@ -83,16 +83,16 @@ def poll(source: Source, connection: Connection, *days: Day) -> Poll:
 
 
 def _count_differing_rows(first: Poll, second: Poll) -> int:
-    """Count rows that differ between two polls, so that a failed assert does not print whole days."""
+    """Count rows that differ between two polls. A failed assert then prints a number instead of whole days."""
     return ((first.rows - second.rows) + (second.rows - first.rows)).total()
 
 
 class PollCases:
-    """Cases that poll. Each needs the fixtures ``source`` and ``there``."""
+    """Cases that poll. Each needs the fixtures ``source`` and ``served_data``."""
 
     @pytest.fixture
-    def there(self, source: Source, served: Served | None) -> Served:
-        """Return the server with data. Skips the case if the suite has none."""
+    def served_data(self, source: Source, served: Served | None) -> Served:
+        """Return the server with data. Skips the case without one."""
         if served is None:
             pytest.skip("no fixture 'served': the cases that poll need a server")
         assert served.day.zone == source.timezone, "the served day must be in the source's timezone"
@@ -100,59 +100,64 @@ class PollCases:
         return served
 
     @pytest.fixture
-    def whole(self, source: Source, there: Served) -> Poll:
+    def complete_poll(self, source: Source, served_data: Served) -> Poll:
         """Poll the day from the healthy server."""
-        return poll(source, there.connection, there.day)
+        return poll(source, served_data.connection, served_data.day)
 
     @pytest.fixture
-    def http_port(self, there: Served) -> int:
+    def http_port(self, served_data: Served) -> int:
         """Return the server's port. Skips the case unless the server speaks HTTP without TLS."""
-        match = re.fullmatch(r"http://(?:127\.0\.0\.1|localhost)(?::(\d+))?/?", there.connection.host or "")
-        port = int(match[1]) if match and match[1] else there.connection.port
+        match = re.fullmatch(r"http://(?:127\.0\.0\.1|localhost)(?::(\d+))?/?", served_data.connection.host or "")
+        port = int(match[1]) if match and match[1] else served_data.connection.port
         if match is None or port is None:
             pytest.skip("needs a connection to http://127.0.0.1 with a port")
         return port
 
-    def test_two_polls_of_a_day_bring_the_same_rows(self, source: Source, there: Served, whole: Poll) -> None:
+    def test_two_polls_of_a_day_bring_the_same_rows(
+        self, source: Source, served_data: Served, complete_poll: Poll
+    ) -> None:
         """A retry polls again. A sink that merges by key would add rows whose key has changed."""
-        assert sum(whole.rows.values()) == there.rows
-        assert _count_differing_rows(poll(source, there.connection, there.day), whole) == 0
+        assert sum(complete_poll.rows.values()) == served_data.rows
+        assert _count_differing_rows(poll(source, served_data.connection, served_data.day), complete_poll) == 0
 
-    def test_every_batch_fits_the_schema(self, whole: Poll) -> None:
+    def test_every_batch_fits_the_schema(self, complete_poll: Poll) -> None:
         """The stage is written with the driver's schema. A batch with another schema would fail the day halfway."""
-        for _, _, batch in whole.batches:
-            assert batch.schema.equals(whole.schema)
+        for _, _, batch in complete_poll.batches:
+            assert batch.schema.equals(complete_poll.schema)
             for field, column in zip(batch.schema, batch.columns, strict=True):
                 assert field.nullable or not column.null_count, f"{field.name} is NOT NULL and has nulls"
 
-    def test_the_schema_survives_pickling_and_serialization(self, whole: Poll) -> None:
+    def test_the_schema_survives_pickling_and_serialization(self, complete_poll: Poll) -> None:
         """Each task carries the schema to its executor. If the transfer drops comments, sinks get none."""
-        for received in (pickle.loads(pickle.dumps(whole.schema)), pa.ipc.read_schema(whole.schema.serialize())):
-            assert received.equals(whole.schema, check_metadata=True)
+        for received in (
+            pickle.loads(pickle.dumps(complete_poll.schema)),
+            pa.ipc.read_schema(complete_poll.schema.serialize()),
+        ):
+            assert received.equals(complete_poll.schema, check_metadata=True)
 
-    def test_keys_are_32_hex_digits(self, whole: Poll) -> None:
+    def test_keys_are_32_hex_digits(self, complete_poll: Poll) -> None:
         """The day's digest and merging sinks use the keys. A row without a key can never be matched again."""
-        if RECORD_KEY not in whole.schema.names:
+        if RECORD_KEY not in complete_poll.schema.names:
             pytest.skip(f"rows have no {RECORD_KEY}")
-        field = whole.schema.field(RECORD_KEY)
+        field = complete_poll.schema.field(RECORD_KEY)
         assert (field.type, field.nullable) == (pa.string(), False)
-        keys = [key for _, _, batch in whole.batches for key in batch.column(RECORD_KEY).to_pylist()]
+        keys = [key for _, _, batch in complete_poll.batches for key in batch.column(RECORD_KEY).to_pylist()]
         assert sum(not re.fullmatch(r"[0-9a-f]{32}", key or "") for key in keys) == 0, (
             "number of keys that are not 32 hex digits"
         )
 
-    def test_each_batch_is_of_a_day_that_its_partition_names(self, whole: Poll) -> None:
-        """Rows of another day would land in a day that no task publishes."""
-        for part, day, _ in whole.batches:
+    def test_each_batch_is_of_a_day_that_its_partition_names(self, complete_poll: Poll) -> None:
+        """No task would publish the rows of another day."""
+        for part, day, _ in complete_poll.batches:
             assert day in part.days
 
-    def test_the_tally_has_counted_every_row(self, whole: Poll) -> None:
+    def test_the_tally_has_counted_every_row(self, complete_poll: Poll) -> None:
         """The report computes dropped rows from the tally. No row may vanish uncounted."""
-        rows_read = sum(tally.rows_of_all_days for tally in whole.tallies)
-        rows_yielded = sum(batch.num_rows for _, _, batch in whole.batches)
+        rows_read = sum(tally.rows_of_all_days for tally in complete_poll.tallies)
+        rows_yielded = sum(batch.num_rows for _, _, batch in complete_poll.batches)
         days = {
             id(tally.for_day(day)): tally.for_day(day)
-            for part, tally in self._tally_by_partition(whole)
+            for part, tally in self._tally_by_partition(complete_poll)
             for day in part.days
         }
         assert rows_read >= rows_yielded, "tally.for_day(day).rows counts rows read, before duplicates are dropped"
@@ -160,28 +165,28 @@ class PollCases:
         rejected = sum(tally.counts["rejected"] for tally in days.values())
         assert rejected == sum(len(tally.rejects) for tally in days.values()), "count rejects with tally.reject()"
 
-    def test_late_rows_are_counted_where_the_source_says_so(self, source: Source, whole: Poll) -> None:
+    def test_late_rows_are_counted_where_the_source_says_so(self, source: Source, complete_poll: Poll) -> None:
         """``lookback_days="measured"`` ignores days without counts of late rows."""
         if source.capability(CountsLate) is None:
             pytest.skip("the source does not count late rows")
-        for part, tally in self._tally_by_partition(whole):
+        for part, tally in self._tally_by_partition(complete_poll):
             assert all(LATE_COUNTS[0] in tally.for_day(day).counts for day in part.days), "count with count_late()"
 
     @staticmethod
-    def _tally_by_partition(whole: Poll) -> list[tuple[InputPartition, Tally]]:
-        parts = {part.index: part for part, _, _ in whole.batches}
-        return [(parts[index], tally) for index, tally in enumerate(whole.tallies) if index in parts]
+    def _tally_by_partition(complete_poll: Poll) -> list[tuple[InputPartition, Tally]]:
+        parts = {part.index: part for part, _, _ in complete_poll.batches}
+        return [(parts[index], tally) for index, tally in enumerate(complete_poll.tallies) if index in parts]
 
-    def test_several_threads_may_plan_with_one_poller(self, source: Source, there: Served) -> None:
-        """The driver has one poller for all days, and plans several days concurrently."""
-        with source.open(there.connection, PollContext()) as poller, ThreadPoolExecutor(4) as pool:
-            plans = list(pool.map(lambda _: poller.plan([there.day]), range(4)))
+    def test_several_threads_may_plan_with_one_poller(self, source: Source, served_data: Served) -> None:
+        """The driver has one poller and plans several days concurrently."""
+        with source.open(served_data.connection, PollContext()) as poller, ThreadPoolExecutor(4) as pool:
+            plans = list(pool.map(lambda _: poller.plan([served_data.day]), range(4)))
         assert plans == plans[:1] * 4
 
-    def test_a_poll_may_be_left_half_way(self, source: Source, there: Served) -> None:
-        """A task that is killed or fails stops reading. Closing the poller must then neither hang nor fail."""
-        with source.open(there.connection, PollContext()) as poller:
-            (part, *_) = poller.plan([there.day])
+    def test_a_poll_may_be_left_half_way(self, source: Source, served_data: Served) -> None:
+        """A killed or failed task stops reading. Closing the poller must then neither hang nor fail."""
+        with source.open(served_data.connection, PollContext()) as poller:
+            (part, *_) = poller.plan([served_data.day])
             yielded: Any = poller.poll(part, Tally(part.days))
             next(yielded)
             yielded.close()
@@ -189,41 +194,41 @@ class PollCases:
 
     @pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 1.0])
     def test_an_answer_that_is_cut_is_never_a_short_day(
-        self, source: Source, there: Served, whole: Poll, http_port: int, share: float
+        self, source: Source, served_data: Served, complete_poll: Poll, http_port: int, share: float
     ) -> None:
         """If a cut response counts as complete, its missing rows are lost for good in a green task."""
         with FaultyServer(behind=http_port) as proxy:
-            assert _count_differing_rows(poll(source, through(proxy, there), there.day), whole) == 0
+            assert _count_differing_rows(poll(source, through(proxy, served_data), served_data.day), complete_poll) == 0
             size = proxy.passed
         with FaultyServer(behind=http_port, cut_after=min(int(size * share), size - 1)) as proxy:
-            polled, error = attempt(lambda: poll(source, through(proxy, there), there.day))
+            polled, error = attempt(lambda: poll(source, through(proxy, served_data), served_data.day))
         # All rows may precede the last bytes of the response.
-        assert (polled is not None and not _count_differing_rows(polled, whole)) or isinstance(error, RetriableError), (
-            error
-        )
-        assert not secrets_in(error, there)
+        assert (polled is not None and not _count_differing_rows(polled, complete_poll)) or isinstance(
+            error, RetriableError
+        ), error
+        assert not secrets_in(error, served_data)
 
     @pytest.mark.usefixtures("http_port")  # other protocols have no status
     @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Service Unavailable", "429 Slow Down"])
-    def test_a_server_in_trouble_is_tried_again_later(self, source: Source, there: Served, status: str) -> None:
-        """An error that is not retriable fails the task for good, although the server may recover within an hour."""
+    def test_a_server_in_trouble_is_tried_again_later(self, source: Source, served_data: Served, status: str) -> None:
+        """An error that is not retriable fails the task for good, although the server may recover."""
         with FaultyServer(status=status) as server:
-            polled, error = attempt(lambda: poll(source, through(server, there), there.day))
+            polled, error = attempt(lambda: poll(source, through(server, served_data), served_data.day))
         assert polled is None, "the poll took an error response for a day"
         assert isinstance(error, RetriableError), error
         if status.startswith("429"):
             assert error.retry_after_seconds == 7, "the response has Retry-After: 7"
-        assert not secrets_in(error, there)
+        assert not secrets_in(error, served_data)
 
     @pytest.mark.usefixtures("http_port")  # other protocols have no status
     @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
-    def test_refused_credentials_are_a_config_error(self, source: Source, there: Served, status: str) -> None:
-        """Retries with a wrong password lock the account, and the alert comes hours late."""
+    def test_refused_credentials_are_a_config_error(self, source: Source, served_data: Served, status: str) -> None:
+        """Retries with a wrong password lock the account and delay the alert by hours."""
         with FaultyServer(status=status) as server:
-            polled, error = attempt(lambda: poll(source, through(server, there), there.day))
+            polled, error = attempt(lambda: poll(source, through(server, served_data), served_data.day))
         assert polled is None, "the poll took an error response for a day"
         assert isinstance(error, ConfigError), error
-        assert not secrets_in(error, there)
+        assert not secrets_in(error, served_data)
 
 
 def through(server: FaultyServer, served: Served) -> Connection:
@@ -252,44 +257,48 @@ _MAX_DAYS = 3
 
 
 class TogetherCases:
-    """Cases of sources whose poller is a :class:`.SeveralDaysARequest`. Each needs ``source`` and ``there``."""
+    """Cases of pollers that are :class:`.SeveralDaysARequest`. Each needs ``source`` and ``served_data``."""
 
     @pytest.fixture
-    def days(self, source: Source, there: Served) -> list[Day]:
+    def days(self, source: Source, served_data: Served) -> list[Day]:
         """Return the served day and the days before it. Skips the case if the source plans each day alone."""
-        with source.open(there.connection, PollContext()) as poller:
+        with source.open(served_data.connection, PollContext()) as poller:
             count = min(days_per_plan(poller), _MAX_DAYS)
         if count == 1:
             pytest.skip("days_per_plan is 1: the source plans each day alone")
-        return [Day(date=there.day.date - ago * ONE_DAY, zone=there.day.zone) for ago in reversed(range(count))]
+        return [
+            Day(date=served_data.day.date - ago * ONE_DAY, zone=served_data.day.zone) for ago in reversed(range(count))
+        ]
 
-    def test_days_of_one_plan_are_those_of_a_plan_each(self, source: Source, there: Served, days: list[Day]) -> None:
-        """A later reload of one day must return the same rows. A row that changes its day appears twice or never."""
-        polled_together = poll(source, there.connection, *days)
+    def test_days_of_one_plan_are_those_of_a_plan_each(
+        self, source: Source, served_data: Served, days: list[Day]
+    ) -> None:
+        """A reload of one day must return the same rows. A row that changes its day appears twice or never."""
+        polled_together = poll(source, served_data.connection, *days)
         rows_polled_alone: Counter[str] = Counter()
         for day in days:
-            rows_polled_alone += poll(source, there.connection, day).rows
-        assert sum(rows_polled_alone.values()) >= there.rows
+            rows_polled_alone += poll(source, served_data.connection, day).rows
+        assert sum(rows_polled_alone.values()) >= served_data.rows
         assert ((polled_together.rows - rows_polled_alone) + (rows_polled_alone - polled_together.rows)).total() == 0
 
-    def test_each_of_several_days_is_planned(self, source: Source, there: Served, days: list[Day]) -> None:
+    def test_each_of_several_days_is_planned(self, source: Source, served_data: Served, days: list[Day]) -> None:
         """A day missing from the plan would be published as empty."""
-        with source.open(there.connection, PollContext()) as poller:
+        with source.open(served_data.connection, PollContext()) as poller:
             parts = poller.plan(days)
             assert parts == poller.plan(days)
         assert {day for part in parts for day in part.days} == set(days)
 
     @pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 1.0])
     def test_a_cut_answer_of_several_days_is_never_a_short_day(
-        self, source: Source, there: Served, days: list[Day], http_port: int, share: float
+        self, source: Source, served_data: Served, days: list[Day], http_port: int, share: float
     ) -> None:
-        """The missing rows may belong to any of the days, so all of them must be polled again."""
+        """The missing rows may belong to any of the days, so all must be polled again."""
         with FaultyServer(behind=http_port) as proxy:
-            complete_rows = poll(source, through(proxy, there), *days).rows
+            complete_rows = poll(source, through(proxy, served_data), *days).rows
             size = proxy.passed
         with FaultyServer(behind=http_port, cut_after=min(int(size * share), size - 1)) as proxy:
-            polled, error = attempt(lambda: poll(source, through(proxy, there), *days))
+            polled, error = attempt(lambda: poll(source, through(proxy, served_data), *days))
         # All rows may precede the last bytes of the response.
         is_complete = polled is not None and not ((polled.rows - complete_rows) + (complete_rows - polled.rows)).total()
         assert is_complete or isinstance(error, RetriableError), error
-        assert not secrets_in(error, there)
+        assert not secrets_in(error, served_data)

@@ -15,14 +15,14 @@ from airflow_provider_connect.window import ONE_DAY
 
 T = TypeVar("T")
 WAIT_SECONDS = 60
-"""Timeout that only ends a failing case."""
+"""Timeout that only a failing case reaches."""
 
 
 class RaceCases:
     """Several drivers, threads and executors publish concurrently."""
 
     def test_two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused(self, bench: Bench) -> None:
-        """If both succeed, one answer is lost although its task is green, or readers see rows of both."""
+        """If both succeed, one answer is lost in a green task, or readers see rows of both."""
         staged = [bench.stage(MONDAY, [f"{number}-{i}" for i in range(20)], number) for number in (6, 7)]
         results = all_at_once(bench, staged)
         (row,) = [result for result in results if isinstance(result, LedgerRow)]
@@ -76,7 +76,7 @@ class RaceCases:
 
 
 def all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | ConnectError]:
-    """Publish each day from a process of its own. All begin before the first one commits."""
+    """Publish each day from its own process. All processes begin before the first commit."""
     barrier = threading.Barrier(len(staged))
 
     def publish(publish_staged: Publish) -> LedgerRow | ConnectError:
@@ -104,6 +104,6 @@ def _put_shares(bench: Bench, staged: Publish, publisher: Publisher, token: Any)
 
 
 def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run calls concurrently, one thread each. Returns their results in order."""
+    """Run each call in its own thread, concurrently. Returns their results in order."""
     with restless_threads(), ThreadPoolExecutor(len(calls)) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]

@@ -22,7 +22,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_share_that_spark_sends_twice_counts_once(self, bench: Bench) -> None:
-        """Spark repeats the tasks of a lost executor, even if they have sent all their rows."""
+        """Spark repeats the tasks of a lost executor, even those that have sent all their rows."""
         staged = bench.stage(MONDAY, ["a", "b", "c"], 1, files=2)
         token, receipts = bench.send(staged, copies=2)
         row = bench.publisher.commit(staged, token, receipts)
@@ -30,7 +30,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b"), (MONDAY, "c")]
 
     def test_a_commit_may_be_repeated(self, bench: Bench) -> None:
-        """A driver repeats a commit whose response it did not get. No row may appear twice."""
+        """A driver repeats a commit whose response was lost. No row may appear twice."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         row = bench.publisher.commit(staged, token, receipts)
@@ -54,10 +54,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_commit_whose_answer_was_lost_may_be_aborted(self, bench: Bench) -> None:
-        """The driver aborts after an error, although its commit may have taken effect.
-
-        Then the published rows must stay, and a retry must find them.
-        """
+        """The driver aborts after an error, even if its commit took effect. The published rows must stay."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.publisher.commit(staged, token, receipts)  # the driver gets an error instead of the response
@@ -95,7 +92,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")]
 
     def test_rows_of_an_aborted_attempt_are_never_seen(self, bench: Bench) -> None:
-        """A task fails after it has sent half of its rows. Readers must not see half a day."""
+        """A task fails after it has sent half of its rows. Readers must not see them."""
         bench.publish(bench.stage(MONDAY, ["old"], 1))
         state_before = bench.state()
         half_sent = bench.stage(MONDAY, ["x1", "x2", "x3", "x4"], 2, files=2)
@@ -110,7 +107,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")], "the next attempt published rows of the aborted one"
 
     def test_a_put_that_fails_half_way_shows_nothing(self, bench: Bench) -> None:
-        """One of the staged files is unreadable. The old rows must stay, and the next attempt must be complete."""
+        """A staged file is unreadable. The old rows must stay, and the next attempt must be complete."""
         bench.publish(bench.stage(MONDAY, ["old"], 1))
         state_before = bench.state()
         torn = bench.stage(MONDAY, ["x1", "x2", "x3", "x4"], 2, files=2)
@@ -169,7 +166,7 @@ class RecoveryCases:
         assert bench.publish(live_attempt).rows == 1
 
     def test_a_sweep_spares_what_is_under_way(self, bench: Bench) -> None:
-        """Two days run concurrently. The sweep after one day must not delete rows sent for the other."""
+        """The sweep after one day must not delete rows sent for a concurrent day."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.sweep()
@@ -177,7 +174,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 
     def test_a_sweep_deletes_what_it_lists(self, bench: Bench) -> None:
-        """A person reviews the list before the sweep. Objects missing from it would be deleted without review."""
+        """A person reviews the list before the sweep. Unlisted objects would be deleted without review."""
         if not isinstance(bench.publisher, Sweeps):
             pytest.skip("has no sweep(): the sink leaves nothing to sweep")
         bench.send(bench.stage(MONDAY, ["a", "b"], 1))

@@ -56,7 +56,7 @@ class SinkConformance(
     DifferencesCases,
     ConnectorConformance,
 ):
-    """Conformance suite of a sink that shows each day once and complete, and replaces it on a reload.
+    """Suite for a sink that shows each day once and complete, and replaces it on a reload.
 
     A subclass defines ``target``, a fixture or plain method that returns a new, empty :class:`.Target` for each test.
 
@@ -70,7 +70,7 @@ class SinkConformance(
 
     @pytest.fixture
     def connector(self, target: Target) -> Sink:
-        """Return the sink with its options."""
+        """Return the sink."""
         return target.sink
 
     @pytest.fixture
@@ -87,7 +87,7 @@ class SinkConformance(
     # Names and connections
 
     def test_its_names_hold_no_secret(self, connector: Sink) -> None:
-        """Many readers see the names of target and asset, in offsets, logs and Airflow's pages."""
+        """Target and asset names appear in offsets, logs and Airflow's pages."""
         for text in (connector.target, connector.asset_uri):
             assert text.strip() == text != ""
             assert "@" not in urlsplit(text).netloc
@@ -100,7 +100,7 @@ class SinkConformance(
         assert all(connector.connection_types.values())
 
     def test_problems_with_a_connection_hold_no_secret(self, target: Target) -> None:
-        """Messages go to logs and Airflow's pages. A password in a message is leaked."""
+        """Messages go to logs and Airflow's pages."""
         broken = {
             conn_id: Connection(
                 conn_id=conn_id,
@@ -131,7 +131,7 @@ class SinkConformance(
             assert ledger.between(MONDAY, TUESDAY) == []
 
     def test_preflight_may_run_again_and_publishes_nothing(self, bench: Bench) -> None:
-        """Every job begins with a preflight. It must accept objects that exist already, and change no published row."""
+        """Every job begins with a preflight. It must accept existing objects, and change no published row."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         state_before = bench.state()
         with bench.another_process() as other_publisher:
@@ -173,7 +173,7 @@ class SinkConformance(
                 assert (newest.day, newest.generation) == (MONDAY, 1)
 
     def test_days_are_apart_in_any_order(self, bench: Bench) -> None:
-        """A backfill publishes old days after new ones. It must not change rows or ledger of another day."""
+        """A backfill publishes old days after new ones. It must not change another day's rows or ledger."""
         dates = [MONDAY + ONE_DAY * i for i in (3, 0, 1)]
         for date in dates:
             assert bench.publish(bench.stage(date, [f"e{date.day}"], 1)).generation == 1
@@ -181,10 +181,7 @@ class SinkConformance(
         assert bench.readable() == [(date, f"e{date.day}") for date in sorted(dates)]
 
     def test_the_ledger_returns_the_newest_row_of_each_day_between_two_days(self, bench: Bench) -> None:
-        """A day's counts are compared with those of earlier days.
-
-        Counts of a wrong day would refuse a correct answer.
-        """
+        """A day's counts are compared with earlier days'. Counts of a wrong day would refuse a correct answer."""
         dates = [MONDAY + ONE_DAY * i for i in (3, 0, 1)]
         for date in dates:
             bench.publish(bench.stage(date, ["x"], 1, counts={"late_1_days": 9, "late_2_days": 9}))
@@ -211,7 +208,7 @@ class SinkConformance(
             assert len(other_publisher.ledger.days()) == 0
 
     def test_a_new_intent_replaces_the_day_and_no_other(self, bench: Bench) -> None:
-        """A cleared task reloads its day. Old rows that stay would be counted with the new rows."""
+        """A cleared task reloads its day. Readers would count old rows that stay together with the new ones."""
         bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         untouched = bench.publish(bench.stage(TUESDAY, ["t"], 1))
         row = bench.publish(bench.stage(MONDAY, ["c"], 2))
@@ -222,7 +219,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "c"), (TUESDAY, "t")]
 
     def test_an_empty_day_is_a_done_day(self, bench: Bench) -> None:
-        """An empty day without a ledger row would be polled for ever, and the offset would never pass it."""
+        """Without a ledger row, an empty day would be polled for ever, and the offset would never pass it."""
         row = bench.publish(bench.stage(MONDAY, [], 1))
         assert (row.generation, row.rows) == (1, 0)
         assert list(bench.ledger.days()) == [MONDAY]
@@ -236,7 +233,7 @@ class SinkConformance(
         assert bench.readable() == []
 
     def test_what_the_source_set_aside_is_counted_and_no_row(self, bench: Bench) -> None:
-        """A rejected record that no count includes is lost without a trace."""
+        """An uncounted reject is lost without a trace."""
         row = bench.publish(bench.stage(MONDAY, ["a"], 1, rejected=3))
         assert (row.rows, row.counts["rows_read"], row.counts["rejected"]) == (1, 4, 3)
         assert bench.ledger.row(MONDAY).counts["rejected"] == 3
@@ -278,7 +275,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "new")]
 
     def test_a_clock_that_is_set_back_decides_nothing(self, bench: Bench) -> None:
-        """Clocks of two machines differ. A sink that compares their times may keep the older answer."""
+        """Two machines' clocks differ. A sink that compares their times may keep the older answer."""
         bench.publish(bench.stage(MONDAY, ["old"], 1, polled_at=NOON + 400 * ONE_DAY))
         stale = bench.stage(MONDAY, ["stale"], 3, polled_at=NOON + 800 * ONE_DAY)
         row = bench.publish(bench.stage(MONDAY, ["new"], 2, polled_at=NOON - 400 * ONE_DAY))
@@ -315,7 +312,7 @@ class SinkConformance(
         assert not _secrets_in(problems, bench)
 
     def test_a_changed_type_is_told_with_the_columns_name_and_nothing_changes(self, bench: Bench) -> None:
-        """A changed column breaks its readers. A person must decide about it, and needs the column's name."""
+        """A changed type breaks the column's readers. A person must decide, and needs its name."""
         if self.schemaless:
             pytest.skip("schemaless: the target takes any column of any type")
         bench.publish(bench.stage(MONDAY, ["a"], 1))

@@ -47,13 +47,11 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     A subclass sets ``source``, or defines a fixture of that name. It may override these fixtures:
 
     * ``served``, a :class:`.Served`: a server with a day of data. Without it, the cases that poll are skipped.
-    * ``page``: text with the DDL of the rows. Defaults to the docstring of the source's module. It may contain other
-      streams' DDL too.
+    * ``page``: text with the DDL of the rows, perhaps of other streams too. Defaults to the source module's docstring.
     * ``place``: connection fields that address the server, except the port. Defaults to the host ``http://127.0.0.1``.
-    * ``described``: a connection with which the source can list its columns and plan a day. By default no server
-      answers it, because most sources send no request for this. Override it if the columns come from the server.
-    * ``extra``: fields of the connection's extra that the source reads, each with a valid value, or None if it is
-      optional.
+    * ``described``: connection for listing columns and planning a day. By default no server answers it, because most
+      sources send no request for this. Override it if the columns come from the server.
+    * ``extra``: the extra's fields that the source reads, each with a valid value, or None if it is optional.
     """
 
     def __init_subclass__(cls) -> None:
@@ -61,7 +59,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
     @pytest.fixture
     def connector(self, source: Source) -> Source:
-        """Return the source with its options."""
+        """Return the source."""
         return source
 
     @pytest.fixture
@@ -71,7 +69,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
     @pytest.fixture
     def extra(self) -> Mapping[str, str | None]:
-        """Return fields of the connection's extra. Defaults to an empty mapping."""
+        """Return fields of the connection's extra. Defaults to none."""
         return {}
 
     @pytest.fixture
@@ -100,13 +98,13 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
     @pytest.fixture
     def described(self, connection: Connection) -> Connection:
-        """Return a connection for listing columns and planning. By default no server answers it."""
+        """Return a connection for listing columns and planning. Defaults to ``connection``."""
         return connection
 
     # Names and columns
 
     def test_kind_connection_types_stream_key_and_timezone_are_valid(self, source: Source) -> None:
-        """Ledger, offset and schedule depend on these values. A changed value makes another stream."""
+        """Ledger, offset and schedule depend on these values."""
         assert source.kind in get_args(SourceKind)
         assert source.connection_types
         assert all(re.fullmatch(r"[a-z][a-z0-9_]*", kind) for kind in source.connection_types)
@@ -114,7 +112,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         zone(source.timezone)
 
     def test_row_options_name_real_options(self, source: Source, connection: Connection) -> None:
-        """The ledger stores the row options and compares them. A misspelt name would never show a difference."""
+        """The ledger stores and compares the row options. A misspelt name would never show a difference."""
         unknown = [path for path in source.row_options if path.partition(".")[0] not in type(source).model_fields]
         assert unknown == []
         definition = build_definition(source, source.serialize(), connection)
@@ -122,7 +120,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         assert not _holds_a_secret(definition.model_dump_json())
 
     def test_its_name_in_lineage_holds_no_secret(self, source: Source, described: Connection) -> None:
-        """OpenLineage events go to another system, where many people can read them."""
+        """OpenLineage events go to another system with other readers."""
         name = source.dataset(described)
         assert all(name)
         assert not _holds_a_secret(" ".join(name))
@@ -139,7 +137,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         assert all((field.metadata or {}).get(b"comment") for field in schema), "every column needs a comment"
 
     def test_the_documented_columns_are_the_real_ones(self, source: Source, described: Connection, page: str) -> None:
-        """Users write their queries from the documented columns."""
+        """Users write queries from the documented columns."""
         blocks = [_columns_of(block) for block in _DDL.findall(page)]
         assert blocks, "the page needs DDL: '.. code-block:: sql', an empty line, then one column a line"
         with source.open(described, PollContext()) as poller:
@@ -159,7 +157,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def test_all_problems_come_at_once_and_hold_no_secret(
         self, source: Source, connection: Connection, extra: Mapping[str, str | None]
     ) -> None:
-        """A user wants to fix all problems of a connection in one edit. The messages are visible to many."""
+        """Users want to fix all problems of a connection in one edit. Many people can read the messages."""
         broken_fields: list[dict[str, object]] = [
             {"password": None},
             {"login": f"{LOGIN}:x"},
@@ -202,7 +200,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def test_a_day_that_is_not_over_is_refused_before_any_request(
         self, source: Source, extra: Mapping[str, str | None], place: Mapping[str, str], days_ahead: int
     ) -> None:
-        """A day polled before its end is published with rows missing, and no later run polls it again."""
+        """A day polled before its end would lack rows, and no later run polls it again."""
         if source.kind != "day":
             pytest.skip("a snapshot has no days")
         day = Day(date=_today(source) + days_ahead * ONE_DAY, zone=source.timezone)
@@ -226,7 +224,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def test_an_unreachable_server_is_a_retriable_error_within_seconds_without_secrets(
         self, source: Source, connection: Connection
     ) -> None:
-        """An outage must fail the try within seconds and stay retriable. The error must not show the credentials."""
+        """An outage must fail the try fast and stay retriable. The error must not show the credentials."""
         started = time.monotonic()
         with source.open(connection, PollContext()) as poller, pytest.raises(RetriableError) as caught:
             _poll_first(poller, _thirty_days_ago(source))
@@ -239,7 +237,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
 
 def _poll_first(poller: Poller, day: Day) -> None:
-    """Plan a day and poll its first partition. Some sources already send requests to plan."""
+    """Plan a day and poll its first partition. Some sources send requests to plan."""
     (part, *_) = poller.plan([day])
     list(poller.poll(part, Tally(part.days)))
 

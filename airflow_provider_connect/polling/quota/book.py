@@ -3,10 +3,10 @@
 The keys hold all data, so one listing reads the state. Times are seconds since 1970, with milliseconds, by the writer's
 clock::
 
-    connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
-    connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
-    connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
-    connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
+connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
+connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
+connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
+connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
 
 A hold (reservation) counts in full until its sent requests replace it. If the task was killed before, all its requests
 count as sent at the end of its validity.
@@ -25,7 +25,7 @@ _MOST_SPANS = 8
 
 
 def prefix_of(quota: Quota) -> str:
-    """Return the prefix of all keys of a quota."""
+    """Return the prefix of a quota's keys."""
     return f"{PREFIX}{quota.name}/"
 
 
@@ -46,14 +46,14 @@ class Hold:
 
 @dataclass(frozen=True)
 class SentRequests:
-    """Requests sent under a reservation, in groups: ``spans`` holds (number, latest send time) of each group."""
+    """Requests sent under a reservation, in groups: ``spans`` holds (number, latest send time) of each."""
 
     id: str
     spans: tuple[tuple[int, float], ...]
 
     @classmethod
     def from_times(cls, id_: str, send_times: Iterable[float], quota: Quota) -> SentRequests:
-        """Group requests by send time. All of a group count as sent at its latest time."""
+        """Group requests by send time. A whole group counts as sent at its latest time."""
         spans: list[tuple[int, float]] = []
         width = max(quota.seconds / 60, quota.valid_seconds / _MOST_SPANS)
         first = -math.inf
@@ -75,7 +75,7 @@ class SentRequests:
 
 @dataclass(frozen=True)
 class QueueEntry:
-    """A waiting task. It looks again at the time ``back``."""
+    """A waiting task, which looks again at the time ``back``."""
 
     rank: int
     since: float
@@ -98,7 +98,6 @@ class QueueEntry:
 class VendorUsage:
     """The vendor's own count for the last hour, sent with a refusal.
 
-    :param used: requests that the vendor has counted.
     :param wait_seconds: requested pause. 0 without one.
     """
 
@@ -125,7 +124,7 @@ class QuotaBook:
 
     @classmethod
     def read(cls, quota: Quota, keys: Iterable[str]) -> QuotaBook:
-        """Parse the keys of a quota, which begin with :func:`prefix_of`."""
+        """Parse the keys of a quota."""
         book = cls(quota)
         for key in keys:
             kind, *fields = key.removeprefix(prefix_of(quota)).split("/")
@@ -153,7 +152,7 @@ class QuotaBook:
     # Usage
 
     def _counted_requests(self) -> Iterator[tuple[int, float, float]]:
-        """Yield (number, earliest send time, latest send time) for each group of requests."""
+        """Yield (number, earliest send time, latest send time) of each group of requests."""
         for hold in self.holds.values():
             if hold.id not in self.sent:
                 yield hold.requests, hold.at, hold.at + self.quota.valid_seconds
@@ -165,7 +164,7 @@ class QuotaBook:
         return sorted((latest + counted_seconds, count) for count, _, latest in self._counted_requests())
 
     def used_requests(self, clock_seconds: float) -> int:
-        """Return the number of requests that count at this time, by the keys of all our tasks."""
+        """Return how many requests of our tasks count at this time."""
         return sum(count for end, count in self._releases() if end > clock_seconds)
 
     @property
@@ -174,9 +173,9 @@ class QuotaBook:
         return max(self.said, key=lambda usage: usage.at, default=None)
 
     def requests_by_others(self, clock_seconds: float) -> int:
-        """Estimate the requests that other users of the account have used, from the vendor's count.
+        """Estimate how many requests of the account's other users count, from the vendor's count.
 
-        They are assumed to be spread over the hour before that count, so they expire one by one in the following hour.
+        Assumes that they were spread over the hour before that count, so they expire one by one in the following hour.
         """
         usage = self.latest_vendor_usage
         if usage is None or clock_seconds >= usage.at + self.quota.seconds:
@@ -187,7 +186,7 @@ class QuotaBook:
         return math.ceil(max(0, usage.used - ours) * share_left)
 
     def limit(self, clock_seconds: float) -> int:
-        """Return the allowed requests an hour: the smaller of our setting and the vendor's latest limit."""
+        """Return the allowed requests an hour: our setting, or the vendor's latest limit if that is lower."""
         usage = self.latest_vendor_usage
         is_known = usage is not None and clock_seconds < usage.at + self.quota.seconds
         return min(self.quota.requests, usage.limit) if usage is not None and is_known else self.quota.requests
@@ -204,18 +203,20 @@ class QuotaBook:
         if self.quota.at_once is None:
             return None
         ends = self.quota.valid_seconds + self.quota.slack_seconds
-        open_ = (hold for hold in self.holds.values() if hold.id not in self.sent and hold.at + ends > clock_seconds)
-        return self.quota.at_once - sum(hold.width for hold in open_)
+        open_holds = (
+            hold for hold in self.holds.values() if hold.id not in self.sent and hold.at + ends > clock_seconds
+        )
+        return self.quota.at_once - sum(hold.width for hold in open_holds)
 
     # Queue
 
     def queue_entry_of(self, claim: QuotaClaim) -> QueueEntry | None:
-        """Return a task's own queue entry: the oldest if there are several, or None."""
+        """Return a task's own queue entry, the oldest of several, or None."""
         own_entries = [waiting for waiting in self.waiting if waiting.asker == claim.asker]
         return min(own_entries, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
     def requests_ahead(self, claim: QuotaClaim, since: float, clock_seconds: float) -> int:
-        """Return the number of requests that tasks ahead in the queue claim.
+        """Return how many requests the tasks ahead in the queue claim.
 
         Ignores a task that should have looked again long ago: it is dead or has no worker.
         """
@@ -231,8 +232,8 @@ class QuotaBook:
 
     def offer(self, claim: QuotaClaim, since: float, clock_seconds: float) -> tuple[int, int]:
         """Return how many requests a task may take now, and how many concurrently. (0, 0) if it has to wait."""
-        lanes = self.free_slots(clock_seconds)
-        width = claim.width if lanes is None else min(claim.width, lanes)
+        slots = self.free_slots(clock_seconds)
+        width = claim.width if slots is None else min(claim.width, slots)
         free = self.room(clock_seconds) - self.requests_ahead(claim, since, clock_seconds)
         if width < 1 or free < self._least_requests(claim, clock_seconds):
             return 0, 0
@@ -243,7 +244,7 @@ class QuotaBook:
         return max(1, min(claim.least, claim.requests, self.limit(clock_seconds)))
 
     def next_attempt_time(self, claim: QuotaClaim, since: float, clock_seconds: float) -> float:
-        """Return the time at which a waiting task may find room, if no task returns requests early."""
+        """Return when a waiting task may find room, if no task returns requests early."""
         needed = self.requests_ahead(claim, since, clock_seconds) + self._least_requests(claim, clock_seconds)
         latest = clock_seconds + self.quota.seconds / 12
         usage = self.latest_vendor_usage

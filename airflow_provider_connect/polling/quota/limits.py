@@ -22,7 +22,7 @@ class Quota:
 
     :param name: of project and API, equal for all users. Part of keys, so not a secret.
     :param requests: largest number in any span of ``seconds``.
-    :param per_second: largest number in a second. Each job keeps it alone, without knowing other jobs' requests.
+    :param per_second: largest number in a second. Each job keeps it alone, without counting other jobs' requests.
     :param at_once: largest number of concurrent requests.
     """
 
@@ -44,12 +44,12 @@ class Quota:
 
     @property
     def lag_seconds(self) -> float:
-        """Time before the end of a reservation in which no request is started, because sending takes time."""
+        """Time before a reservation's end in which no request is started, because sending takes time."""
         return min(60.0, self.valid_seconds / 10)
 
     @property
     def grace_seconds(self) -> float:
-        """How late a waiting task may return and keep its place in the queue. The task may lack a worker."""
+        """How late a waiting task may return and keep its place in the queue. It may lack a worker."""
         return self.seconds / 30
 
     def with_settings(self, settings: Any, settings_label: str) -> Quota:
@@ -74,8 +74,8 @@ class Quota:
 
     def describe(self) -> str:
         """Return the limit in words."""
-        every = "an hour" if self.seconds == 3600 else f"in {self.seconds:g} s"
-        return f"{self.requests} requests {every}"
+        period = "an hour" if self.seconds == 3600 else f"in {self.seconds:g} s"
+        return f"{self.requests} requests {period}"
 
 
 def quotas_from_extra(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> dict[str, Quota]:
@@ -119,12 +119,12 @@ def shared_quota_name(vendor: str, api: str, account: str, scope: tuple[object, 
     :param account: its letters, digits, dots and dashes become part of the name.
     :param scope: distinguishes accounts of the same name.
     """
-    who = hashlib.sha256(repr([*scope, account]).encode()).hexdigest()[:8]
-    return f"{vendor}.{api}.{as_key_part(account)[:60]}.{who}"
+    account_hash = hashlib.sha256(repr([*scope, account]).encode()).hexdigest()[:8]
+    return f"{vendor}.{api}.{as_key_part(account)[:60]}.{account_hash}"
 
 
 def as_key_part(text: str) -> str:
-    """Replace all characters of a text except letters, digits, dots and dashes by dashes."""
+    """Replace every run of characters except letters, digits, dots and dashes by one dash."""
     return re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-")
 
 

@@ -4,12 +4,12 @@ No writer changes another writer's keys:
 
 1. **First look.** If there is no room, or earlier tasks claim it, the task waits in the queue.
 2. The task **writes a hold** (reservation): a key of its own.
-3. **Second look.** The task counts the holds of all tasks. If they fit together, it may send. Otherwise it deletes its
-   hold and looks again.
+3. **Second look.** The task counts all holds. If they fit together, it may send. Otherwise it deletes its hold and
+   looks again.
 
-**The limit is never passed.** Of several tasks whose holds are too many in total, one wrote its hold last. Its second
-look counted all holds, so it gives way, whatever the delays and clocks. Clocks matter only for how long a request
-counts, and may differ by :attr:`.Quota.slack_seconds`.
+**The limit is never passed.** If several holds are too many together, one was written last. Its task counts all of them
+in the second look and gives way, whatever the delays and clocks. Clocks matter only for how long a request counts, and
+may differ by :attr:`.Quota.slack_seconds`.
 
 **No task starves.** Later tasks leave the room to earlier entries of the queue. An entry expires if its task does not
 return in time, so a dead task does not block the queue for long.
@@ -73,7 +73,7 @@ class Grant:
 
 @dataclass(frozen=True)
 class QuotaWait:
-    """The answer if there is no room.
+    """Answer if there is no room.
 
     :param until: when to look again, by the task's own clock.
     """
@@ -92,7 +92,7 @@ class Turns:
     sleep: Callable[[float], None] = CLOCK.sleep
 
     def reserve(self, claim: QuotaClaim) -> Grant | QuotaWait:
-        """Reserve a part of the quota. Returns the time of the next attempt if there is no room.
+        """Reserve a part of the quota. Without room, returns the time of the next attempt.
 
         Takes one or two listings, and a few seconds if other tasks reserve concurrently.
         """
@@ -150,14 +150,14 @@ class Turns:
         return QuotaBook.read(self.quota, self.store.keys(prefix_of(self.quota)))
 
     def _room_next_to(self, hold: Hold) -> int | None:
-        """List the keys a second time. Returns the room besides all holds, or None if the holds don't fit together."""
+        """List the keys again. Returns the room besides all holds, or None if they don't fit together."""
         book = self._book()
         clock_seconds = self.now()
-        lanes = book.free_slots(clock_seconds)
+        slots = book.free_slots(clock_seconds)
         # A hold that took this long to write is of little use.
         is_fresh = clock_seconds < hold.at + self.quota.valid_seconds / 4
         room = book.room(clock_seconds)
-        fits = hold.id in book.holds and is_fresh and room >= 0 and (lanes is None or lanes >= 0)
+        fits = hold.id in book.holds and is_fresh and room >= 0 and (slots is None or slots >= 0)
         return room if fits else None
 
     def _queue(self, claim: QuotaClaim, since: float, back: float) -> None:
@@ -193,7 +193,7 @@ _T = TypeVar("_T")
 
 
 class NoRoomError(QuotaError):
-    """By our own count, the hour's requests are used up."""
+    """The hour's requests are used up by our own count."""
 
 
 @contextmanager
@@ -228,7 +228,7 @@ def record_refusal(turns: Turns | None, error: QuotaError, on_trouble: Callable[
 
 
 def without_store_errors(step: Callable[[], _T], on_trouble: Callable[[str], None]) -> _T | None:
-    """Run a step that uses the store. Returns None if the store is unreachable, because the job can run without it."""
+    """Run a step that uses the store. Returns None if the store is unreachable, because jobs run without it."""
     try:
         return step()
     except NoRoomError:

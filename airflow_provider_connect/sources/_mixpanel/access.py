@@ -26,7 +26,7 @@ from airflow_provider_connect.polling.quota.limits import Quota, quota_problems,
 from airflow_provider_connect.secrets import Secrets
 
 Api = Literal["export", "query", "app"]
-"""One of Mixpanel's APIs. Limits and plans differ between them."""
+"""One of Mixpanel's APIs, each with its own limits and plans."""
 
 HOSTS = {"us": "data.mixpanel.com", "eu": "data-eu.mixpanel.com", "in": "data-in.mixpanel.com"}
 """Export hosts by region: https://developer.mixpanel.com/reference/raw-event-export (2026-11)."""
@@ -61,7 +61,7 @@ class MixpanelAccess(http.HttpAccess):
         on_sent: Callable[[], None],
         body: Body | None = None,
     ) -> HttpResponse:
-        """Send a request. Returns the answer, whose body is not read yet."""
+        """Send a request. Returns the answer with an unread body."""
         auth, pairs = self.credentials.auth(), tuple(params.items())
         return request(self.route, self.url + path, auth, limits, params=pairs, body=body, on_sent=on_sent)
 
@@ -69,7 +69,7 @@ class MixpanelAccess(http.HttpAccess):
     def from_connection(cls, connection: Connection, api: Api = "export") -> MixpanelAccess:
         """Read host and credentials from a connection.
 
-        :raises ConfigError: naming every problem of the connection.
+        :raises ConfigError: names every problem of the connection.
         """
         problems = access_problems(connection, api)
         if problems:
@@ -89,7 +89,7 @@ class MixpanelAccess(http.HttpAccess):
 
 
 def access_problems(connection: Connection, api: Api = "export") -> list[str]:
-    """Return the problems of a connection to one API, or an empty list."""
+    """Return the problems of a connection to one API."""
     subject = f"connection {connection.conn_id!r}"
     problems = []
     if api == "app" and not _has(connection.login):
@@ -155,7 +155,7 @@ before, so a connection may set others.
 
 
 def quota_of(connection: Connection, api: str) -> Quota | None:
-    """Return a project's quota for one API, shared by all its connections. None if the API has no known limits.
+    """Return a project's quota for one API, which all its connections share. None if no limit is known.
 
     :raises ConfigError: ``limits`` in the connection is invalid.
     """
@@ -167,5 +167,5 @@ def quota_of(connection: Connection, api: str) -> Quota | None:
 
 
 def limit_problems(connection: Connection) -> list[str]:
-    """Return the problems of ``limits`` in the connection, or an empty list."""
+    """Return the problems of ``limits`` in the connection."""
     return quota_problems(connection.extra, VENDOR_LIMITS)

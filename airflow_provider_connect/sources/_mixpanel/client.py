@@ -23,7 +23,7 @@ def current_time() -> dt.datetime:
 
 
 class MixpanelClient:
-    """Sends the requests of one poll. Threads may share a client."""
+    """Sends the requests of one poll. Thread-safe."""
 
     def __init__(self, options: MixpanelOptions, access: MixpanelAccess, day: Day, tally: Tally) -> None:
         from airflow_provider_connect.clients.http.json_api import JsonApi  # noqa: PLC0415  # DAG files import this

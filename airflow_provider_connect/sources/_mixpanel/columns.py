@@ -22,7 +22,7 @@ _ESCAPED_IN_JSON = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
 
 
 class PromotedProperty(NamedTuple):
-    """Property with the name and type of its column."""
+    """A property with the name and type of its column."""
 
     property: str
     column: str
@@ -30,9 +30,9 @@ class PromotedProperty(NamedTuple):
 
 
 def normalize_promote(value: Any) -> Any:
-    """Return ``promote`` as a dict, whose values are types or (column, type). Other input is returned unchanged.
+    """Return ``promote`` as a dict, with types or (column, type) as values. Other input is returned unchanged.
 
-    :raises ValueError: naming every invalid property.
+    :raises ValueError: names every invalid property.
     """
     if value == "auto":
         raise ValueError(
@@ -93,7 +93,7 @@ def _type(kind: str) -> str:
 
 
 def column_name(name: str) -> str:
-    """Return the default column of a property: its name with ``_`` for characters that sinks refuse."""
+    """Return a property's default column: its name with ``_`` for characters that sinks refuse."""
     return _ILLEGAL_IN_COLUMNS.sub("_", name)
 
 
@@ -125,7 +125,7 @@ def fold_name(column: str) -> str:
 
 
 def alias_advice(name: str) -> str:
-    """Return the advice to give the property another column name, with an example."""
+    """Return the advice to name another column, with an example."""
     return f"give it another column, such as {{{quote_name(name)}: ('my_column', 'string')}}"
 
 

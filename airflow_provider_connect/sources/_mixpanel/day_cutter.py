@@ -50,8 +50,8 @@ def row_maker_for(
 class DayCutter:
     """Sorts records into days. The records may come in any order.
 
-    A record belongs to the day of its time, in UTC or on the project's clock. A record outside all days goes to the
-    nearest day, whose row maker keeps or drops it. A record without a time is rejected.
+    A record belongs to the day of its time, in UTC or on the project's clock. The nearest day's row maker keeps or
+    drops a record outside all days. A record without a time is rejected.
 
     :param makers: row maker of each day.
     :param stray_tally: counts records without a time.

@@ -46,7 +46,7 @@ class _BrokenLines:
 class ExportReader:
     """Converts the blocks of an export answer to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
 
-    :param stray_tally: counts lines whose day is unknown, such as unreadable lines. Defaults to ``tally``.
+    :param stray_tally: counts lines of unknown day, such as unreadable lines. Defaults to ``tally``.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ExportReader:
     def finish(self) -> None:
         """Check the end of the answer, after the last block.
 
-        :raises RetriableError: if the last line is not a record.
+        :raises RetriableError: the last line is not a record.
         """
         if self._broken.lines and self._records == 0:
             raise self.not_an_export_error()

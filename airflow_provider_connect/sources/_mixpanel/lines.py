@@ -30,7 +30,7 @@ def find_line_bounds(data: bytes, *, min_mean_bytes: int = 0) -> LineBounds | No
 
 
 def find_blank_lines(data: bytes, bounds: LineBounds) -> Any:
-    """Return a mask that is true for lines of white space only."""
+    """Return a mask of the lines of white space only."""
     import numpy as np
 
     starts, ends = bounds
@@ -44,7 +44,7 @@ def find_blank_lines(data: bytes, bounds: LineBounds) -> Any:
 
 
 def find_runs(mask: Any) -> list[tuple[int, int]]:
-    """Return (begin, end) of each run of true values in a mask. ``end`` is exclusive."""
+    """Return (begin, end) of each run of true values. ``end`` is exclusive."""
     import numpy as np
 
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
@@ -52,7 +52,7 @@ def find_runs(mask: Any) -> list[tuple[int, int]]:
 
 
 def matches_at(data: bytes, positions: Any, pattern: bytes) -> Any:
-    """Return a mask of the positions at which ``data`` contains ``pattern``. Positions outside ``data`` are false."""
+    """Return a mask of the positions at which ``data`` contains ``pattern``. False outside ``data``."""
     import numpy as np
 
     windows = max(len(data) - len(pattern) + 1, 0)

@@ -57,7 +57,7 @@ def _as_days(value: Any) -> Any:
 class MixpanelOptions(Options):
     """Options of all streams. :attr:`.MixpanelStream.options` lists the options that a stream uses.
 
-    :raises ConfigError: if an option is wrong.
+    :raises ConfigError: an option is wrong.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"project_timezone": "zone"}
@@ -178,7 +178,7 @@ class MixpanelOptions(Options):
     def require_regime(self, connection: Connection) -> Regime:
         """Return the time regime that the options or the connection set.
 
-        :raises ConfigError: naming every problem of the options and the connection.
+        :raises ConfigError: names every problem of the options and the connection.
         """
         if problems := self.export_problems(connection):
             raise ConfigError("; ".join(problems))
@@ -187,7 +187,7 @@ class MixpanelOptions(Options):
         return regime
 
     def export_problems(self, connection: Connection) -> list[str]:
-        """Validate the export's options against the connection. Returns the problems, or an empty list."""
+        """Return the problems of the export's options and the connection together."""
         messages = access_problems(connection)
         if not messages and self.configured_regime(connection) is None:
             messages.append(

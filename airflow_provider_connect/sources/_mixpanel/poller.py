@@ -66,7 +66,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         self._more_than: dict[Day, int] = {}
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows: see the DDL in :mod:`airflow_provider_connect.sources.mixpanel`."""
+        """Return the schema of the rows. Its DDL is in :mod:`airflow_provider_connect.sources.mixpanel`."""
         return schema(self._options.promoted)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
@@ -111,9 +111,9 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
             self._more_than[day] = more_than
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Return Mixpanel's count of the events of a day in the project's zone, without duplicates.
+        """Return Mixpanel's count of a day's events in the project's zone, without duplicates.
 
-        Without the option ``event`` it is a lower bound, as it covers only the most frequent names of the last 31 days.
+        Without the option ``event`` it is a lower bound: only the most frequent names of the last 31 days count.
 
         :raises ConnectError: Mixpanel refuses the request, or is unreachable, failing or busy.
         """

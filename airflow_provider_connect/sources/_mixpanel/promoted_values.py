@@ -49,11 +49,11 @@ class PromotedColumns:
         for name, column, kind in self._promoted:
             property_values = values[name]
             if self._null_texts:
-                missing = property_values.count(None)
+                null_count = property_values.count(None)
                 property_values = [
                     None if isinstance(value, str) and value in self._null_texts else value for value in property_values
                 ]
-                self._count(f"promote_null_text.{name}", property_values.count(None) - missing)
+                self._count(f"promote_null_text.{name}", property_values.count(None) - null_count)
             columns[column], misfits = self._typed(name, kind, property_values, records)
             self._count(f"promote_null.{name}", misfits)
         return columns
@@ -70,15 +70,15 @@ class PromotedColumns:
             return read_decimals(values, sources, *digits)
         types = set(map(type, values))
         if kind == "string" and not types.isdisjoint(_NESTED):
-            nested = [row for row, value in enumerate(values) if type(value) in _NESTED]
-            sources = self._texts[name].find_texts(records, nested)
+            nested_rows = [row for row, value in enumerate(values) if type(value) in _NESTED]
+            sources = self._texts[name].find_texts(records, nested_rows)
             values = [sources.get(row, value) for row, value in enumerate(values)]
             types = set(map(type, values))
         return read_plain(values, kind, types)
 
 
 class PropertyTexts:
-    """Finds the JSON text of one property, with details that decoding loses, such as exact digits."""
+    """Finds the JSON text of one property. Decoding loses details, such as exact digits."""
 
     def __init__(self, name: str) -> None:
         import msgspec

@@ -63,9 +63,9 @@ class Proposal:
 
     :param records: number of sampled records.
     :param samples: proposed properties, the most frequent first.
-    :param less_frequent: number of properties left out as less frequent.
+    :param less_frequent: number of less frequent properties, left out.
     :param empty: number of properties without values.
-    :param unpromotable: number of properties whose names cannot be promoted.
+    :param unpromotable: number of properties with names that cannot be promoted.
     """
 
     records: int
@@ -136,20 +136,22 @@ def propose_columns(
                 property_values = values.setdefault(name, [])
                 if value is not None:
                     property_values.append(as_text(value) if isinstance(value, str) else value)
-    possible = {name: property_values for name, property_values in values.items() if can_be_promoted(name)}
-    samples = [_judge_type(name, property_values) for name, property_values in possible.items()]
-    filled = sorted(
+    promotable = {name: property_values for name, property_values in values.items() if can_be_promoted(name)}
+    samples = [_judge_type(name, property_values) for name, property_values in promotable.items()]
+    nonempty = sorted(
         (sample for sample in samples if sample.values), key=lambda sample: (-sample.values, sample.property)
     )
-    proposed = tuple(_with_unique_columns(filled[:max_columns], fixed_columns))
+    proposed = tuple(_with_unique_columns(nonempty[:max_columns], fixed_columns))
     proposed_names = {sample.property for sample in proposed}
     return Proposal(
         records=records,
         samples=proposed,
-        null_texts=tuple(text for text in NULL_TEXTS if any(text in _texts(possible[name]) for name in proposed_names)),
-        less_frequent=len(filled) - len(proposed),
-        empty=len(samples) - len(filled),
-        unpromotable=len(values) - len(possible),
+        null_texts=tuple(
+            text for text in NULL_TEXTS if any(text in _texts(promotable[name]) for name in proposed_names)
+        ),
+        less_frequent=len(nonempty) - len(proposed),
+        empty=len(samples) - len(nonempty),
+        unpromotable=len(values) - len(promotable),
     )
 
 
@@ -186,7 +188,7 @@ def _sample(connection: Connection, stream: SampledStream, day: Day, records: in
         ExportPoller(options, connection) if stream == "export" else QueryPoller(STREAMS[stream], options, connection)
     )
     (part,) = poller.plan([day])
-    limited = part.model_copy(update={"params": part.params | {"limit": str(records)}})
+    sample_part = part.model_copy(update={"params": part.params | {"limit": str(records)}})
     quota = quota_of(connection, STREAMS[stream].api)
     turns = Turns(store, quota) if store is not None and quota is not None else None
     documents: list[str] = []
@@ -194,7 +196,7 @@ def _sample(connection: Connection, stream: SampledStream, day: Day, records: in
     with (
         reserve_request(turns, "propose", _warn_uncounted, tally.sent),
         poller,
-        closing(poller.poll(limited, tally)) as batches,  # type: ignore[type-var]  # a generator
+        closing(poller.poll(sample_part, tally)) as batches,  # type: ignore[type-var]  # a generator
     ):
         for _, batch in batches:
             documents += batch["properties"].to_pylist()
@@ -241,14 +243,14 @@ def _texts(values: list[Any]) -> set[str]:
 
 
 def _with_unique_columns(samples: list[PropertySample], fixed: Collection[str]) -> Iterable[PropertySample]:
-    used_columns = {fold_name(name) for name in fixed}
+    taken_columns = {fold_name(name) for name in fixed}
     for sample in samples:
-        column = first = column_name(sample.property)
+        column = base_name = column_name(sample.property)
         number = 1
-        while not column or fold_name(column) in used_columns:
+        while not column or fold_name(column) in taken_columns:
             number += 1
-            column = f"{first or 'unnamed'}_{number}"
-        used_columns.add(fold_name(column))
+            column = f"{base_name or 'unnamed'}_{number}"
+        taken_columns.add(fold_name(column))
         yield sample._replace(column=column)
 
 

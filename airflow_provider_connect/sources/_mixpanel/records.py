@@ -34,15 +34,15 @@ _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
 
 NotARecordError = NotJsonError
-"""Raised for a line that is not a record. The message names the reason, but no values of the line."""
+"""A line is not a record. The message names the reason, but no values of the line."""
 
 
 class ErrorDocumentError(Exception):
-    """Raised for a line that is a JSON object with ``error``: the server failed during its answer."""
+    """A line is a JSON object with ``error``: the server failed during its answer."""
 
 
 class ParsedRecord(NamedTuple):
-    """Record of one line, from :meth:`RecordReader.read_line`.
+    """Record of one line.
 
     :param properties: bytes of the properties, unchanged.
     :param values: decoded values in the order of :attr:`RecordReader.field_names`.
@@ -82,7 +82,7 @@ class RecordColumns:
         return self.property_slices.take(pa.array(2 * rows))
 
     def properties_of_row(self, row: int) -> str:
-        """Return the properties of one row as JSON text."""
+        """Return one row's properties as JSON text."""
         return str(self.property_slices[2 * row].as_py())
 
     def select_rows(self, rows: list[int]) -> RecordColumns:
@@ -104,11 +104,11 @@ class RecordColumns:
         import numpy as np
         import pyarrow as pa
 
-        pieces = [part for record in records for part in (record.properties, b"")]
+        slices = [part for record in records for part in (record.properties, b"")]
         return cls(
             np.array([record.position for record in records], dtype=np.int64),
             pa.array([record.event for record in records], pa.string()),
-            pa.array(pieces, pa.binary()).cast(pa.string()),
+            pa.array(slices, pa.binary()).cast(pa.string()),
             [list(column) for column in zip(*(record.values for record in records), strict=True)],
         )
 
@@ -127,7 +127,7 @@ class BlockRecords(NamedTuple):
 
 
 class RecordReader:
-    """Parses records. Decodes the properties :data:`REQUIRED_PROPERTIES` and ``promoted_names``, and no others."""
+    """Parses records. Decodes only :data:`REQUIRED_PROPERTIES` and ``promoted_names``."""
 
     def __init__(self, promoted_names: tuple[str, ...] = ()) -> None:
         import msgspec
@@ -163,23 +163,31 @@ class RecordReader:
         data = block.data
         starts, ends = bounds
         usual = matches_at(data, starts, _OPENING) & matches_at(data, ends - len(_CLOSING), _CLOSING)
-        at, event_names, properties = self._decode(data, starts, ends, usual)
+        row_indexes, event_names, properties = self._decode(data, starts, ends, usual)
         event = pa.array(event_names, pa.string())
-        heads, is_certain = _property_starts(data, starts[at] + len(_OPENING), event)
+        heads, is_certain = _property_starts(data, starts[row_indexes] + len(_OPENING), event)
         if not is_utf8(data):
-            is_certain &= np.array([is_utf8(data[starts[row] : ends[row]]) for row in at.tolist()], dtype=bool)
+            is_certain &= np.array([is_utf8(data[starts[row] : ends[row]]) for row in row_indexes.tolist()], dtype=bool)
         if not is_certain.all():
-            event, at, heads = event.filter(pa.array(is_certain)), at[is_certain], heads[is_certain]
-            properties = [decoded for decoded, keep in zip(properties, is_certain.tolist(), strict=True) if keep]
+            event, row_indexes, heads = event.filter(pa.array(is_certain)), row_indexes[is_certain], heads[is_certain]
+            properties = [
+                decoded_properties
+                for decoded_properties, keep in zip(properties, is_certain.tolist(), strict=True)
+                if keep
+            ]
         usual[:] = False
-        usual[at] = True
+        usual[row_indexes] = True
         blank = find_blank_lines(data, bounds)
         odd = np.flatnonzero(~(usual | blank))
         numbers = odd - np.cumsum(blank)[odd]
-        cuts = np.empty(2 * len(at) + 1, np.int32)
-        cuts[0:-1:2], cuts[1::2], cuts[-1] = heads, ends[at] - 1, ends[at[-1]] if len(at) else 0
-        pieces = pa.StringArray.from_buffers(2 * len(at), pa.py_buffer(cuts), pa.py_buffer(data))
-        records = RecordColumns(starts[at] + block.position, event, pieces, self._columns(properties))
+        cuts = np.empty(2 * len(row_indexes) + 1, np.int32)
+        cuts[0:-1:2], cuts[1::2], cuts[-1] = (
+            heads,
+            ends[row_indexes] - 1,
+            ends[row_indexes[-1]] if len(row_indexes) else 0,
+        )
+        slices = pa.StringArray.from_buffers(2 * len(row_indexes), pa.py_buffer(cuts), pa.py_buffer(data))
+        records = RecordColumns(starts[row_indexes] + block.position, event, slices, self._columns(properties))
         odd_lines = list(zip(numbers.tolist(), starts[odd].tolist(), strict=True))
         blanks = int(blank.sum())
         return BlockRecords(records if len(records) else None, odd_lines, len(starts) - blanks, blanks)
@@ -189,7 +197,7 @@ class RecordReader:
 
         The decoder takes many lines at once, and ends an object at the end of its JSON, not of its line. Here both are
         the same: a string contains no bare newline, each line starts with ``{`` and ends with ``}``, and ``}{`` cannot
-        occur inside an object. So if objects and lines are equally many, each line is one object. If properties and
+        occur inside an object. So each line is one object if objects and lines are equally many. If properties and
         lines are equally many, no line has the key ``properties`` twice, so the object at the line's start also closes
         the line.
         """
@@ -213,7 +221,7 @@ class RecordReader:
                 properties += self._decoded_properties
             elif end - begin > 1:
                 step = max(1, (end - begin) // _RUN_SPLIT)
-                runs += [(at, min(at + step, end)) for at in range(begin, end, step)][::-1]
+                runs += [(start, min(start + step, end)) for start in range(begin, end, step)][::-1]
         self._decoded_properties.clear()
         return np.concatenate(row_indexes) if row_indexes else np.empty(0, np.int64), event_names, properties
 
@@ -242,21 +250,21 @@ class RecordReader:
         return tuple(column[0] for column in self._columns([self._properties.decode(properties)]))
 
     def _read_with_json(self, text: str) -> tuple[Any, bytes, tuple[Any, ...], tuple[str, ...]]:
-        top = dict(members(text))
-        if "error" in top and "event" not in top:
-            error = parse_json(top["error"])
+        members_of_line = dict(members(text))
+        if "error" in members_of_line and "event" not in members_of_line:
+            error = parse_json(members_of_line["error"])
             raise ErrorDocumentError(error if isinstance(error, str) else "")
-        notes = ["unknown_fields"] * bool(top.keys() - {"event", "properties"})
-        event = parse_json(top.get("event", "null"))
-        decoded = parse_json(top.get("properties", "null"))
+        notes = ["unknown_fields"] * bool(members_of_line.keys() - {"event", "properties"})
+        event = parse_json(members_of_line.get("event", "null"))
+        decoded_properties = parse_json(members_of_line.get("properties", "null"))
         values: list[Any] = []
-        if isinstance(decoded, dict):
-            values = [decoded.get(name) for name in self.field_names]
+        if isinstance(decoded_properties, dict):
+            values = [decoded_properties.get(name) for name in self.field_names]
         strings = [value for value in (event, *values) if isinstance(value, str)]
         if any(map(SURROGATES.search, strings)):
             notes.append("lone_surrogates")
             event, *values = [_representable(value) for value in (event, *values)]
-        return event, top.get("properties", "").encode(), tuple(values), tuple(notes)
+        return event, members_of_line.get("properties", "").encode(), tuple(values), tuple(notes)
 
 
 def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
@@ -271,17 +279,17 @@ def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[An
     import pyarrow.compute as pc
 
     ends = names + pc.binary_length(event).to_numpy()
-    plain = matches_at(data, ends, _MIDDLE)
-    for row in np.flatnonzero(~plain).tolist():
-        literal = _STRING.match(data, names[row] - 1)
-        ends[row] = literal.end() - 1 if literal else 0
-        plain[row] = data.startswith(_MIDDLE, ends[row])
-    return ends + len(_MIDDLE) - 1, plain
+    is_found = matches_at(data, ends, _MIDDLE)
+    for row in np.flatnonzero(~is_found).tolist():
+        name_match = _STRING.match(data, names[row] - 1)
+        ends[row] = name_match.end() - 1 if name_match else 0
+        is_found[row] = data.startswith(_MIDDLE, ends[row])
+    return ends + len(_MIDDLE) - 1, is_found
 
 
 def _attribute_lists(attributes: list[str]) -> Callable[[list[Any]], list[list[Any]]]:
     getters = [attrgetter(attribute) for attribute in attributes]
-    return lambda decoded: [list(map(getter, decoded)) for getter in getters]
+    return lambda objects: [list(map(getter, objects)) for getter in getters]
 
 
 def _representable(value: Any) -> Any:

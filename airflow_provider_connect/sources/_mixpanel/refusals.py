@@ -21,7 +21,7 @@ _NO_DATA_GROUP = "missing datagroup"
 
 
 class UnreadableCohortError(ConfigError):
-    """Raised if a cohort's members cannot be read, because its data group was deleted."""
+    """A cohort's members cannot be read, because its data group was deleted."""
 
 
 class _Meaning(NamedTuple):

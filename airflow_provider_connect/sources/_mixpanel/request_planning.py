@@ -11,8 +11,8 @@ from airflow_provider_connect.sources._mixpanel.options import MAX_DAYS_PER_REQU
 from airflow_provider_connect.window import Day, group_days
 
 TARGET_BYTES = 1 << 30
-"""Greatest size of a request with ``auto``, in decoded bytes, because a truncated answer or killed task loses the whole
-request. Reading and staging it takes some 20 s of a processor (measured 2026-11), or four minutes at 5 MB a second.
+"""Greatest size of a request with ``auto``, in decoded bytes, because a truncated answer or killed task loses it whole.
+Reading and staging it takes some 20 s of a processor (measured 2026-11), or four minutes at 5 MB a second.
 """
 
 
@@ -37,8 +37,8 @@ def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
 def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: Sizes) -> Together:
     """Return the number of days in the next request, and the reason.
 
-    ``auto`` takes the fewest days with which the window fits one hour's limit, up to :data:`TARGET_BYTES`. While no
-    size is known, it takes one day.
+    ``auto`` takes the fewest days with which the window fits one hour's limit, up to :data:`TARGET_BYTES`, or one day
+    while no size is known.
     """
     if options.days_per_request != "auto":
         return Together(options.days_per_request)

@@ -54,7 +54,7 @@ class EventRowMaker:
         self._day = day
         self._regime = regime
         self._only_day = drops_other_days
-        self._index = {name: at for at, name in enumerate(field_names)}
+        self._index = {name: index for index, name in enumerate(field_names)}
         self._keys = keys
         self._tally = tally
         self._schema = schema(options.promoted)
@@ -65,7 +65,7 @@ class EventRowMaker:
         import numpy as np
         import pyarrow as pa
 
-        value = {name: records.field_values[at] for name, at in self._index.items()}
+        value = {name: records.field_values[index] for name, index in self._index.items()}
         identifiers = {name: self._identifier(name, records, value) for name in ("distinct_id", "$insert_id")}
         too_deep = sorted({row for _, rows in identifiers.values() for row in rows})
         if too_deep:
@@ -126,19 +126,19 @@ class EventRowMaker:
                 "time": micros.cast(pa.timestamp("us", tz="UTC")),
                 "time_local": pa.nulls(len(micros), pa.timestamp("us")),
             }
-        readable = micros.is_valid().to_numpy(zero_copy_only=False)
-        wall = pc.fill_null(micros, 0).to_numpy()
-        seconds, microseconds = np.divmod(wall, _MILLION)
+        is_readable = micros.is_valid().to_numpy(zero_copy_only=False)
+        wall_micros = pc.fill_null(micros, 0).to_numpy()
+        seconds, microseconds = np.divmod(wall_micros, _MILLION)
         utc_times = instants(seconds, self._options.zone)
-        self._count("ambiguous_time", int((utc_times.ambiguous & readable).sum()))
-        self._count("nonexistent_time", int((utc_times.nonexistent & readable).sum()))
-        utc = pa.array(utc_times.seconds * _MILLION + microseconds, pa.int64(), mask=~readable)
+        self._count("ambiguous_time", int((utc_times.ambiguous & is_readable).sum()))
+        self._count("nonexistent_time", int((utc_times.nonexistent & is_readable).sum()))
+        utc = pa.array(utc_times.seconds * _MILLION + microseconds, pa.int64(), mask=~is_readable)
         return {"time": utc.cast(pa.timestamp("us", tz="UTC")), "time_local": micros.cast(pa.timestamp("us"))}
 
     def _identifier(
         self, name: str, records: RecordColumns, value: dict[str, list[Any]]
     ) -> tuple[pa.StringArray, list[int]]:
-        """Return the column of an identifier, and the rows whose JSON is nested too deep."""
+        """Return the column of an identifier, and the rows with too deeply nested JSON."""
         import pyarrow as pa
 
         try:
@@ -167,32 +167,32 @@ class EventRowMaker:
                 [milliseconds if fits_bigint(milliseconds) else None for milliseconds in values], pa.int64()
             )
         bounded = _within(millis, MIN_SECONDS * 1000, MAX_SECONDS * 1000)
-        read = pc.if_else(bounded, millis, None)
-        self._count("processing_time_unreadable", read.null_count - values.count(None))
-        return pc.multiply(read, 1000).cast(pa.timestamp("us", tz="UTC"))
+        read_millis = pc.if_else(bounded, millis, None)
+        self._count("processing_time_unreadable", read_millis.null_count - values.count(None))
+        return pc.multiply(read_millis, 1000).cast(pa.timestamp("us", tz="UTC"))
 
     def _placed(self, records: RecordColumns, time: pa.Array) -> tuple[Any, list[Reject]]:
         import numpy as np
         import pyarrow.compute as pc
 
         day = self._day
-        inside = _within(time, day.start, day.end - dt.timedelta(microseconds=1))
-        inside = pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
-        readable = time.is_valid().to_numpy(zero_copy_only=False)
-        elsewhere = int((readable & ~inside).sum())
+        is_inside = _within(time, day.start, day.end - dt.timedelta(microseconds=1))
+        is_inside = pc.fill_null(is_inside, fill_value=False).to_numpy(zero_copy_only=False)
+        is_readable = time.is_valid().to_numpy(zero_copy_only=False)
+        rows_outside = int((is_readable & ~is_inside).sum())
         if not self._only_day:
-            self._count("outside_day", elsewhere)
+            self._count("outside_day", rows_outside)
             return np.ones(len(time), dtype=bool), []
-        self._count("other_day", elsewhere)
-        return inside, reject_undated(records, np.flatnonzero(~readable).tolist())
+        self._count("other_day", rows_outside)
+        return is_inside, reject_undated(records, np.flatnonzero(~is_readable).tolist())
 
     def _drop_duplicates(self, key_bytes: bytes, keep: Any) -> Any:
         if self._options.deduplicate == "off":
             return keep
-        first = self._keys.add_keys(key_bytes, keep)
-        self._count("duplicates", int((~first).sum()))
+        is_first = self._keys.add_keys(key_bytes, keep)
+        self._count("duplicates", int((~is_first).sum()))
         keep = keep.copy()
-        keep[keep] = first
+        keep[keep] = is_first
         return keep
 
     def _widen_span(self, time: pa.Array) -> None:
@@ -220,7 +220,7 @@ def parse_times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
 
 
 def reject_undated(records: RecordColumns, rows: list[int]) -> list[Reject]:
-    """Return rejects for the rows with these indexes. They have no usable time, so their day is unknown."""
+    """Return rejects for rows without a usable time, by index."""
     reason = "it has no usable time, so its day is unknown"
     return [Reject(int(records.positions[row]), reason, _line(records, row)) for row in rows]
 
@@ -265,8 +265,8 @@ def _keys(records: RecordColumns, distinct_id: pa.Array, insert_id: pa.Array, se
     from xxhash import xxh3_128_digest
 
     binary = pa.binary()
-    present = pc.if_else(pc.equal(insert_id, ""), None, insert_id)
-    fields = [records.events, distinct_id, seconds.cast(pa.string()), present]
+    nonempty_id = pc.if_else(pc.equal(insert_id, ""), None, insert_id)
+    fields = [records.events, distinct_id, seconds.cast(pa.string()), nonempty_id]
     joined = pc.binary_join_element_wise(*(field.cast(binary) for field in fields), _SEPARATOR)
     is_vendor = joined.is_valid().to_numpy(zero_copy_only=False)
     texts = joined.to_pylist()

@@ -1,7 +1,7 @@
 """Splits a large day into several exports by time. DAG files import this.
 
-A split by event name would lose events with unlisted names: an export cannot exclude names, and its expressions do not
-know them (https://docs.mixpanel.com/reference/segmentation-expressions, 2026-11). Each part requests the events from
+A split by event name would lose events with unlisted names: an export cannot exclude names, and its expressions cannot
+test them (https://docs.mixpanel.com/reference/segmentation-expressions, 2026-11). Each part requests the events from
 its cut time to the next. Cut times ascend, and ``not`` is true for values that cannot be compared. So every event is in
 exactly one part, whatever its time is and in whichever zone the server reads a cut time.
 """
@@ -49,9 +49,9 @@ def _cut_times_between(day: Day, regime: Regime, hours: Mapping[str, int], parts
     for hour, count in sorted(hours.items()):
         # A cut is due after so many parts' worth of events. The nearest one may lie before or behind this hour.
         if events_before and next_part < parts and (2 * events_before + count) * parts > 2 * next_part * total:
-            mark = _cut_time(hour, day, regime)
-            if mark is not None and (not cut_times or mark > cut_times[-1]):
-                cut_times.append(mark)
+            cut_time = _cut_time(hour, day, regime)
+            if cut_time is not None and (not cut_times or cut_time > cut_times[-1]):
+                cut_times.append(cut_time)
                 next_part = (
                     max(next_part, events_before * parts // total) + 1
                 )  # an hour may hold more than one part's worth
@@ -63,9 +63,9 @@ def part_conditions(cut_times: list[str]) -> list[str]:
     """Return the ``where`` expression of each part."""
     if not cut_times:
         return []
-    reached = [f'(event["$time"] >= datetime("{mark}"))' for mark in cut_times]
-    between = [f"{since} and (not {until})" for since, until in itertools.pairwise(reached)]
-    return [f"not {reached[0]}", *between, reached[-1]]
+    is_reached = [f'(event["$time"] >= datetime("{cut_time}"))' for cut_time in cut_times]
+    middle_parts = [f"{since} and (not {until})" for since, until in itertools.pairwise(is_reached)]
+    return [f"not {is_reached[0]}", *middle_parts, is_reached[-1]]
 
 
 def can_split(options: MixpanelOptions) -> bool:
@@ -91,7 +91,7 @@ def split_problems(options: MixpanelOptions) -> list[str]:
 
 
 def count_problems(options: MixpanelOptions) -> list[str]:
-    """Return the reasons why Mixpanel cannot count the exported events, or an empty list."""
+    """Return the reasons why Mixpanel cannot count the exported events."""
     if options.where_expression is not None and options.event is None:
         return ["with where, Mixpanel counts one event at a time. List the events in option event"]
     return []

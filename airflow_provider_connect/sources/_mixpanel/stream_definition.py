@@ -29,7 +29,7 @@ PROMOTED_COUNTS = {
 OTHER_DAY_COUNT = {"other_day": "dates in an answer that were not requested"}
 
 BatchReader = Callable[["MixpanelStream", "MixpanelClient"], Iterator["pa.RecordBatch"]]
-"""Reads a day or a snapshot and yields its rows. It returns only at the end of the data."""
+"""Reads a day or a snapshot and yields its rows. Returns only at the end of the data."""
 
 
 def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:

@@ -69,7 +69,7 @@ class DayBound(NamedTuple):
 def day_bound(day: Day, edge: Edge, bounds: Bounds, time_format: str | None = None) -> DayBound:
     """Return the start or end of a day as the API expects it.
 
-    :param time_format: format of the value. Defaults to ``bounds.format``.
+    :param time_format: defaults to ``bounds.format``.
     """
     time_format = time_format or bounds.format
     tz = zone(bounds.zone or day.zone)

@@ -101,7 +101,7 @@ class RestOptions(Source):
 
     @property
     def kind(self) -> SourceKind:
-        """Whether the source loads days, or one snapshot that each run replaces."""
+        """``snapshot`` with ``snapshot="replace"``, otherwise ``day``."""
         return "snapshot" if self.snapshot == "replace" else "day"
 
     @property

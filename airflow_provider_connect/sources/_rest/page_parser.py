@@ -67,7 +67,7 @@ class FastPageDecoder:
         )
 
     def decode(self, body: bytes) -> tuple[list[Any], dict[str, Any]] | None:
-        """Return the records and the other values, all still encoded. None if the page has another form."""
+        """Return the records and the other values, still encoded. None if the page has another form."""
         try:
             page = self._page.decode(body)
         except self._malformed:

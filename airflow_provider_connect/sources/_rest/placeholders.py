@@ -149,7 +149,8 @@ class FilledRequest(NamedTuple):
 def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapping[str, Any]) -> FilledRequest:
     """Return a request with filled placeholders.
 
-    :param parent_values: by column. Raises DataError if a used value is missing or empty.
+    :param parent_values: by column.
+    :raises DataError: a used parent value is missing or empty.
     """
 
     def fill(placeholder: Placeholder) -> str | int:

@@ -58,7 +58,7 @@ class _Page(NamedTuple):
 
 
 class RestPoller(Poller, CountsRows):
-    """Polls one stream. A day is one partition. A stream with parents has ``options.partitions`` per day."""
+    """Polls one stream. A day is one partition, or ``options.partitions`` partitions with parents."""
 
     def __init__(self, options: RestOptions, connection: Connection, context: PollContext) -> None:
         self._context = context

@@ -55,8 +55,8 @@ class SiblingCheck:
     ) -> None:
         """Check that every dropped duplicate equals the record that another parent already had.
 
-        :param is_kept: one boolean per record: True if it is a row, duplicates included.
-        :param is_new_key: one boolean per kept record: True if its key is new.
+        :param is_kept: mask of the records that are rows, duplicates included.
+        :param is_new_key: mask of the kept records with a new key.
         :raises RetriableError: a record differs. If it only changed between the two requests, the next try succeeds.
         """
         import pyarrow as pa
@@ -179,10 +179,7 @@ class RowBuilder:
         return columns, invalid
 
     def _require_key_and_day(self, columns: Mapping[str, pa.Array], invalid: dict[int, tuple[str, str]]) -> None:
-        """Add records without a key to ``invalid``.
-
-        So too records without a day, if the day decides on keeping them.
-        """
+        """Add records without a key to ``invalid``, and those without a day if the day decides on keeping them."""
         required_columns = dict.fromkeys(self._records.key, "key")
         if self._day is not None and self._records.day is not None and self._records.outside != "count":
             required_columns.setdefault(self._records.day, "day")
@@ -215,7 +212,7 @@ class RowBuilder:
         self._tally.counts["undeclared_dropped"] += undeclared.records
 
     def _drop_other_days(self, columns: Mapping[str, pa.Array], keep: Any, label: str) -> None:
-        """Apply ``records.outside``: clear ``keep`` for records to drop. Also records the earliest and latest time."""
+        """Apply ``records.outside``: clear ``keep`` for records to drop. Also counts the earliest and latest time."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

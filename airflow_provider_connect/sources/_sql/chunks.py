@@ -1,9 +1,9 @@
 """Splits a table into chunks: ranges of its key with about equal numbers of rows.
 
-The bounds are existing keys, found by walking along the key, so gaps do not make chunks uneven. Every row belongs to
-one chunk, even if rows are added or deleted during the read.
+Bounds are existing keys, found by walking along the key, so gaps do not make chunks uneven. Every row belongs to one
+chunk, even if rows are added or deleted during the read.
 
-A plan stores bounds as JSON without SQL, since others may write to its stage. The database quotes them as values, so a
+Bounds are stored as JSON without SQL, since others may write to the stage. The database quotes them as values, so a
 forged bound can only select other rows of this table.
 """
 
@@ -22,7 +22,7 @@ from airflow_provider_connect.errors import ConfigError
 MIN_CHUNK_ROWS = 50_000
 """Fewest rows that are worth a session of their own."""
 MAX_CHUNK_ROWS = 1_000_000
-"""Most rows of a chunk, unless that makes more than ``MAX_CHUNKS``. A fault costs reading a chunk again."""
+"""Most rows of a chunk, unless that makes more than ``MAX_CHUNKS``. After a fault the chunk is read again."""
 MAX_CHUNKS = 1_000
 
 KeyValues = tuple[object, ...]
@@ -32,7 +32,7 @@ KeyLiterals = tuple[str, ...]
 
 
 def chunk_count(rows: int, concurrency: int) -> int:
-    """Return how many chunks to make of ``rows`` rows, if ``concurrency`` chunks are read concurrently."""
+    """Return the number of chunks for ``rows`` rows, of which ``concurrency`` are read concurrently."""
     return max(1, min(concurrency, rows // MIN_CHUNK_ROWS), min(-(-rows // MAX_CHUNK_ROWS), MAX_CHUNKS))
 
 
@@ -115,7 +115,7 @@ _KEY_PARSERS: dict[str, Callable[[str], object]] = {
     "UUID": uuid.UUID,
     "str": str,
 }
-"""Parsers of key values by type name, for all types that a table can be split at."""
+"""Parsers by type name, for all key types that can split a table."""
 
 
 def key_to_json(key: KeyValues) -> list[list[str]]:

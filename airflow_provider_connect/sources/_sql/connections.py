@@ -16,7 +16,7 @@ from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, POSTGRES,
 
 
 def validate_connection(options: SqlOptions, connection: Connection) -> list[str]:
-    """Validate the connection against the options, without network. Returns the problems, or []."""
+    """Return the problems of options and connection together. No network."""
     problems = _type_problems(options, connection)
     if options.row_security != "refuse" and connection.conn_type != POSTGRES:
         problems.append("row_security: only connections of type postgres support it")

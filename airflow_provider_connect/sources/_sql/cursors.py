@@ -59,7 +59,7 @@ class SqlCursor:
     compares_rows: bool
 
     def format_position(self, values: tuple[object, ...]) -> str:
-        """Convert a row's cursor values, as the database returned them, to a position for the ledger.
+        """Convert a row's cursor values, as the database returned them, to a position.
 
         :raises DataError: a value is no whole number or no time, as its column requires.
         """
@@ -77,7 +77,7 @@ class SqlCursor:
         return json.dumps(texts)
 
     def parse_position(self, text: str) -> tuple[CursorValue, ...]:
-        """Convert a stored position to values. Returns () for the position before the first row.
+        """Convert a stored position to values. () is the position before the first row.
 
         :raises ConfigError: the position does not fit the cursor's columns.
         """
@@ -117,14 +117,14 @@ class SqlCursor:
         return " AND ".join(f"({part})" for part in parts)
 
     def has_all_rows(self, begin: str | None, end: str) -> bool:
-        """Return whether an increment begins with the table's first row: it is the first one or has restarted."""
+        """Return True if an increment begins with the table's first row: it is the first one or has restarted."""
         begin_values = self.parse_position(begin or START_POSITION)
         return not begin_values or self.parse_position(end) < begin_values
 
     def find_end(
         self, database: Database, relation: str, begin: str | None, *, row_condition: str, until: dt.datetime
     ) -> str:
-        """Return the position of the newest row after ``begin``, or ``begin`` if there is none.
+        """Return the position of the newest row after ``begin``, or ``begin`` without such a row.
 
         :param row_condition: SQL condition. "" for all rows.
         :param until: rows of this time or later are left out. Rounded down to the column's clock tick, since the
@@ -155,7 +155,6 @@ class SqlCursor:
         return self.format_position(last_rows[0]) if last_rows else begin or START_POSITION
 
     def _as_column_time(self, instant: dt.datetime, tells: CursorKind) -> dt.datetime:
-        """Convert an instant to the column's kind of time."""
         return instant if tells == "instant" else instant.astimezone(zone(self.db_timezone)).replace(tzinfo=None)
 
     def position_time(self, position: str) -> dt.datetime | None:
@@ -183,7 +182,7 @@ def make_cursor(
 ) -> SqlCursor:
     """Return the cursor over the given columns.
 
-    :raises ConfigError: lists every column whose type cannot be followed.
+    :raises ConfigError: lists every column with a type that cannot be followed.
     """
     columns, problems = [], []
     for option, column in (("timestamp_column", timestamp), ("incrementing_column", incrementing)):

@@ -16,7 +16,7 @@ ColumnClock = Literal["date", "instant", "wall"]
 
 
 class DayBounds(NamedTuple):
-    """Begin and end of a day: ``first`` is included, ``end`` excluded."""
+    """Bounds of a day: ``first`` is included, ``end`` excluded."""
 
     first: dt.date
     end: dt.date
@@ -55,5 +55,5 @@ def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
 
 
 def day_condition(database: Database, column: str, bounds: DayBounds) -> str:
-    """Return the SQL condition for a day's rows. ``column`` is a quoted name."""
+    """Return the SQL condition for a day's rows. ``column`` is quoted."""
     return f"{column} >= {database.literal(bounds.first)} AND {column} < {database.literal(bounds.end)}"

@@ -28,7 +28,7 @@ class RowSelection(NamedTuple):
 
 
 class IncrementTracker:
-    """Stores the begin and end position of each day that a poller reads. Thread-safe.
+    """Begin and end positions of the days that a poller reads. Thread-safe.
 
     :param compares_rows: see :func:`.chunks.chunk_conditions`.
     """
@@ -40,12 +40,12 @@ class IncrementTracker:
         self._spans: dict[Day, tuple[str | None, str]] = {}
 
     def has_span(self, day: Day) -> bool:
-        """Return whether a day's begin and end position are set."""
+        """Return True if a day's begin and end position are set."""
         with self._lock:
             return day in self._spans
 
     def is_finished(self, begin: str | None, end: str | None) -> bool:
-        """Return whether ``snapshot_mode`` ended the stream before this day. ``end`` is None if the day is new."""
+        """Return True if ``snapshot_mode`` ended the stream before this day. ``end`` is None if the day is new."""
         return end is None and begin is not None and not self._options.start_mode.loads_new
 
     def set_span(self, day: Day, begin: str | None, end: str) -> str:

@@ -59,7 +59,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return [shape.partition_params | {"where": condition} for condition in conditions]
 
     def _even_ranges(self, database: Database, shape: TableShape) -> list[str]:
-        """Return the conditions of chunks: even ranges of the key's first column. [""] for one chunk."""
+        """Return the chunks' conditions: even ranges of the key's first column. [""] for one chunk."""
         max_chunks = self._options.parallel_chunks or 1
         if max_chunks == 1 or not shape.key or not _has_ranges(shape.key_columns[0]):
             return [""]
@@ -169,9 +169,9 @@ def _spread_evenly(smallest: int, greatest: int, chunks: int) -> list[int]:
 
 
 def range_conditions(database: Database, column: str, bounds: list[Any]) -> list[str]:
-    """Return each chunk's SQL condition.
+    """Return each chunk's SQL condition. Together they match every row once, NULL in the first.
 
-    Together they match every row once, NULL in the first. ``column`` is quoted.
+    :param column: quoted.
     """
     if not bounds:
         return [""]

@@ -20,7 +20,7 @@ c      times of day                       microseconds since midnight
 x      bytes                              hexadecimal digits, lower case
 ====== ================================== =====================================================
 
-So 1 and '1' differ. NULLs and floating-point numbers are refused. The tests' golden file fixes this format, since a
+So 1 and '1' differ. NULLs and floating-point numbers are refused. A golden file in the tests fixes this format, since a
 change would change the keys in every merged table.
 """
 
@@ -69,9 +69,9 @@ def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: 
 
 
 def columns_before_prefix(primary: tuple[str, ...], indexes: Sequence[Index]) -> tuple[str, ...]:
-    """Return the columns that versions up to 1.0.0rc1 used as the key of a MySQL table.
+    """Return the key of a MySQL table in versions up to 1.0.0rc1.
 
-    They are the primary key's columns before the first one that is indexed only in part.
+    It has the primary key's columns before the first one that is indexed only in part.
     """
     cut = (index.columns for index in indexes if index.name == "PRIMARY" and not index.is_unique)
     return next((columns for columns in cut if columns == primary[: len(columns)]), primary)

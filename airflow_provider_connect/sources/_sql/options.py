@@ -47,7 +47,7 @@ def parse_table(text: str) -> Table:
 
 
 def is_stream_name(text: str) -> bool:
-    """Return whether a text can be part of a stream's name."""
+    """Return True if a text can be part of a stream's name."""
     return _STREAM.fullmatch(text) is not None
 
 
@@ -198,12 +198,12 @@ class SqlOptions(Source):
 
     @property
     def clock_zone(self) -> str:
-        """Zone in which timestamps without a zone are read."""
+        """Zone of timestamps without a zone."""
         return self.db_timezone or "UTC"
 
     @property
     def stream_name(self) -> str:
-        """Name of the stream. By default the table's name."""
+        """Name of the stream. Defaults to the table's name."""
         if self.stream or self.table is None:
             return self.stream
         table = parse_table(self.table)
@@ -211,7 +211,7 @@ class SqlOptions(Source):
 
     @property
     def table_or_query(self) -> Table | Query:
-        """The table or query to read."""
+        """Table or query to read."""
         return Query(self.query) if self.query is not None else parse_table(self.table or "")
 
     @property
@@ -231,7 +231,7 @@ class SqlOptions(Source):
 
 
 def option_problems(options: SqlOptions) -> list[str]:
-    """Validate the options against each other. Returns the problems, or []."""
+    """Return the problems of the options together."""
     problems = []
     if (options.table is None) == (options.query is None):
         problems.append("table: set either table or query")

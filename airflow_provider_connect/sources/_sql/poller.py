@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MIN_TRUSTED_ESTIMATE = 1_000_000
-"""Smaller estimates may be far off, so the rows are counted, which is cheap."""
+"""Smaller estimates may be far off. Then the rows are counted, which is cheap."""
 
 
 def current_time() -> dt.datetime:
-    """Return the current instant. Tests replace this function."""
+    """Return the current instant. Tests replace this clock."""
     return dt.datetime.now(dt.UTC)
 
 
@@ -209,7 +209,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return day_condition(database, name, day_bounds(day, clock, self._options.clock_zone))
 
     def _require_times(self, database: Database, column: str, converted: str) -> None:
-        """Refuse texts that SQLite cannot read as a time, since comparisons would skip their rows silently."""
+        """Refuse texts that SQLite cannot read as a time. Comparisons would silently skip their rows."""
         condition = self._with_user_condition(f"{column} IS NOT NULL AND {converted} IS NULL")
         if database.rows(
             database.select(["1"], database.relation(self._options.table_or_query), where=condition, limit=1)
@@ -228,7 +228,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return parallel_chunks or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
 
     def _export_snapshot(self, database: Database) -> str | None:
-        """Return the name of the session's snapshot. None if the server cannot share it, like some standbys."""
+        """Return the name of the session's snapshot. None if the server, such as some standbys, cannot share it."""
         if not database.shares_snapshots:
             return None
         try:

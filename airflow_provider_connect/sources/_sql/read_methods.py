@@ -119,7 +119,7 @@ def read_methods(options: BaseModel) -> list[ReadMethod]:
 
 
 def read_method_problems(options: BaseModel) -> list[str]:
-    """Return a problem for each missing or misplaced option, or []."""
+    """Return a problem for each missing or misplaced option."""
     methods, problems = read_methods(options), []
     if len(methods) != 1:
         problems.append("day_column: set one of day_column, snapshot and mode")
@@ -142,5 +142,5 @@ def read_method_problems(options: BaseModel) -> list[str]:
 
 
 def is_set(options: BaseModel, option: str) -> bool:
-    """Return whether an option differs from its default."""
+    """Return True if an option differs from its default."""
     return bool(getattr(options, option) != type(options).model_fields[option].default)

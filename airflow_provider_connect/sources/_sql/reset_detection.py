@@ -1,7 +1,7 @@
 """Detection of a lost position: the table's new rows would come before the rows already read.
 
-That happens if the column's counter or the database's clock is set back: the table was emptied, restored or moved to
-another server. Missing rows prove nothing, since an emptied table may continue its numbers.
+A position is lost if the column's counter or the database's clock is set back: the table was emptied, restored or moved
+to another server. Missing rows prove nothing, since an emptied table may continue its numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLOCK_TOLERANCE = dt.timedelta(minutes=1)
 def reset_reason(
     database: Database, cursor: SqlCursor, table_or_query: Table | Query, position: str, database_time: dt.datetime
 ) -> str:
-    """Return the reason why new rows would be missed, or "" if none is found.
+    """Return the reason why new rows would be missed, or "".
 
     :param position: last position that was read. The table has no later rows.
     """

@@ -68,7 +68,7 @@ class TableShape:
         return [by_name[name] for name in self.key]
 
     def is_range_indexed(self, column: SqlColumn) -> bool:
-        """Return whether an index can find a range of the column's values."""
+        """Return True if an index can find a range of the column's values."""
         return any(index.is_ordered and index.columns[0] == column.name for index in self.indexes)
 
 
@@ -134,7 +134,7 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
 
 
 def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> RowLayout:
-    """Return the layout of the rows to read. Driver and executors get the same layout.
+    """Return the layout of the rows to read, the same for driver and executors.
 
     :raises ConfigError: a column cannot be read or cannot identify a row.
     """
@@ -184,7 +184,7 @@ def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
 
 
 def can_split(shape: TableShape, layout: RowLayout) -> bool:
-    """Return whether the key can be split into ranges: NOT NULL columns of whole numbers, decimals, dates or texts."""
+    """Return True if the key can be split into ranges: NOT NULL columns of whole numbers, decimals, dates or texts."""
     from pyarrow import types
 
     arrow_types = {column.name: column.type for column in layout.columns}

@@ -1,4 +1,4 @@
-"""The zone that a database is set to. Timestamps without a zone are in it if the database's clock writes them.
+"""The zone that a database is set to. If the database's clock writes timestamps without a zone, they are in it.
 
 Rows of the current second must wait for the next run, since more rows may get the same second. If the writing clock is
 west of the assumed zone, every second seems to be over. Rows written later in a second already read are then lost.

@@ -1,4 +1,4 @@
-"""Address, token and limits of X. DAG files import this, so it must stay light."""
+"""Address, token and limits of X. DAG files import this."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ connection replace them.
 
 
 def quota_of(connection: Connection, endpoint: str) -> Quota:
-    """Return an app's limit on one endpoint, shared by all tasks with the same ``app`` in their connection.
+    """Return an app's limit on one endpoint. All tasks with the same ``app`` in their connection share it.
 
     :raises ConfigError: ``limits`` in the connection is invalid.
     """
@@ -43,7 +43,7 @@ def quota_of(connection: Connection, endpoint: str) -> Quota:
 
 
 def limit_problems(connection: Connection) -> list[str]:
-    """Return the problems of ``limits`` in the connection, or an empty list."""
+    """Return the problems of ``limits`` in the connection."""
     return quota_problems(connection.extra, VENDOR_LIMITS)
 
 
@@ -58,7 +58,7 @@ def server_url(connection: Connection) -> str:
 def read_access(connection: Connection) -> HttpAccess:
     """Read address, token and route from a connection.
 
-    :raises ConfigError: naming every problem of the connection.
+    :raises ConfigError: names every problem of the connection.
     """
     if problems := access_problems(connection):
         raise ConfigError("; ".join(problems))
@@ -66,7 +66,7 @@ def read_access(connection: Connection) -> HttpAccess:
 
 
 def access_problems(connection: Connection) -> list[str]:
-    """Return the problems of a connection, or an empty list."""
+    """Return the problems of a connection."""
     subject = f"connection {connection.conn_id!r}"
     messages = []
     if connection.password is None or not connection.password.get_secret_value().strip():

@@ -141,7 +141,7 @@ class XClient:
 
 
 def describe_usage(connection: Connection) -> str:
-    """Return how many of the app's monthly posts are used, as a sentence.
+    """Return a sentence: how many of the app's monthly posts are used.
 
     Sends one request, which reads no post. X allows 50 in 15 minutes.
 

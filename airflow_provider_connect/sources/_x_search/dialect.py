@@ -4,7 +4,7 @@ X's specification (2.167, 2026-08) has ``post.fields``, its guides of the same t
 both, and answers with the names of the request (https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md,
 2026-09). A request uses one dialect, answers are read in both, and options use the names of ``post``.
 
-In ``post``, the ids of author and referenced posts come only with expansions, whose users and posts X bills.
+In ``post``, the ids of author and referenced posts come only with expansions. X bills the expanded users and posts.
 
 X answers a request for an unknown field with status 200 and bills posts that lack the field (measured on 2026-09-21,
 same repository, tests/api-field-validity.test.ts). So unknown names are refused before a request is sent. The names are
@@ -40,7 +40,7 @@ _OLD_EXPANSIONS = {
 
 
 def request_parameters(dialect: Dialect, field_names: Iterable[str], expansion_names: Iterable[str]) -> dict[str, str]:
-    """Return the request parameters for fields of posts and for expansions, both given by their names in ``post``."""
+    """Return the request parameters for fields of posts and for expansions. Their names are those of ``post``."""
     if dialect == "tweet":
         fields = [_OLD_FIELDS.get(name, name) for name in field_names]
         expansions = [_old_expansion(name) for name in expansion_names]
@@ -52,7 +52,7 @@ def request_parameters(dialect: Dialect, field_names: Iterable[str], expansion_n
 
 
 def newer_name(name: str) -> str | None:
-    """Convert a name of ``tweet`` to the name of ``post``. None if the name is not one of ``tweet``."""
+    """Convert a name of ``tweet`` to the name of ``post``. None for any other name."""
     head, _, suffix = name.partition("referenced_tweets.id")
     if not head and name.startswith("referenced_tweets.id"):
         return f"referenced_posts{suffix}"

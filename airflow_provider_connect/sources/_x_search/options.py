@@ -1,4 +1,4 @@
-"""Options of X search. DAG files import this, so it must stay light."""
+"""Options of X search. DAG files import this."""
 
 from __future__ import annotations
 
@@ -196,12 +196,12 @@ class XSearchOptions(Options):
 
     @property
     def variant(self) -> str:
-        """Hash of the queries. It distinguishes the streams of one connection."""
+        """Hash of the queries. Distinguishes the streams of one connection."""
         return hashlib.blake2b(json.dumps(sorted(self.queries)).encode(), digest_size=4).hexdigest()
 
     @property
     def joined_query(self) -> str:
-        """All queries joined by OR, as one query."""
+        """All queries joined by OR."""
         if len(self.queries) == 1:
             return self.queries[0]
         return " OR ".join(f"({query})" for query in self.queries)
@@ -211,7 +211,7 @@ class XSearchOptions(Options):
         return min(MAX_PAGE_SIZE[endpoint], _HEAVY_PAGE if _HEAVY_FIELD in self.post_fields else MAX_PAGE_SIZE["all"])
 
     def joined_query_problems(self) -> list[str]:
-        """Return the reasons why X's count cannot be compared with the rows, or an empty list."""
+        """Return the reasons why X's count cannot be compared with the rows."""
         max_length = min(MAX_QUERY_LENGTHS[self.access_level][endpoint] for endpoint in self.endpoints)
         if len(self.joined_query) <= max_length:
             return []

@@ -100,7 +100,7 @@ class XSearchPoller(Poller, CountsRows):
         self._hours: dict[Day, Mapping[dt.datetime, int]] = {}
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows: see the DDL in :mod:`airflow_provider_connect.sources.x_search`."""
+        """Return the schema of the rows. Its DDL is in :mod:`airflow_provider_connect.sources.x_search`."""
         return schema(self._options.stream)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:

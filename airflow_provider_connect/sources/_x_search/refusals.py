@@ -1,6 +1,6 @@
 """Converts X's refusals to errors that name a remedy.
 
-Problems are recognized by the end of their ``type``, a URL whose host name varies
+Problems are recognized by the end of their ``type``, a URL with a varying host name
 (https://docs.x.com/x-api/fundamentals/response-codes-and-errors, 2026-11). A 429 is either a rate limit, which passes,
 or the usage cap, which only a person can raise.
 """
@@ -31,13 +31,12 @@ _CAPS = ("usage-capped", "usagecapexceeded", "credits", "creditsdepleted")
 
 
 class TokenError(RetriableError):
-    """Raised if X no longer accepts its own next_token. The day must be read again from the start."""
+    """X no longer accepts its own next_token. The day must be read again from the start."""
 
 
 def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: bool = False) -> ConnectError:
     """Return the error for a refusal.
 
-    :param day: requested day, if any.
     :param is_later_page: True if the request had a next_token.
     """
     status, host, problem = reply.status, reply.host, _problem(reply.text)
@@ -60,7 +59,7 @@ def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_p
 
 
 def is_usage_cap(status: int, problem: Mapping[str, Any]) -> bool:
-    """Return True if the app has read all posts that it has paid for, so that waiting does not help."""
+    """Return True if the app has read all posts that it has paid for. Waiting does not help."""
     if status not in (402, 429):
         return False
     kind, title = _kind(problem), str(problem.get("title", "")).replace(" ", "").lower()

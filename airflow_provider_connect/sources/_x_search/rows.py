@@ -44,7 +44,7 @@ def post_batches(
 
 
 def keyed_unique_rows(rows: list[Row], stream: StreamName, keys: KeySet) -> list[Row]:
-    """Set ``record_key`` in each row. Returns the rows whose keys are not in ``keys`` yet."""
+    """Set ``record_key`` in each row. Returns the rows with keys that are not in ``keys`` yet."""
     from xxhash import xxh3_128_digest
 
     digests = [xxh3_128_digest(row[STREAMS[stream].key].encode()) for row in rows]
@@ -152,7 +152,7 @@ def _array(parts: list[JsonPart]) -> str | None:
 
 
 def object_or_empty(value: Any) -> dict[str, Any]:
-    """Return the value if it is an object, else an empty object."""
+    """Return the value if it is an object, else {}."""
     return value if isinstance(value, dict) else {}
 
 
@@ -188,7 +188,7 @@ def related_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ``users``, ``media`` or ``referenced``.
 
-    X repeats an object on every page whose posts refer to it. Only the first one is kept.
+    X repeats an object on every page with a post that refers to it. Only the first one is kept.
     """
     import pyarrow as pa
 

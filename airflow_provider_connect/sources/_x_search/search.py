@@ -40,7 +40,7 @@ class SearchRange:
 
     @property
     def time_params(self) -> dict[str, str]:
-        """The time range as request parameters."""
+        """Time range as request parameters."""
         return {"start_time": format_instant(self.start), "end_time": format_instant(self.end)}
 
 
@@ -48,7 +48,7 @@ class Hit(NamedTuple):
     """Post that a query found.
 
     :param post_number: id of the post. Later posts have higher ids.
-    :param query_index: index of the query in the option ``queries``.
+    :param query_index: index in the option ``queries``.
     :param page: page with the post and the objects to which it refers.
     """
 
@@ -65,7 +65,7 @@ def format_instant(instant: dt.datetime) -> str:
 
 
 def shared_parameters(options: XSearchOptions, endpoint: Endpoint) -> dict[str, str]:
-    """Return the request parameters that all queries and pages have in common."""
+    """Return the request parameters that all queries and pages share."""
     params = {
         "max_results": str(options.max_page_size(endpoint)),
         "sort_order": "recency",
@@ -171,7 +171,7 @@ def _next_token(page: ResultPage) -> str | None:
 
 
 def parse_instant(value: object) -> dt.datetime | None:
-    """Parse a time with an offset and convert it to UTC. Returns None for any other value."""
+    """Convert a time with an offset to UTC. Returns None for any other value."""
     if not isinstance(value, str):
         return None
     try:

@@ -99,24 +99,24 @@ class _Check:
             return MixpanelReport(f"Mixpanel, stream {self._stream.name},", tuple(self._findings))
         access = MixpanelAccess.from_connection(self._connection, self._api)
         try:
-            probed = self._probe(self._connection)
+            probe_result = self._probe(self._connection)
         except NoRoomError as error:
             self._note("quota", "later", str(error), "check again when there is room")
         except ConnectError as error:
             self._note("answer", level_of(error), str(error), "check whether this machine can reach the host")
         else:
-            self._read_result(probed)
+            self._read_result(probe_result)
         title = f"Mixpanel ({access.server_text}), stream {self._stream.name},"
         return MixpanelReport(title, tuple(self._findings), dict(self._sent))
 
     def _note(self, subject: str, level: Level, text: str, remedy: str = "") -> None:
         self._findings.append(Finding(subject, level, text.rstrip("."), remedy))
 
-    def _read_result(self, probed: ProbeResult) -> None:
-        if probed.rejects_credentials:
-            self._read_unknown_credentials(probed)
-        elif probed.error is not None:
-            self._read_refusal(probed)
+    def _read_result(self, probe_result: ProbeResult) -> None:
+        if probe_result.rejects_credentials:
+            self._read_unknown_credentials(probe_result)
+        elif probe_result.error is not None:
+            self._read_refusal(probe_result)
         else:
             self._note("credentials", "ok", "accepted")
             self._note("region", "ok", self._region_text("knows the project"))
@@ -130,37 +130,37 @@ class _Check:
                     "each day is counted with the Query API, which this check did not use",
                     'check a stream of that API: --options \'{"stream": "segmentation"}\'',
                 )
-        self._read_clock(probed.clock_ahead_seconds)
-        if probed.error is None and "timestamps" in self._stream.options:
-            self._read_regime(probed)
-        if not isinstance(probed.error, QuotaError):
+        self._read_clock(probe_result.clock_ahead_seconds)
+        if probe_result.error is None and "timestamps" in self._stream.options:
+            self._read_regime(probe_result)
+        if not isinstance(probe_result.error, QuotaError):
             self._read_quota()
 
-    def _region_text(self, does: str) -> str:
+    def _region_text(self, predicate: str) -> str:
         region = self._connection.option("region") or "us"
-        return f"the connection's own host {does}" if self._connection.host else f"{region!r} {does}"
+        return f"the connection's own host {predicate}" if self._connection.host else f"{region!r} {predicate}"
 
     # Refusals
 
-    def _read_unknown_credentials(self, probed: ProbeResult) -> None:
+    def _read_unknown_credentials(self, probe_result: ProbeResult) -> None:
         if self._connection.host:
             reason = "the connection has its own host"
-            self._note("credentials", "problem", str(probed.error), "check login, password and project_id")
+            self._note("credentials", "problem", str(probe_result.error), "check login, password and project_id")
             self._note("region", "unknown", f"no other region was tried, because {reason}")
             return
-        region_found, silent = self._find_region()
+        region_found, silent_regions = self._find_region()
         if region_found:
             self._note("credentials", "ok", f"accepted in region {region_found!r}")
             remedy = f"set region={region_found} in the connection"
             self._note("region", "problem", f"the project answers in {region_found!r}", remedy)
             return
-        self._note("credentials", "problem", str(probed.error), "check login, password and project_id")
-        unsuccessful_regions = [region for region in self._other_regions() if region not in silent]
+        self._note("credentials", "problem", str(probe_result.error), "check login, password and project_id")
+        unsuccessful_regions = [region for region in self._other_regions() if region not in silent_regions]
         if unsuccessful_regions:
             self._note(
                 "region", "unknown", f"{' and '.join(unsuccessful_regions)} were tried, and do not know the credentials"
             )
-        for region, reason in silent.items():
+        for region, reason in silent_regions.items():
             self._note("region", "unknown", f"region {region!r} gave no answer: {reason}")
 
     def _other_regions(self) -> list[str]:
@@ -169,38 +169,38 @@ class _Check:
 
     def _find_region(self) -> tuple[str, dict[str, str]]:
         """Return the region that knows the credentials, or "", and the reasons of regions that gave no answer."""
-        silent = {}
+        silent_regions = {}
         for region in self._other_regions():
             extra = {**self._connection.extra, "region": region}
             try:
-                probed = self._probe(self._connection.model_copy(update={"extra": extra}))
+                probe_result = self._probe(self._connection.model_copy(update={"extra": extra}))
             except (NoRoomError, ConnectError) as error:
-                silent[region] = str(error)
+                silent_regions[region] = str(error)
                 continue
-            if probed.knows_credentials:
-                return region, silent
-            if not probed.rejects_credentials:
-                silent[region] = str(probed.error)
-        return "", silent
+            if probe_result.knows_credentials:
+                return region, silent_regions
+            if not probe_result.rejects_credentials:
+                silent_regions[region] = str(probe_result.error)
+        return "", silent_regions
 
-    def _read_refusal(self, probed: ProbeResult) -> None:
-        assert probed.error is not None, "checked by the caller"
-        error = str(probed.error)
-        if probed.status in (402, 403):
+    def _read_refusal(self, probe_result: ProbeResult) -> None:
+        assert probe_result.error is not None, "checked by the caller"
+        error = str(probe_result.error)
+        if probe_result.status in (402, 403):
             self._note("credentials", "ok", "accepted")
             self._note("region", "ok", self._region_text("knows them"))
-        if probed.status == 402:
+        if probe_result.status == 402:
             self._note("plan", "problem", error, "change the plan, or leave out the streams that need this API")
-        elif probed.status == 403:
+        elif probe_result.status == 403:
             self._note("role", "problem", error, "give the account a role in the project")
             self._note("project id", "unknown", "403 means a missing role or a wrong project id")
-        elif probed.status == 400 and "project_id" in error:
+        elif probe_result.status == 400 and "project_id" in error:
             self._note("project id", "problem", error)
-        elif probed.status == 429:
+        elif probe_result.status == 429:
             self._note("quota", "later", error, "check again when there is room")
             self._note("credentials", "unknown", "not checked, because the limit was reached first")
         else:
-            self._note("answer", level_of(probed.error), error)
+            self._note("answer", level_of(probe_result.error), error)
 
     # Clock, times
 
@@ -219,15 +219,15 @@ class _Check:
                 "synchronize it with a time server (NTP)",
             )
 
-    def _read_regime(self, probed: ProbeResult) -> None:
+    def _read_regime(self, probe_result: ProbeResult) -> None:
         zone = self._options.zone if self._options else None
-        reading = detect_regime(probed.samples, zone)
-        chosen = self._connection.option("timestamps")
+        reading = detect_regime(probe_result.samples, zone)
+        regime_option = self._connection.option("timestamps")
         if self._options is not None:
-            chosen = self._options.timestamps or chosen or ("utc" if zone == "UTC" else None)
-        configured: Regime | None = "utc" if chosen == "utc" else "project_local" if chosen else None
+            regime_option = self._options.timestamps or regime_option or ("utc" if zone == "UTC" else None)
+        configured: Regime | None = "utc" if regime_option == "utc" else "project_local" if regime_option else None
         self._findings.append(
-            _finding_on_times(reading, configured, zone, probed.day, has_source=self._options is not None)
+            _finding_on_times(reading, configured, zone, probe_result.day, has_source=self._options is not None)
         )
 
     # Quota
@@ -239,12 +239,12 @@ class _Check:
         times: list[float] = []
         with reserve_request(turns, "check", self._note_uncounted, times):
             try:
-                probed = probe(access, self._clock, lambda: times.append(time.time()))
+                probe_result = probe(access, self._clock, lambda: times.append(time.time()))
             finally:
                 self._sent[self._api] += len(times)
-            if isinstance(probed.error, QuotaError):
-                record_refusal(turns, probed.error, self._note_uncounted)
-            return probed
+            if isinstance(probe_result.error, QuotaError):
+                record_refusal(turns, probe_result.error, self._note_uncounted)
+            return probe_result
 
     def _turns(self, quota: Quota | None) -> Turns | None:
         if quota is None or self._store is None:

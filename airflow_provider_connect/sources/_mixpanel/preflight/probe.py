@@ -55,7 +55,7 @@ def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Cal
     """Send one small request to an API.
 
     :param on_sent: called when the request is sent. Mixpanel may count it from then on.
-    :raises ConnectError: if there is no answer.
+    :raises ConnectError: there is no answer.
     """
     sent_at = clock()
     # It is over in every zone: the last one leaves it at noon of the day after.
@@ -78,15 +78,15 @@ def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetim
     :return: 0 if ``date`` lies between both times, None if it is unreadable.
     """
     try:
-        written = email.utils.parsedate_to_datetime(date)
+        server_time = email.utils.parsedate_to_datetime(date)
     except (ValueError, OverflowError):
         return None
-    if written.tzinfo is None:
-        written = written.replace(tzinfo=dt.UTC)
-    latest = written + dt.timedelta(seconds=1)
-    if latest < sent_at:
-        return (sent_at - latest).total_seconds()
-    return min(0.0, (received_at - written).total_seconds())
+    if server_time.tzinfo is None:
+        server_time = server_time.replace(tzinfo=dt.UTC)
+    server_time_end = server_time + dt.timedelta(seconds=1)
+    if server_time_end < sent_at:
+        return (sent_at - server_time_end).total_seconds()
+    return min(0.0, (received_at - server_time).total_seconds())
 
 
 def _send_request(access: MixpanelAccess, day: dt.date, on_its_way: Callable[[], None]) -> HttpResponse:

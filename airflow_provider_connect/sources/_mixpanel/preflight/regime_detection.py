@@ -20,8 +20,8 @@ _LOW_QUANTILE = 0.05
 _QUICK_SECONDS = 600
 _MIN_EVENTS = 20
 _MIN_QUARTERS = 6
-"""Least number of quarter-hours with quick events. Live devices have quick events all day.
-Devices with a few uploads a day have quick events only just before an upload.
+"""Least number of quarter-hours with quick events. Live devices have them all day, devices with a few uploads a day
+only just before an upload.
 """
 
 _QUARTER = 900
@@ -59,7 +59,7 @@ class RegimeReading:
 
 
 def detect_regime(samples: Sequence[EventTimes], zone: str | None) -> RegimeReading:
-    """Detect the time regime of a project from events of one day, in any order.
+    """Detect a project's time regime from events of one day, in any order.
 
     :param zone: configured zone of the project.
     """

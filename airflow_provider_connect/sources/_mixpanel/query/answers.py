@@ -64,7 +64,7 @@ def wall_time_or_none(value: Any) -> dt.datetime | None:
 
 
 def instant_or_none(value: Any) -> dt.datetime | None:
-    """Parse a time with an offset, such as ``2026-03-01T00:00:00-08:00``, to UTC, else return None."""
+    """Convert a time with an offset, such as ``2026-03-01T00:00:00-08:00``, to UTC, else return None."""
     try:
         parsed = dt.datetime.fromisoformat(value)
         return parsed.astimezone(dt.UTC) if parsed.tzinfo is not None else None

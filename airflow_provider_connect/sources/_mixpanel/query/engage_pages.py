@@ -36,7 +36,7 @@ _GONE = re.compile(r"cache|expired|session", re.IGNORECASE)
 
 
 class GoneError(RetriableError):
-    """Raised if Mixpanel has dropped a session."""
+    """Mixpanel has dropped a session."""
 
 
 class EngagePage(NamedTuple):
@@ -122,7 +122,7 @@ def is_session_lost(status: int, text: str) -> bool:
 
 
 def session_lost_error(page: int, pages: int, reason: str) -> GoneError:
-    """Return the error for a dropped session. The next try starts a new session at page 0."""
+    """Return the error for a dropped session. The next try starts at page 0."""
     return GoneError(
         f"page {page} of {pages} {reason}. The pages read so far are dropped, and the next try starts at page 0"
     )
@@ -193,25 +193,27 @@ class PageReader:
         if page.error or page.results is None or not fits or page.status not in (None, "ok"):
             self._client.parse_json(data)
             raise self._client.incomplete_answer_error(len(data))
-        mark = hashlib.blake2b(b",".join(bytes(profile.id) for profile in page.results), digest_size=16).digest()
+        fingerprint = hashlib.blake2b(b",".join(bytes(profile.id) for profile in page.results), digest_size=16).digest()
         number = page.page if _is_whole(page.page) else None
         session = "" if page.session_id is None else str(page.session_id)
-        return EngagePage(number, session, page.page_size, page.total, len(page.results), mark), page.results
+        return EngagePage(number, session, page.page_size, page.total, len(page.results), fingerprint), page.results
 
     def _decode_tolerantly(self, data: bytes) -> Any:
         """Read a page that msgspec refuses, because a profile has lone surrogates, NaN or invalid UTF-8."""
         text = data.decode("utf-8", "surrogateescape")
         try:
-            top = dict(members(text, _TOLERANT))
-            profiles = [dict(members(profile, _TOLERANT)) for profile in elements(top.pop("results", "[]"), _TOLERANT)]
-            head = {name: json.loads(value) for name, value in top.items()}
+            page_members = dict(members(text, _TOLERANT))
+            profiles = [
+                dict(members(profile, _TOLERANT)) for profile in elements(page_members.pop("results", "[]"), _TOLERANT)
+            ]
+            header_fields = {name: json.loads(value) for name, value in page_members.items()}
         except (ValueError, RecursionError):  # its text would be part of the message
             raise self._client.incomplete_answer_error(len(data)) from None
         results = [
             _Profile(_encoded(members_of_profile.get("$distinct_id")), _encoded(members_of_profile.get("$properties")))
             for members_of_profile in profiles
         ]
-        return SimpleNamespace(results=results, **{name: head.get(name) for name in _HEAD})
+        return SimpleNamespace(results=results, **{name: header_fields.get(name) for name in _HEAD})
 
     def read_profiles(self, results: list[Any], first_number: int) -> PageProfiles:
         """Parse the profiles of a page.
@@ -230,9 +232,9 @@ class PageReader:
         bounds = find_line_bounds(block)
         assert bounds is not None
         block_records = self._lines.read_block(Block(0, block), bounds)
-        others = self._read_one_by_one(lines, (number for number, _ in block_records.odd_lines), first_number)
-        usual = (block_records.records,) if block_records.records is not None else ()
-        return others._replace(records=(*usual, *others.records))
+        slow_profiles = self._read_one_by_one(lines, (number for number, _ in block_records.odd_lines), first_number)
+        usual_records = (block_records.records,) if block_records.records is not None else ()
+        return slow_profiles._replace(records=(*usual_records, *slow_profiles.records))
 
     def _properties(self, results: list[Any]) -> Iterator[bytes]:
         texts = (bytes(profile.properties) for profile in results)

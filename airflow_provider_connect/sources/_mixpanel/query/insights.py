@@ -55,25 +55,25 @@ class SeriesValue(NamedTuple):
 def series_values(series: Any) -> Iterator[SeriesValue]:
     """Yield every value of a report's series, in order."""
     for names, value in walk_leaves(series):
-        time_index = max((at for at, name in enumerate(names) if _time(name) is not None), default=None)
+        time_index = max((index for index, name in enumerate(names) if _time(name) is not None), default=None)
         if time_index is None:
             yield SeriesValue(names, None, None, value)
             continue
-        written = str(names[time_index])
-        below = names[time_index + 1 :]
-        path = (*names[:time_index], None, *below) if below else names[:time_index]
-        yield SeriesValue(path, dt.date.fromisoformat(written[:10]), _time(written), value)
+        time_text = str(names[time_index])
+        names_below = names[time_index + 1 :]
+        path = (*names[:time_index], None, *names_below) if names_below else names[:time_index]
+        yield SeriesValue(path, dt.date.fromisoformat(time_text[:10]), _time(time_text), value)
 
 
 def walk_leaves(tree: Any) -> Iterator[tuple[tuple[PathName, ...], Any]]:
-    """Yield each value of a tree of objects and lists, with the names above it. Empty objects and lists are skipped."""
-    waiting: list[tuple[tuple[PathName, ...], Any]] = [((), tree)]
-    while waiting:
-        path, node = waiting.pop()
+    """Yield each value of a tree of objects and lists, with the names above it. Empty ones are skipped."""
+    pending: list[tuple[tuple[PathName, ...], Any]] = [((), tree)]
+    while pending:
+        path, node = pending.pop()
         if isinstance(node, dict):
-            waiting += [((*path, name), child) for name, child in reversed(node.items())]
+            pending += [((*path, name), child) for name, child in reversed(node.items())]
         elif isinstance(node, list):
-            waiting += [((*path, index), node[index]) for index in reversed(range(len(node)))]
+            pending += [((*path, index), node[index]) for index in reversed(range(len(node)))]
         else:
             yield path, node
 
@@ -90,8 +90,8 @@ def _rows(client: MixpanelClient) -> Iterator[RowValues]:
     headers, series = report.get("headers"), report.get("series")
     if not isinstance(headers, list) or not isinstance(series, dict):
         raise RetriableError(f"saved report {bookmark}: Mixpanel's answer has no headers or no series")
-    computed = instant_or_none(report.get("computed_at"))
-    report_columns = {"bookmark_id": bookmark, "headers": to_json_text(headers), "computed_at": computed}
+    computed_at = instant_or_none(report.get("computed_at"))
+    report_columns = {"bookmark_id": bookmark, "headers": to_json_text(headers), "computed_at": computed_at}
     for point in series_values(series):
         value = float_or_none(point.value)
         if value is None and point.value is not None:

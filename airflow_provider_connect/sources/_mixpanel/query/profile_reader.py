@@ -53,9 +53,9 @@ class ProfileReader:
         self._client = client
         self._tally = client.tally
         self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
-        of_cohort = stream.name == "cohort_members" or options.filter_by_cohort is not None
-        self._reader = PageReader(client, (_LAST_SEEN, *options.promote), is_cohort=of_cohort)
-        self._index = {name: at for at, name in enumerate(self._reader.field_names)}
+        is_cohort = stream.name == "cohort_members" or options.filter_by_cohort is not None
+        self._reader = PageReader(client, (_LAST_SEEN, *options.promote), is_cohort=is_cohort)
+        self._index = {name: index for index, name in enumerate(self._reader.field_names)}
         self._schema = schema(options.promoted, stream.columns)
         self._key, self._variant = stream.key, stream.variant(options)
         self._tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
@@ -92,16 +92,16 @@ class ProfileReader:
                 yield from self._batches(results, constant_columns)
 
     def _later_pages(self, form: dict[str, str], session: EngageSession) -> Generator[bytes, None, None]:
-        lanes = min(CONCURRENT_PAGES, session.page_count - 1)
+        lane_count = min(CONCURRENT_PAGES, session.page_count - 1)
         with ExitStack() as stack:
-            running = []
-            for first in range(1, lanes + 1):
-                lane = prefetch(self._load_pages(form, session, range(first, session.page_count, lanes)), depth=1)
-                running.append(stack.enter_context(closing(lane)))
+            lanes = []
+            for first in range(1, lane_count + 1):
+                lane = prefetch(self._load_pages(form, session, range(first, session.page_count, lane_count)), depth=1)
+                lanes.append(stack.enter_context(closing(lane)))
                 next(lane)  # all begin at once: one that nobody has asked does nothing
             stack.callback(self._close_unless_complete, session)
             for number in range(1, session.page_count):
-                yield next(running[(number - 1) % lanes])
+                yield next(lanes[(number - 1) % lane_count])
 
     def _load_pages(self, form: dict[str, str], session: EngageSession, numbers: range) -> Iterator[bytes]:
         yield b""  # what begins it, before its first page is wanted
@@ -147,7 +147,7 @@ class ProfileReader:
         import numpy as np
         import pyarrow as pa
 
-        values = {name: records.field_values[at] for name, at in self._index.items()}
+        values = {name: records.field_values[index] for name, index in self._index.items()}
         columns: dict[str, pa.Array] = {
             name: pa.array(np.full(len(records), value, np.int64)) for name, value in constant.items()
         }

@@ -33,25 +33,25 @@ def _engage(stream: MixpanelStream, client: MixpanelClient) -> Iterator[pa.Recor
     from airflow_provider_connect.sources._mixpanel.query.profile_reader import ProfileReader  # noqa: PLC0415  # too heavy for a DAG file
 
     options = client.options
-    subject, chosen = "", {"where": options.where, "data_group_id": options.data_group_id}
+    subject, form_fields = "", {"where": options.where, "data_group_id": options.data_group_id}
     if options.filter_by_cohort is not None:
-        chosen["filter_by_cohort"] = _cohort(options.filter_by_cohort)
+        form_fields["filter_by_cohort"] = _cohort(options.filter_by_cohort)
         subject = f"cohort {options.filter_by_cohort} (option filter_by_cohort)"
     if options.output_properties is not None:
-        chosen["output_properties"] = json.dumps(options.output_properties, ensure_ascii=False)
-    form = {name: value for name, value in chosen.items() if value is not None}
-    with ProfileReader(stream, client) as profiling:
-        yield from profiling.read_session(form, subject)
+        form_fields["output_properties"] = json.dumps(options.output_properties, ensure_ascii=False)
+    form = {name: value for name, value in form_fields.items() if value is not None}
+    with ProfileReader(stream, client) as reader:
+        yield from reader.read_session(form, subject)
 
 
 def _members(stream: MixpanelStream, client: MixpanelClient) -> Iterator[pa.RecordBatch]:
     from airflow_provider_connect.sources._mixpanel.query.profile_reader import ProfileReader  # noqa: PLC0415  # too heavy for a DAG file
 
-    with ProfileReader(stream, client) as profiling:
+    with ProfileReader(stream, client) as reader:
         for cohort, subject in _cohorts_to_read(client).items():
             form = {"filter_by_cohort": _cohort(cohort), "output_properties": json.dumps(["$last_seen"])}
             try:
-                yield from profiling.read_session(form, subject, cohort_id=cohort)
+                yield from reader.read_session(form, subject, cohort_id=cohort)
             except UnreadableCohortError as error:
                 if client.options.on_unreadable == "fail":
                     raise ConfigError(f"{error}. To leave out such cohorts, set on_unreadable='skip'") from None

@@ -36,10 +36,10 @@ _REPORT_NAME = "the retention report"
 
 
 class ReturnInterval(NamedTuple):
-    """Time span (UTC) in which the users of a day come back for the n-th time.
+    """Time range (UTC) in which the users of a day come back for the n-th time.
 
-    :param start: start of the first user's span.
-    :param end: end of the last user's span.
+    :param start: start of the first user's range.
+    :param end: end of the last user's range.
     """
 
     start: dt.datetime
@@ -47,7 +47,7 @@ class ReturnInterval(NamedTuple):
 
 
 def interval_of_day(day: Day, number: int, days: int) -> ReturnInterval:
-    """Return the time span that covers interval ``number`` of all users of a day.
+    """Return the time range that covers interval ``number`` of all users of a day.
 
     A user's interval begins ``number`` times ``days`` days after the user's first event.
     """
@@ -88,13 +88,13 @@ def _request(options: MixpanelOptions, date: str) -> Call:
     }
     # The API answers 500 to a request with both: https://github.com/PipedreamHQ/pipedream/pull/21600 (2026-08).
     params |= {"unit": "day"} if options.interval_days == 1 else {"interval": str(options.interval_days)}
-    chosen = {
+    optional_params = {
         "born_event": options.born_event,
         "event": options.event[0] if options.event else None,
         "born_where": options.born_where,
         "where": options.where,
     }
-    params |= {name: value for name, value in chosen.items() if value is not None}
+    params |= {name: value for name, value in optional_params.items() if value is not None}
     return Call("/api/query/retention", params=params, about="such events (options born_event and event)")
 
 

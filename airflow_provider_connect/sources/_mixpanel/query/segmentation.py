@@ -91,7 +91,7 @@ def _counts_by_group(
 
 
 def fetch_frequent_events(client: MixpanelClient) -> list[str]:
-    """Request the names of the project's most frequent events of the last 31 days. Costs one query."""
+    """Request the project's most frequent event names of the last 31 days. Costs one query."""
     call = Call(
         "/api/query/events/names", params={"type": "general", "limit": str(MAX_EVENT_NAMES)}, about="event names"
     )
@@ -121,8 +121,8 @@ def _segments(
 ) -> Mapping[str, Any]:
     """Request the counts of each segment by date. Without ``on`` the event is the only segment."""
     limit = None if on is None else str(MAX_SEGMENTS)
-    chosen = {"event": name, "type": "general", "where": expression, "on": on, "limit": limit}
-    params = {key: value for key, value in chosen.items() if value is not None}
+    optional_params = {"event": name, "type": "general", "where": expression, "on": on, "limit": limit}
+    params = {key: value for key, value in optional_params.items() if value is not None}
     segments = _values(client, "/api/query/segmentation", params, f"event {name!r} (options event, on and where)", unit)
     if len(segments) >= MAX_SEGMENTS:
         raise ConfigError(

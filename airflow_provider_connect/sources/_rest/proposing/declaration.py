@@ -51,7 +51,7 @@ def propose_from_document(path: str, document: Path) -> str:
 
 
 def propose_from_answer(path: str, connection: Connection) -> str:
-    """Request ``GET path`` once and return a YAML declaration, which contains no values of the answer.
+    """Request ``GET path`` once and return a YAML declaration, without values of the answer.
 
     :raises ConnectError: as in a poll. :class:`.DataError` if the answer has no records.
     """
