@@ -15,6 +15,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
+from airflow_provider_connect.cli.run_log import RunLog, print_run
 from airflow_provider_connect.cli.tasks import DeclaredTask, connect_task
 from airflow_provider_connect.cli.terminal import command, print_note, print_rows
 from airflow_provider_connect.errors import ConnectError, RetriableError
@@ -26,7 +27,11 @@ _PROCESS_VARIABLE = "_AIRFLOW_PROCESS_CONTEXT"
 
 def _run_days(args: Namespace) -> None:
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-    report = move_days(task, days_to_move(task, args.days))
+    days, log = days_to_move(task, args.days), RunLog()
+    if not args.verbose:
+        print_run(task.require_operator(), log)
+    with log.signs_of_life():
+        report = move_days(task, days)
     print_rows([{name: day.get(name) for name in _COLUMNS} for day in report["days"]], args.output)
 
 
