@@ -5,8 +5,8 @@ READY := .venv/.ready
 SOURCE ?= mixpanel
 SINK ?= delta
 REAL := $(patsubst %,tests/integration/bigquery/test_%.py,publish ledger tables types sink erase) tests/integration/bigquery/real
-# Each worker goes through a half in order, so that a file's servers start in one of them, and helps the other at the end.
-TWO := -n 2 --dist worksteal
+# Each worker goes through a third in order, so that a file's servers start in one of them, and helps the others at the end.
+WORKERS := -n 3 --dist worksteal
 # No slow test lies among the units, and no other one in the integration: collecting all would cost a worker ten seconds.
 # For the same reason the fast tests run in processes that have folders of their own each, and not in workers. They are
 # three, as each waits for almost half of its time.
@@ -80,7 +80,7 @@ slow: $(READY)  ## Real Spark beside a real Airflow, which has to wait for most 
 
 integration: $(READY)  ## Real Spark, Kafka, PostgreSQL, MariaDB, MySQL, stores and a BigQuery emulator.
 	@$(BIN)/python -m tests.equipment.sql.mysql_files
-	@$(BIN)/pytest -q $(TWO) --durations=25 $(SLOW) tests/integration tests/conformance
+	@$(BIN)/pytest -q $(WORKERS) --durations=25 $(SLOW) tests/integration tests/conformance
 
 system: $(READY)  ## A real Airflow that runs whole pipelines.
 	@$(BIN)/pytest -q --durations=15 $(SLOW) tests/system
@@ -90,7 +90,7 @@ real: $(READY)  ## What a real BigQuery proves: GOOGLE_CLOUD_PROJECT_FOR_TESTS=m
 	@$(BIN)/pytest -q -m slow tests/conformance $(REAL)
 
 campaign: $(READY)  ## Many examples, thirty days at once, every kind of backfill, then the long kill runs: seeded, resumable (CONNECT_CAMPAIGN_SINK=kafka CONNECT_CAMPAIGN_RUNS=200 CONNECT_CAMPAIGN_SEED=1).
-	@CONNECT_TEST_EXAMPLES=1000 $(BIN)/pytest -q $(TWO) -m 'hypothesis and not slow'
+	@CONNECT_TEST_EXAMPLES=1000 $(BIN)/pytest -q $(WORKERS) -m 'hypothesis and not slow'
 	@CONNECT_CATCHUP_DAYS=30 $(BIN)/pytest -q -s -m 'campaign or catchup'
 
 mutants: $(READY)  ## Break the product in the places of tests/equipment/breaks, and see that tests find each (ONLY=name for one of them).

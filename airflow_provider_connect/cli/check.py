@@ -17,6 +17,7 @@ from airflow_provider_connect.capabilities.poller import ReadBySpark
 from airflow_provider_connect.capabilities.publisher import InspectsTarget
 from airflow_provider_connect.capabilities.source import Inspects
 from airflow_provider_connect.cli.check_schedule import describe_next_days
+from airflow_provider_connect.cli.check_spark import describe_spark
 from airflow_provider_connect.cli.dag_files import read_dag_files
 from airflow_provider_connect.cli.preview import first_rows
 from airflow_provider_connect.cli.tasks import (
@@ -144,8 +145,9 @@ def check_task(task: DeclaredTask, text: str | None, report: CheckReport, depth:
         return
     report.add("connections", FINE, ", ".join([*connections, task.require_operator()._conn_id]))
     if depth == "offline":
-        report.add("source, sink", UNKNOWN, "--offline: neither was asked")
+        report.add("source, sink, spark", UNKNOWN, "--offline: none of them was asked")
         return
+    report.run_step("spark", lambda: report.add("spark", FINE, describe_spark(task.require_operator())))
     schema = _check_source_columns(pipeline.source, connections[pipeline.source.conn_id], day, report)
     if schema is not None:
         schema = _check_shapes(pipeline, connections, schema, report)

@@ -76,7 +76,7 @@ _IDS = _arg(
 )
 _ERASE = _arg("--erase", action="store_true", help="Delete the rows. By default they are only counted")
 _ALL = _arg("--all", action="store_true", help="Check every DAG instead of one, such as in CI")
-_OFFLINE = _arg("--offline", action="store_true", help="Ask neither source nor sink, such as in CI")
+_OFFLINE = _arg("--offline", action="store_true", help="Ask neither source, sink nor Spark, such as in CI")
 _POLL = _arg("--poll", action="store_true", help="Also poll the first row of the day. Costs a day's requests")
 _PAGE_NAME = _arg("name", nargs="?", help="A connector, such as mixpanel or delta, or a page (default: list the pages)")
 _PAGE = _arg("--page", action="store_true", help="Print the page, if a connector has the same name")

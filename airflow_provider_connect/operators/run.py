@@ -36,6 +36,7 @@ from airflow_provider_connect.stage.storage import normalise_path
 from airflow_provider_connect.stage.temporary import local_stage, stage_name
 from airflow_provider_connect.stage.transform import parse_transform
 from airflow_provider_connect.submit import launch, sealed
+from airflow_provider_connect.submit.master import require_master
 from airflow_provider_connect.window import Day, Schedule
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ class Run:
         staging = _staging_location(spec, sink.stage_root(connections), master, stage_name(key, sink.target))
         # The task reads the sink's ledger there. A stage alone may lie where only the cluster has access.
         _require_folder(sink.stage_root(connections) or (staging if master.startswith("local") else None))
+        require_master(spec.conn_id, master)
         report, sealed_connections = str(folder / "report.json"), None
         if deploy_mode == "cluster":
             shared_folder = _shared_folder(sink.stage_root(connections) or staging)

@@ -108,7 +108,7 @@ def test_a_check_creates_nothing_and_lists_each_result(run: Run, lake: Path) -> 
     found = {line["what"]: line for line in lines(out)}
     assert {line["state"] for line in found.values()} <= {"ok", "not checked"}, out
     assert {what for what in found if not what.startswith("source: ")} == {
-        "options", "days", "connections", "source", "sink", "ledger", "quota",
+        "options", "days", "connections", "spark", "source", "sink", "ledger", "quota",
     }  # fmt: skip
     assert found["source: credentials"]["found"] == "accepted"
     assert f"{lake}/events" in found["options"]["found"]
@@ -121,7 +121,9 @@ def test_an_offline_check_asks_nobody_and_a_polling_one_polls(run: Run, lake: Pa
     code, out, err = run("check", "cli_one", "--offline", "-o", "json")
     assert code == 0, out + err
     assert mixpanel.stats == sent
-    assert [line["found"] for line in lines(out) if line["state"] == "not checked"] == ["--offline: neither was asked"]
+    assert [line["found"] for line in lines(out) if line["state"] == "not checked"] == [
+        "--offline: none of them was asked"
+    ]
     code, out, err = run("check", "cli_one", "--poll", "--day", "2026-01-01", "-o", "json")
     assert code == 0, out + err
     assert ("poll", "ok", "2026-01-01: a row was polled") in [(x["what"], x["state"], x["found"]) for x in lines(out)]

@@ -23,7 +23,7 @@ def test_the_lines_of_the_page_load_a_day(tmp_path: Path) -> None:
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "shop_daily.py").write_text(dag)
     assert "airflow standalone" in start
-    once = "airflow db migrate && airflow dags test shop_daily 2026-11-03"  # the run whose interval ends then
+    once = "airflow db migrate && airflow dags test shop_daily 2026-11-02"
     run("python shop.py", tmp_path)
     run(start.replace("airflow standalone", once), tmp_path)
     counted = run(look.partition("\n")[2], tmp_path)

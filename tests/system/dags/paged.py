@@ -36,7 +36,7 @@ with DAG("paged_mapped", schedule=None):
     ConnectOperator.partial(task_id="events", source=source, days="2026-09-01", **TASK).expand(sink=sinks)
 
 with DAG("untouched", **WHEN):
-    source = MixpanelSource(conn_id="mixpanel_paged")
+    source = MixpanelSource(conn_id="mixpanel_paged", zone="US/Pacific")
     ConnectOperator(task_id="events", source=source, sink=DeltaSink(path=f"{TABLES}/untouched"), **TASK)
 
 with DAG("others", schedule=None):

@@ -37,10 +37,12 @@ CONNECTIONS: dict[str, dict[str, Any]] = {
     "api_closed": {"conn_type": "http", "host": "http://127.0.0.1:1"},
     "api_nowhere": {"conn_type": "http", "host": "https://api.nowhere.invalid"},
     "mixpanel": {"conn_type": "mixpanel"},
+    "sprak": {"conn_type": "spark", "host": "sprak://x"},
+    "far": {"conn_type": "spark", "host": "spark://spark.nowhere.invalid", "port": 7077},
     "closed_kafka": {"conn_type": "kafka", "extra": json.dumps({"bootstrap.servers": "127.0.0.1:1"})},
     "folder": {"conn_type": "sqlite", "host": "/"},
 }
-NO_SECRET = ("mixpanel", "spark_default", "closed_kafka")
+NO_SECRET = ("mixpanel", "spark_default", "sprak", "far", "closed_kafka")
 PAGES = {"paging": {"kind": "page_number", "ends": "empty_page"}, "snapshot": "replace", "stream": "a"}
 REST = {"request": {"path": "/a"}, "records": {"key": ["id"], "columns": {"id": "bigint"}}, "retry_budget_seconds": 2}
 DAY = {"day_column": "created", "key": ["id"]}
@@ -83,6 +85,8 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "task": (["check", "shop_daily", "order"], "no ConnectOperator task 'order': did you mean 'orders'?"),
     "sink_folder": (["check", "shop_daily", "lost"], "/nowhere does not exist. Make it, or correct path="),
     "spark": (["check", "shop_daily", "sparkless"], "Airflow has no connection 'spark_lost'"),
+    "spark_form": (["check", "shop_daily", "sprak"], r"'sprak://x' is not a master of Spark. Use local\[\*\]"),
+    "spark_host": (["check", "shop_daily", "far"], "host 'spark.nowhere.invalid' is unknown.*Correct the connection's"),
     "closed_kafka": (["check", "shop_daily", "topic"], "no broker answers: .*check bootstrap.servers"),
     "ahead": (["check", "shop_daily", "ahead"], "2999-01-01 is in the future. Correct days="),
     "neither": (["check"], "name a DAG, or a connector with --source"),
@@ -103,6 +107,8 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureF
         ConnectOperator(task_id="orders", source=source, sink=lake)
         ConnectOperator(task_id="lost", source=source, sink=DeltaSink(path="/nowhere/orders"))
         ConnectOperator(task_id="sparkless", source=source, sink=lake, conn_id="spark_lost")
+        ConnectOperator(task_id="sprak", source=source, sink=lake, conn_id="sprak")
+        ConnectOperator(task_id="far", source=source, sink=lake, conn_id="far")
         ConnectOperator(task_id="topic", source=source, sink=KafkaSink(topic="orders", conn_id="closed_kafka"))
         ConnectOperator(task_id="ahead", source=source, sink=lake, days="2999-01-01")
     files = DagFiles(dags={"shop_daily": dag})
