@@ -7,7 +7,7 @@ import signal
 
 from pydantic import ValidationError
 
-from airflow_provider_connect.errors import ConnectError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.job import SETTLED, DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Ledger
 from airflow_provider_connect.stage.storage import Folder
@@ -114,13 +114,20 @@ def _read_and_delete(location: str) -> str | None:
 _EXIT_CODES = re.compile(r"\bError code is: (-?\d+)\.(?: Kubernetes spark exit code is: (-?\d+))?")
 _OUTPUT = "Last spark-submit output:\n"
 _CAUSE = re.compile(r"^(?:Caused by: |Exception in thread \S+ )?(?:\w+\.)*[\w$]*(?:Error|Exception)\b")
+_VM_REFUSES = re.compile(
+    r"Error occurred during initialization of VM\s*\n(?P<reason>.+)"
+    r"|^(?P<option>.+)\n\s*Error: Could not create the Java Virtual Machine",
+    re.MULTILINE,
+)
 _OUT_OF_HEAP = 52  # org.apache.spark.util.SparkExitCode.OOM
 _CRASHES = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV, signal.SIGILL, signal.SIGFPE)
 _NEXT_TRY = "Published days stay, and the next try continues after them"
 
 
-def explain_exit(failure: Exception) -> RetriableError | None:
+def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
     """Explain why Spark's driver ended without a report. None if the failure did not come from spark-submit.
+
+    A JVM that refuses its own settings is a ConfigError, since a retry changes nothing.
 
     :param failure: the Spark provider's error with command line, exit code and the end of the output.
     """
@@ -129,6 +136,9 @@ def explain_exit(failure: Exception) -> RetriableError | None:
         return None
     if (killed := _kill_text(code, "before its job could report")) is not None:
         return RetriableError(killed)
+    if (refused := _VM_REFUSES.search(str(failure).partition(_OUTPUT)[2])) is not None:
+        reason = (refused["reason"] or refused["option"]).strip()[:300]
+        return ConfigError(f"Spark's JVM does not start: {reason}. Correct driver_memory= or the Java options in conf=")
     return RetriableError(
         f"spark-submit ended with code {code} before its job could report{_cause_text(str(failure))}."
     )

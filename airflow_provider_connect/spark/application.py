@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.spark.progress import log_line
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from pyspark import SparkContext
+
+_REFUSED_SETTING = "IllegalArgumentException"
+"""Exception of Spark's driver for a value that it does not accept, such as too little memory."""
 
 
 def start_context() -> Any:
@@ -25,7 +30,26 @@ def start_context() -> Any:
     # A first task starts the Python workers meanwhile, too.
     pool.submit(lambda: started.result().parallelize([0], 1).count())
     pool.shutdown(wait=False)
-    return started.result
+    return lambda: _started_context(started)
+
+
+def _started_context(started: Future[SparkContext]) -> SparkContext:
+    """Wait for the Spark context.
+
+    :raises ConfigError: Spark refuses a setting.
+    :raises RetriableError: Spark does not start for another reason.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+
+    try:
+        return started.result()
+    except Py4JError as error:
+        cause = _cause(str(getattr(error, "java_exception", None) or error))
+        if _REFUSED_SETTING in cause:
+            raise ConfigError(
+                f"Spark does not start: {cause}. Correct driver_memory=, conf= or the connection"
+            ) from None
+        raise RetriableError(f"Spark does not start: {cause}") from None
 
 
 def run_tasks(

@@ -33,6 +33,25 @@ def test_the_exit_code_of_a_signal_is_explained(text: str, says: str) -> None:
     assert "--conf" not in str(error)
 
 
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("Error occurred during initialization of VM\nToo small maximum heap", "Too small maximum heap"),
+        (
+            "Unrecognized VM option 'UseZebra'\nError: Could not create the Java Virtual Machine.\nError: A fatal exception",
+            "Unrecognized VM option 'UseZebra'",
+        ),
+    ],
+)
+def test_a_jvm_that_refuses_its_settings_is_final_and_shows_its_own_line(
+    task: Task, spark_submit: SparkSubmit, output: str, reason: str
+) -> None:
+    spark_submit.does(f"print({output!r}); sys.exit(1)")
+    with pytest.raises(AirflowFailException, match="Spark's JVM does not start: ") as failed:
+        task.run()
+    assert f"{reason}. Correct driver_memory= or the Java options in conf=" in str(failed.value)
+
+
 @pytest.mark.parametrize("text", ["No driver id is known", "SparkSubmitHook env_vars is not supported", ""])
 def test_a_failure_without_an_exit_code_is_unchanged(text: str) -> None:
     assert explain_exit(AirflowException(text)) is None
