@@ -44,7 +44,7 @@ def _started_context(started: Future[SparkContext]) -> SparkContext:
     try:
         return started.result()
     except Py4JError as error:
-        cause = _cause(str(getattr(error, "java_exception", None) or error))
+        cause = _cause(str(getattr(error, "java_exception", None) or error)).rstrip(".")
         if _REFUSED_SETTING in cause:
             raise ConfigError(
                 f"Spark does not start: {cause}. Correct driver_memory=, conf= or the connection"

@@ -38,7 +38,7 @@ def test_the_exit_code_of_a_signal_is_explained(text: str, says: str) -> None:
     [
         ("Error occurred during initialization of VM\nToo small maximum heap", "Too small maximum heap"),
         (
-            "Unrecognized VM option 'UseZebra'\nError: Could not create the Java Virtual Machine.\nError: A fatal exception",
+            "Unrecognized VM option 'UseZebra'\nError: Could not create the Java Virtual Machine.\nError: A fatal",
             "Unrecognized VM option 'UseZebra'",
         ),
     ],
