@@ -1,8 +1,8 @@
 r"""Mixpanel: raw events by day, and data of the Query and App APIs.
 
 **Streams** (option ``stream``): ``export`` (raw events), ``engage``, ``cohorts``, ``cohort_members``, ``annotations``,
-``funnels``, ``retention``, ``insights`` and ``segmentation``. ``docs/mixpanel.md`` describes all of them. The sections
-below describe ``export``, except **Connection**. A stream refuses options that it does not use.
+``funnels``, ``retention``, ``insights`` and ``segmentation``. ``docs/mixpanel.md`` describes all of them, with their
+rows and counts. The sections below describe ``export``, except **Connection**.
 
 **Export.** Reads ``GET /api/2.0/export`` (https://developer.mixpanel.com/reference/raw-event-export, 2026-11): gzipped
 JSON lines, one event a line, without pages. Mixpanel leaves duplicate events in an export. This source drops them
@@ -28,10 +28,7 @@ extra        ``region``: us (default), eu, in · ``project_id``: required with a
 (``timestamps="utc"``). Older projects read dates in the project's zone and export clock times of that zone
 (``"project_local"``): https://docs.mixpanel.com/docs/export-methods. Mixpanel does not report the regime, so set it
 here or in the connection, unless the project's zone is UTC. A check of the connection usually detects it from the data.
-
-With ``utc`` in a zone other than UTC, a request covers both UTC dates of a day, and rows of other days are dropped
-(``other_day``). Otherwise Mixpanel assigns events to days, and events whose time lies outside the day are kept
-(``outside_day``). A clock time that occurs twice is read as the first. A clock time that does not exist moves forward.
+``docs/mixpanel.md`` explains both regimes by an example.
 
 **Rows** of ``export``
 
@@ -46,7 +43,7 @@ With ``utc`` in a zone other than UTC, a request covers both UTC dates of a day,
     processing_time  TIMESTAMP,           -- UTC
     record_key       STRING NOT NULL,     -- 32 hex digits
     key_origin       STRING NOT NULL,     -- vendor | fallback
-    ...                                   -- one column for each promoted property: see docs/mixpanel.md
+    ...                                   -- one column for each promoted property
 
 A lone surrogate (``\ud800``) becomes U+FFFD in columns, and stays in ``properties``. If an object has a key twice, the
 last value is used. A line with NaN, Infinity or invalid UTF-8 is rejected.
@@ -55,22 +52,17 @@ last value is used. A line with NaN, Infinity or invalid UTF-8 is rejected.
 0xFF, which UTF-8 never contains. If a field is missing, $insert_id is empty, or time is not a whole number, the key is
 made from 0xFE, event, 0xFF and the bytes of the properties, and ``key_origin`` is ``fallback``.
 
-**Counts** in the report: duplicates, rejected, rejoined, blank_lines, other_day, outside_day, time_unreadable,
-processing_time_unreadable, ambiguous_time, nonexistent_time, fallback_keys, lone_surrogates, unknown_fields,
-promote_null.<property>, promote_null_text.<property>, and by processing_time late_1_days to late_10_days and late.
-``docs/mixpanel.md`` explains each.
+**Counts** in the report: ``docs/mixpanel.md`` lists them, such as duplicates, rejected, other_day and late.
 
 **Limits.** A project has 60 queries an hour, 3 a second and 100 at the same time
 (https://developer.mixpanel.com/reference/rate-limits). All tasks that read the project share them. A day is one query,
 unless ``days_per_request`` loads several days with one query or ``split_rows`` a large day with several. A task
-reserves its queries before Spark starts, and waits deferred while the hour has no room.
+reserves its queries before Spark starts, and waits deferred while the hour has no room. Failed queries count too: a
+task sends at most ``retry_budget_requests`` of them for a day, and then starts no further day.
 
-Failed queries count too: a task sends at most ``retry_budget_requests`` of them for a day, and then starts no further
-day.
-
-Each request is read as one stream by one Spark partition, so memory does not grow with its size. A line may have
-``max_record_bytes``, and ``max_rejects`` lines of a request may be set aside. ``request_deadline_seconds`` limits the
-whole request, from name service to trailers.
+One Spark partition reads each request as a stream, so memory does not grow with its size. ``max_record_bytes`` limits a
+line, ``max_rejects`` the rejected lines of a request, and ``request_deadline_seconds`` the whole request, from name
+service to trailers.
 
 **Errors.** Retriable: an answer that is truncated, is not an export, or ends in an error document (the message states
 how much was read), 408, 429 (with the time to wait) and 5xx. A person must correct credentials, role, plan, region and
@@ -105,9 +97,9 @@ from airflow_provider_connect.window import Day, SourceKind
 class MixpanelSource(
     MixpanelOptions, Source, HasQuota, Counts, CountsLate, NamesColumns, Inspects, InspectsConnection, Proposes
 ):
-    """Source for one stream of one Mixpanel project.
+    """One stream of one Mixpanel project.
 
-    :raises ConfigError: if an option is wrong or unused by the stream, or two promoted properties share a column.
+    :raises ConfigError: an option is wrong or unused by the stream, or two promoted properties share a column.
     """
 
     name: ClassVar[str] = "mixpanel"
@@ -147,26 +139,26 @@ class MixpanelSource(
 
     @property
     def stream_key(self) -> str:
-        """Ledger name of the stream: connection, stream and, if it has one, variant, joined by dots."""
+        """Stream's name in the ledger: connection, stream and any variant, joined by dots."""
         variant = STREAMS[self.stream].variant(self)
         return ".".join(part for part in (self.conn_id, self.stream, variant) if part)
 
     @property
     def timezone(self) -> str:
-        """The project's time zone (option ``zone``)."""
+        """Option ``zone``."""
         return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
-        """Return a capability. Only ``export`` has a vendor's count and times of receipt."""
+        """Return a capability, or None. Only ``export`` has a vendor's count and times of receipt."""
         return None if kind in (Counts, CountsLate) and self.stream != "export" else super().capability(kind)
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return project, region and time regime, which decide which rows are read."""
+        """Return project, region and time regime, which decide the rows."""
         parts = super().connection_parts(connection)
         return parts | {"timestamps": self.configured_regime(connection)}
 
     def check(self, connection: Connection) -> list[str]:
-        """Validate the options against the connection. Returns the problems, or an empty list."""
+        """Return the problems of options and connection together."""
         return connection_problems(self, connection)
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
@@ -178,14 +170,14 @@ class MixpanelSource(
 
     @classmethod
     def access(cls, connection: Connection) -> Any:
-        """Return the host and credentials of the export API."""
+        """Return host and credentials of the export API."""
         from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess  # noqa: PLC0415  # its workshop
 
         return MixpanelAccess.from_connection(connection)
 
     @classmethod
     def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
-        """Check the connection for the export API. Sends one counted request. Returns success and the report."""
+        """Check the export API with one counted request. Returns success and the report."""
         from airflow_provider_connect.sources._mixpanel.preflight.check import check_connection  # noqa: PLC0415  # its workshop
 
         report = check_connection(connection, store=store)
@@ -193,7 +185,7 @@ class MixpanelSource(
 
     @classmethod
     def propose(cls, request: ProposalRequest, connection: Connection | None, store: KeyStore | None) -> str:
-        """Return text that proposes the option ``promote``, from a sample of events or profiles. Costs one query."""
+        """Propose the option ``promote`` as text, from a sample of events or profiles. Costs one query."""
         from airflow_provider_connect.sources._mixpanel.proposals import propose_from_sample  # noqa: PLC0415  # its workshop
 
         assert connection is not None, "no field of the request stands for it"
@@ -208,7 +200,7 @@ class MixpanelSource(
         return requests_for(self, days) * STREAMS[self.stream].min_requests(self)
 
     def requests_at_once(self, days: Sequence[Day]) -> int:
-        """Return the greatest number of concurrent requests, including concurrent parts of a split day."""
+        """Return the greatest number of concurrent requests, concurrent parts of a split day included."""
         return super().requests_at_once(days) * (1 if self.split_rows is None else CONCURRENT_PARTS)
 
     @property
@@ -217,16 +209,16 @@ class MixpanelSource(
         return CONCURRENT_PARTS if can_split(self) else 1
 
     def count_problems(self) -> list[str]:
-        """Return the reasons why Mixpanel's count cannot be compared with the rows, or an empty list."""
+        """Return the reasons why Mixpanel's count cannot be compared with the rows."""
         return count_problems(self)
 
     @property
     def counts_first(self) -> bool:
-        """True if days are counted before the poll, to split large days."""
+        """True if days are counted before the poll, to split large ones."""
         return self.split_rows is not None
 
     def requests_to_count(self, days: Sequence[Day]) -> int:
-        """Return the greatest number of queries that count the days. Without ``event`` one query lists the names."""
+        """Return the greatest number of queries that count the days. Without ``event``, one of them lists the names."""
         if self.event is not None:
             return len(days) * queries_to_count(len(dict.fromkeys(self.event)), self.where_expression)
         return len(days) * (1 + queries_to_count(MAX_EVENT_NAMES, None))
@@ -240,11 +232,11 @@ class MixpanelSource(
         from airflow_provider_connect.sources._mixpanel.columns import COLUMNS  # noqa: PLC0415  # its workshop
 
         stream = STREAMS[self.stream]
-        own = COLUMNS if stream.read_batches is None else stream.columns
-        return [*own, *(promoted.column for promoted in self.promoted)]
+        base_columns = COLUMNS if stream.read_batches is None else stream.columns
+        return [*base_columns, *(promoted.column for promoted in self.promoted)]
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the URL of the server, and project and stream as the data set's name."""
+        """Return the lineage dataset: the server's URL, and the name ``<project>/<stream>``."""
         from airflow_provider_connect.sources._mixpanel.access import server_url  # noqa: PLC0415  # its workshop
 
         stream, project = STREAMS[self.stream], connection.option("project_id") or connection.conn_id

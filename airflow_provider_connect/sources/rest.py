@@ -16,7 +16,7 @@
     )
 
 A YAML or JSON file may hold the same declaration (:meth:`RestSource.from_file`). ``docs/any-api.md`` is the guide, with
-the risk of each end rule.
+placeholders, kinds of paging, end rules and their risks.
 
 **Connection** (type ``http``, Airflow's own. All fields: ``docs/http_connection.md``)
 
@@ -31,17 +31,15 @@ extra        ``auth``: kind of credentials: none, basic, bearer, api_key, oauth2
 
 Credentials belong to the connection, never to the declaration.
 
-**Request.** Path, params, headers, body and form may contain the placeholders ``{day.start}`` and ``{day.end}``, with
-an optional format (``{day.end:epoch_ms}``), and ``{parent.id}``. Nothing is evaluated. Values in a path are quoted. An
-epoch placeholder alone in a JSON body becomes a number.
+**Request.** Path, params, headers, body and form may contain placeholders, such as ``{day.start}``,
+``{day.end:epoch_ms}`` and ``{parent.id}``. Nothing is evaluated.
 
 **Days and bounds.** A day is a calendar day of ``zone``. ``bounds`` declares whether the API includes start and end,
 its granularity and its time format. An inclusive end is requested one granularity earlier, so no record is lost or
 repeated. If the API cannot select exactly the day, ``records.day`` and ``outside="drop"`` are required.
 
-**Paging.** ``single``, ``link_header``, ``next_link``, ``cursor`` (query, header or body), ``offset``, ``page_number``,
-``last_key``, each except ``single`` with an end rule: ``empty_page``, ``no_token``, ``short_page``, ``flag`` or
-``total``. A repeated token or page fails the poll. ``cap`` continues a listing that the API ends silently.
+**Paging.** Each kind except ``single`` has an end rule. A repeated token or page fails the poll. ``cap`` continues a
+listing that the API ends silently.
 
 **Rows**: the declared columns, ``document`` and ``record_key``. For the example above:
 
@@ -204,15 +202,15 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     @property
     def stream_key(self) -> str:
-        """Connection id and stream, joined by a dot. The same declaration at another connection is another stream.
+        """Connection id and stream, joined by a dot.
 
-        A dot in the connection's id is doubled. Otherwise connection a.b with stream c would equal a with stream b.c.
+        A dot in the id is doubled. Otherwise connection a.b with stream c would equal a with stream b.c.
         """
         return f"{self.conn_id.replace('.', '..')}.{self.stream}"
 
     @property
     def timezone(self) -> str:
-        """IANA zone of the loaded days."""
+        """Option ``zone``."""
         return self.zone
 
     def check(self, connection: Connection) -> list[str]:
@@ -222,7 +220,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         return [*connection_problems(connection), *open_range_problems(self)]
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
-        """Request a day's first page and return one finding: the number of its rows."""
+        """Request a day's first page. Returns one finding: its number of rows."""
         from airflow_provider_connect.sources._rest.preflight import inspect  # noqa: PLC0415  # its workshop
 
         return inspect(self, connection, day, store)
@@ -243,13 +241,13 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         return [] if self.count is not None else [f"stream {self.stream!r} declares no count"]
 
     def column_names(self) -> list[str]:
-        """Return the names of all columns of the rows."""
+        """Return the names of all columns."""
         from airflow_provider_connect.sources._rest.records import row_schema  # noqa: PLC0415  # its workshop
 
         return list(row_schema(self.records, self.resolved_parent_columns).names)
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the dataset for lineage: the API's host and the declared path."""
+        """Return the lineage dataset: the API's host and the declared path."""
         from airflow_provider_connect.clients.http.connection_fields import connection_base_url  # noqa: PLC0415  # too much for a DAG file
 
         base = Dataset.from_uri(connection_base_url(connection))
@@ -257,7 +255,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         return Dataset(base.namespace, f"/{path}")
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
-        """Return the stream's poller."""
+        """Return the poller."""
         from airflow_provider_connect.sources._rest.poller import RestPoller  # noqa: PLC0415  # too heavy for a DAG file
 
         return RestPoller(self, connection, context)

@@ -22,14 +22,14 @@ password     password of the user. It is never part of a URL, an argument or a m
 extra        the driver's settings, such as ``sslmode``: ``docs/sql_types.md``
 ============ =====================================================================================
 
-PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``. Both come with this package's extra ``sql``. With type
-``jdbc`` the host is the whole URL, without login and password. ``docs/sql.md`` describes its extra and the jar.
+PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``, both in this package's extra ``sql``. With type ``jdbc``
+the host is the whole URL, without login and password. ``docs/sql.md`` describes its extra and the jar.
 
 **Days.** With ``day_column`` a day has the rows whose value lies in that day in ``zone``, its end excluded. Timestamps
-without a zone are times of the zone ``db_timezone``. If the database is not set to UTC, ``mode`` requires that option
-for them, and ``day_column`` logs a warning without it. Rows without a value are in no day. With ``snapshot`` a read
-returns all rows of the table. With ``mode`` a day has the rows that are new since the last run, by positions in the
-sink's ledger. The first run reads all rows, as a snapshot does.
+without a zone are times of ``db_timezone``. If the database is not set to UTC, ``mode`` requires that option for them,
+and ``day_column`` logs a warning without it. Rows without a value are in no day. With ``snapshot`` a read returns all
+rows. With ``mode`` a day has the rows that are new since the last run, by positions in the sink's ledger. The first run
+reads all rows.
 
 **Rows**: the database's columns (types in ``docs/sql_types.md``) and the key. The columns of a table ``orders (id
 bigint, customer text, amount decimal(10,2), created_at timestamp, document blob)`` in SQLite are
@@ -47,8 +47,8 @@ A value that does not fit its column's type fails the day. The message names the
 ``zero_dates`` choose other types.
 
 **Key.** ``record_key`` is XXH3-128 over the columns of ``key``, by default the primary key. Numbers and texts differ (1
-and '1'), equal numbers do not (1 and 1.00). The same row has the same key in every run, in days and in snapshots. A
-NULL in the key or a key that occurs twice fails the day.
+and '1'), equal numbers do not (1 and 1.00). A row has the same key in every run, in days and in snapshots. A NULL in
+the key or a key that occurs twice fails the day.
 
 **Hidden rows and columns.** If the user may read only a part of a table, the run fails. If PostgreSQL's row level
 security hides rows, ``row_security="accept"`` loads the visible rows. If MySQL hides columns, name the others in
@@ -116,12 +116,12 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
 
     @property
     def stream_key(self) -> str:
-        """Connection and stream name. The same table at another connection is another stream."""
+        """Connection and stream, joined by a dot."""
         return f"{self.conn_id}.{self.stream_name}"
 
     @property
     def timezone(self) -> str:
-        """Zone whose calendar days are loaded."""
+        """Option ``zone``."""
         return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
@@ -135,17 +135,17 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         return [*self.columns, RECORD_KEY]
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return the parts that decide which rows are read: database and ``db_timezone``, by default UTC."""
+        """Return database and ``db_timezone`` (default UTC), which decide the rows."""
         return {"database": connection.path, "db_timezone": self.db_timezone or "UTC"}
 
     def check(self, connection: Connection) -> list[str]:
-        """Validate the options against the connection. Returns the problems, or []."""
+        """Return the problems of options and connection together."""
         from airflow_provider_connect.sources._sql.connections import validate_connection  # noqa: PLC0415  # not for DAG files
 
         return validate_connection(self, connection)
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> tuple[Finding, ...]:
-        """Return findings on rights, columns, key, indexes, clock and zone, by short statements."""
+        """Return findings on rights, columns, key, indexes, clock and zone. Sends short statements."""
         from airflow_provider_connect.sources._sql import preflight  # noqa: PLC0415  # not for DAG files
 
         return preflight.check(self, connection).findings
@@ -157,7 +157,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         return stream_dataset(self, connection)
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
-        """Return a poller for the table or query."""
+        """Return the poller."""
         if connection.conn_type == JDBC:
             from airflow_provider_connect.sources._sql.jdbc import JdbcPoller  # noqa: PLC0415
 

@@ -3,9 +3,8 @@
 Option ``stream`` selects the rows: posts that match (``posts``), or the ``users``, ``media`` or ``referenced`` posts to
 which matching posts refer. ``docs/x-search.md`` describes the rows of these streams.
 
-Reads ``GET /2/tweets/search/recent`` and ``/2/tweets/search/all``
-(https://docs.x.com/x-api/posts/search/introduction, 2026-11) with the selected fields and expansions, until an answer
-has no next page. An empty page is not the end.
+Reads ``GET /2/tweets/search/recent`` and ``/2/tweets/search/all`` (https://docs.x.com/x-api/posts/search/introduction,
+2026-11) with the selected fields and expansions, until an answer has no next page. An empty page is not the end.
 
 **Connection** (type ``x``)
 
@@ -63,9 +62,8 @@ Fields that are not in ``expansions``, and fields that X leaves out, are null. A
 finds. Counts such as ``like_count`` show the moment of the request.
 
 **Key.** ``record_key`` is XXH3-128 over the post's id. One task reads all queries of a day, newest posts first, and
-merges their posts by id, so each post is one row whose column ``queries`` lists every query that found it. Queries are
-not separate partitions, because partitions do not see each other's rows. Other queries define another stream, with days
-of its own.
+merges their posts by id, so each post is one row whose column ``queries`` lists every query that found it. Other
+queries define another stream, with its own days.
 
 **Counts** in the report
 
@@ -81,8 +79,8 @@ X's count of posts is an upper bound for ``reconcile``, and cuts large days for 
 **Limits.** In 15 minutes an app has 450 requests to recent search, 300 to the archive (at most one a second) and 300 to
 the counts (https://docs.x.com/x-api/fundamentals/rate-limits). All tasks that use the connection, or connections with
 the same ``app``, share them. A task reserves one request for each query of a day before Spark starts, and waits
-deferred while there is no room. ``auto`` reserves from the archive's limit. Further pages are not known in advance:
-when the window is used up, the task waits for the next window, at most 16 minutes each time, and continues.
+deferred while there is no room. ``auto`` reserves from the archive's limit. Further pages are not reserved: when the
+window is used up, the task waits for the next one, at most 16 minutes each time, and continues.
 
 A page of recent search has 100 posts, a page of the archive 500. Memory holds one page of each query. X bills each post
 that it sends, once on a UTC day. Queries that X would find too long are refused before a request is sent.
@@ -111,9 +109,9 @@ from airflow_provider_connect.window import Day
 
 
 class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Inspects, InspectsConnection):
-    """Source for posts on X that match queries.
+    """Posts on X that match queries.
 
-    :raises ConfigError: if an option is wrong, or a query is longer than X allows.
+    :raises ConfigError: an option is wrong, or a query is longer than X allows.
     """
 
     name: ClassVar[str] = "x_search"
@@ -122,11 +120,11 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
 
     @property
     def stream_key(self) -> str:
-        """Ledger name of the stream: connection, stream and a hash of the queries, joined by dots."""
+        """Stream's name in the ledger: connection, stream and a hash of the queries, joined by dots."""
         return f"{self.conn_id}.{self.stream}.{self.variant}"
 
     def check(self, connection: Connection) -> list[str]:
-        """Validate the connection. Returns the problems, or an empty list."""
+        """Return the problems of the connection."""
         return access_problems(connection)
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
@@ -152,18 +150,18 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
         return quota_of(connection, self.endpoints[-1])
 
     def requests_for(self, days: Sequence[Day]) -> int:
-        """Return the least number of requests for the days: one for each day and query."""
+        """Return the least number of requests: one for each day and query."""
         return len(days) * len(self.queries)
 
     def count_problems(self) -> list[str]:
-        """Return the reasons why X's counts cannot be compared with the rows, or an empty list."""
+        """Return the reasons why X's counts cannot be compared with the rows."""
         if self.stream != "posts":
             return [f"stream {self.stream!r} of source {self.name!r} knows no count of the vendor's own"]
         return self.joined_query_problems()
 
     @property
     def counts_first(self) -> bool:
-        """True if days are counted before the poll, to split large days."""
+        """True if days are counted before the poll, to split large ones."""
         return self.split_rows is not None
 
     def count_quota(self, connection: Connection) -> Quota | None:
@@ -177,7 +175,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
         return list(schema().names)
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the API's URL and path. With ``auto`` it is the path of the archive, which has all posts."""
+        """Return the lineage dataset: the API's URL and path. With ``auto`` it is the archive, which has all posts."""
         return Dataset(server_url(connection), f"/2/tweets/search/{self.endpoints[-1]}")
 
     def open(self, connection: Connection, context: PollContext) -> Poller:

@@ -2,12 +2,15 @@
 
 Use it in a test file of your own::
 
-from airflow_provider_connect.testing import SinkConformance, SourceConformance, Target
+    from airflow_provider_connect.testing import SinkConformance, SourceConformance, Target
 
-class TestMySource(SourceConformance): source = MySource(conn_id="my_default")
+    class TestMySource(SourceConformance):
+        source = MySource(conn_id="my_default")
 
-class TestMySink(SinkConformance): def target(self, tmp_path): sink = MySink(path=str(tmp_path / "target")) return
-Target(sink=sink, rows=lambda: read_as_your_users_do(sink.path))
+    class TestMySink(SinkConformance):
+        def target(self, tmp_path):
+            sink = MySink(path=str(tmp_path / "target"))
+            return Target(sink=sink, rows=lambda: read_as_your_users_do(sink.path))
 
 pytest collects the inherited cases. Install the extra ``testing``. A case's name is the requirement. Its docstring
 gives the reason, or the harm to users' data if a connector breaks it.

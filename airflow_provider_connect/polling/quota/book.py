@@ -3,10 +3,10 @@
 The keys hold all data, so one listing reads the state. Times are seconds since 1970, with milliseconds, by the writer's
 clock::
 
-connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
-connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
-connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
-connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
+    connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
+    connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
+    connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
+    connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
 
 A hold (reservation) counts in full until its sent requests replace it. If the task was killed before, all its requests
 count as sent at the end of its validity.

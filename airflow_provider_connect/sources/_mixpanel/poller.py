@@ -241,10 +241,7 @@ class QueryPoller(Poller):
         return schema(self._options.promoted, self._stream.columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition for each day. Snapshots may be taken during their day.
-
-        :raises ConnectError: as :meth:`.Poller.plan`.
-        """
+        """Return one partition for each day. Snapshots may be taken during their day."""
         return [self._partition(index, day) for index, day in enumerate(days)]
 
     def _partition(self, index: int, day: Day) -> InputPartition:
@@ -256,10 +253,7 @@ class QueryPoller(Poller):
         return InputPartition(days=(day,), index=index)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of the day or snapshot in batches.
-
-        :raises ConnectError: as :meth:`.Poller.poll`.
-        """
+        """Yield the rows of the day or snapshot in batches."""
         (day,) = part.days
         read = self._stream.read_batches
         assert read is not None, "the export has a poller of its own"

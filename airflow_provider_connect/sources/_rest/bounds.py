@@ -73,22 +73,22 @@ def day_bound(day: Day, edge: Edge, bounds: Bounds, time_format: str | None = No
     """
     time_format = time_format or bounds.format
     tz = zone(bounds.zone or day.zone)
-    fine = "day" if time_format == "date" else bounds.granularity or "second"
-    written = _WRITES.get(time_format, "second")
+    precision = "day" if time_format == "date" else bounds.granularity or "second"
+    format_precision = _WRITES.get(time_format, "second")
     if edge == "start":
-        instant = _floor(day.start, fine, tz)
+        instant = _floor(day.start, precision, tz)
         if bounds.start == "exclusive":
-            instant = _earlier(instant, fine, tz)
-        instant = _floor(instant, written, tz)
-        reached = _later(instant, fine, tz) if bounds.start == "exclusive" else instant
-        is_wide = reached < day.start
+            instant = _earlier(instant, precision, tz)
+        instant = _floor(instant, format_precision, tz)
+        covered_instant = _later(instant, precision, tz) if bounds.start == "exclusive" else instant
+        is_wide = covered_instant < day.start
     else:
-        instant = _ceil(day.end, fine, tz)
+        instant = _ceil(day.end, precision, tz)
         if bounds.end == "inclusive":
-            instant = _earlier(instant, fine, tz)
-        instant = _ceil(instant, written, tz)
-        reached = _later(instant, fine, tz) if bounds.end == "inclusive" else instant
-        is_wide = reached > day.end
+            instant = _earlier(instant, precision, tz)
+        instant = _ceil(instant, format_precision, tz)
+        covered_instant = _later(instant, precision, tz) if bounds.end == "inclusive" else instant
+        is_wide = covered_instant > day.end
     if time_format in _LOCAL:
         outward = dt.timedelta(hours=-1 if edge == "start" else 1)
         while _comes_twice(instant, tz):  # the API could read it as the other instant

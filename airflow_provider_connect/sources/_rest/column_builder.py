@@ -131,10 +131,10 @@ def _epochs(values: list[Any], per_second: int) -> pa.Array:
 
     micros = 1_000_000 // per_second
     low, high = _FIRST_SECOND * per_second, _LAST_SECOND * per_second
-    read = [
+    micros_or_none = [
         None
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high
         else round(value * micros)
         for value in values
     ]
-    return pa.array(read, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    return pa.array(micros_or_none, pa.int64()).cast(pa.timestamp("us", tz="UTC"))

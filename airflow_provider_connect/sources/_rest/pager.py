@@ -173,12 +173,12 @@ class Pager:
         if isinstance(paging, Single | LastKey) or paging.cap is None or not self._is_capped:
             return None
         cap = paging.cap
-        reached = (
+        cap_text = (
             f"{self._label}: {self._record_count:,} records were received, and the API lists at most {cap.records:,}"
         )
         if cap.param is None or cap.field is None:
             raise ConfigError(
-                f"{reached}. The other records are missing. Request less at once, or set cap.param and cap.field to "
+                f"{cap_text}. The other records are missing. Request less at once, or set cap.param and cap.field to "
                 "continue the listing"
             )
         if isinstance(self._last_key, bool) or not isinstance(self._last_key, str | int) or self._last_key == "":
@@ -189,7 +189,7 @@ class Pager:
         start = str(self._last_key)
         if start in self._earlier_starts:
             raise ConfigError(
-                f"{reached}. The listing ends with the same {cap.field!r} as an earlier one. Either it is not sorted "
+                f"{cap_text}. The listing ends with the same {cap.field!r} as an earlier one. Either it is not sorted "
                 f"by this field, or {cap.param!r} is not its start, or too many records share the value. Request less "
                 "at once"
             )
@@ -215,10 +215,10 @@ class Pager:
             )
 
     def _require_progress(self, rule: str) -> None:
-        most = MAX_EMPTY_PAGES_WITH_TOKENS if rule == "no_token" else MAX_EMPTY_PAGES
-        if self._empty_page_count >= most:
+        limit = MAX_EMPTY_PAGES_WITH_TOKENS if rule == "no_token" else MAX_EMPTY_PAGES
+        if self._empty_page_count >= limit:
             raise self._page_error(
-                f"has no records, like the {most - 1} before it, though the end rule {rule!r} announces more. Reading "
+                f"has no records, like the {limit - 1} before it, though the end rule {rule!r} announces more. Reading "
                 "would never end. The next try starts at the first page. If it fails again, choose another end rule"
             )
 
@@ -257,17 +257,17 @@ class Pager:
                 f"has no total in {ends.at or ends.header!r}. If the API may omit it, use another rule"
             )
         self._total = total if ends.of == "records" else 0
-        reached = self._record_count if ends.of == "records" else self._page_count
+        received = self._record_count if ends.of == "records" else self._page_count
         # After an empty page, Offset and LastKey would send the same request again.
-        if reached < total and (
+        if received < total and (
             self._empty_page_count >= MAX_EMPTY_PAGES
             or (not page.record_count and isinstance(self._paging, Offset | LastKey))
         ):
             raise self._page_error(
                 f"has no records, like the {self._empty_page_count - 1} before it. The API announced {total:,} "
-                f"{ends.of} and sent {reached:,}"
+                f"{ends.of} and sent {received:,}"
             )
-        return reached >= total
+        return received >= total
 
     def _token(self, page: PageFacts) -> str | None:
         paging = self._paging

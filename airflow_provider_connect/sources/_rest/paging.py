@@ -106,8 +106,6 @@ _ENDS = Field(description="Rule that detects the last page.")
 
 
 class _Paged(Declared):
-    """Base of all pagings that may have more than one page."""
-
     end_rules: ClassVar[tuple[str, ...]]
     ends: Ends = _ENDS
     max_pages: int = _MAX_PAGES
@@ -149,8 +147,6 @@ class Cap(Declared):
 
 
 class _Listing(_Paged):
-    """Base of the pagings that may declare a cap."""
-
     cap: Cap | None = Field(
         default=None, description="Size at which the API ends a listing silently. By default there is none."
     )
@@ -195,8 +191,6 @@ class Cursor(_Listing):
 
 
 class _Numbered(_Listing):
-    """Base of the pagings that request a page number or a record offset."""
-
     end_rules = _COUNTED_END_RULES
     size_fields: ClassVar[tuple[str, str]]
     """Names of the two fields that declare the size parameter and its value."""
@@ -204,14 +198,14 @@ class _Numbered(_Listing):
     @property
     def size_params(self) -> list[tuple[str, str]]:
         """The query parameter for the page size and its value. Empty if not declared."""
-        name, most = (getattr(self, field) for field in self.size_fields)
-        return [(name, str(most))] if name is not None else []
+        name, page_size = (getattr(self, field) for field in self.size_fields)
+        return [(name, str(page_size))] if name is not None else []
 
     @model_validator(mode="after")
     def _sizes_together(self) -> Self:
-        name, most = self.size_fields
-        if (getattr(self, name) is None) != (getattr(self, most) is None):
-            raise ValueError(f"set both {name} and {most}, or neither")
+        param_field, size_field = self.size_fields
+        if (getattr(self, param_field) is None) != (getattr(self, size_field) is None):
+            raise ValueError(f"set both {param_field} and {size_field}, or neither")
         return self
 
 

@@ -214,12 +214,12 @@ def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
     """Return the placeholders that are sent one granularity earlier, if no granularity is declared."""
     if bounds.granularity is not None:
         return []
-    earlier = {"day.start": bounds.start == "exclusive", "day.end": bounds.end == "inclusive"}
+    is_sent_earlier = {"day.start": bounds.start == "exclusive", "day.end": bounds.end == "inclusive"}
     return sorted(
         {
             placeholder.name
             for placeholder in request_placeholders(request)
-            if earlier.get(placeholder.name) and (placeholder.format or bounds.format) != "date"
+            if is_sent_earlier.get(placeholder.name) and (placeholder.format or bounds.format) != "date"
         }
     )
 

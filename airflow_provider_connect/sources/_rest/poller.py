@@ -284,7 +284,7 @@ class _PageReader:
         from xxhash import xxh3_128_digest
 
         paging = self._options.paging
-        most = None if isinstance(paging, Single) else paging.max_pages
+        max_pages = None if isinstance(paging, Single) else paging.max_pages
         seen_rows = SeenRows()
 
         def fetch(token: str | None) -> _Page:
@@ -297,7 +297,7 @@ class _PageReader:
             seen_rows.require_new(xxh3_128_digest(page.parts.records_json) if page.parts.records else None)
             return pager.next_token(page.facts)
 
-        pages_read = pages(fetch, next_of, max_pages=most)
+        pages_read = pages(fetch, next_of, max_pages=max_pages)
         if not self._looks_ahead or isinstance(paging, Single):
             self._request_sent.set()
             yield pages_read

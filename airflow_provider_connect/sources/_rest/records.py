@@ -95,8 +95,8 @@ class Records(Declared):
         problems += [
             f"columns: {name!r} is a reserved name" for name in self.columns if name.lower() in _RESERVED_NAMES
         ]
-        lower = [name.lower() for name in self.columns]
-        problems += [f"columns: {name!r} occurs twice. Sinks ignore case" for name in _repeated(lower)]
+        lower_names = [name.lower() for name in self.columns]
+        problems += [f"columns: {name!r} occurs twice. Sinks ignore case" for name in _repeated(lower_names)]
         if self.day is None and self.outside != "fail":
             problems.append("outside: requires day, the column with the day")
         if self.day is not None and self.day not in self.columns:

@@ -145,7 +145,7 @@ class RowBuilder:
         self._reject(page, invalid, keep, first, label)
         key_bytes = record_keys("", [columns[name] for name in self._records.key])
         # By keys, because other fields of the same record may change between answers.
-        mark = hashlib.blake2b(page.records_json if invalid else key_bytes, digest_size=16).digest()
+        fingerprint = hashlib.blake2b(page.records_json if invalid else key_bytes, digest_size=16).digest()
         columns[RECORD_KEY] = keys_as_hex(key_bytes)
         self._drop_other_days(columns, keep, label)
         self._drop_duplicates(key_bytes, columns, keep, label)
@@ -156,7 +156,7 @@ class RowBuilder:
             ],
             schema=self._schema,
         )
-        return PageRows(batch if keep.all() else batch.filter(pa.array(keep)), mark)
+        return PageRows(batch if keep.all() else batch.filter(pa.array(keep)), fingerprint)
 
     def _columns(
         self, page: PageParts, decoded: DecodedRecords
@@ -212,7 +212,7 @@ class RowBuilder:
         self._tally.counts["undeclared_dropped"] += undeclared.records
 
     def _drop_other_days(self, columns: Mapping[str, pa.Array], keep: Any, label: str) -> None:
-        """Apply ``records.outside``: clear ``keep`` for records to drop. Also counts the earliest and latest time."""
+        """Apply ``records.outside``: clear ``keep`` for records to drop. Also widens the tally's time range."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

@@ -154,8 +154,8 @@ class SqlCursor:
         last_rows = database.rows(sql)
         return self.format_position(last_rows[0]) if last_rows else begin or START_POSITION
 
-    def _as_column_time(self, instant: dt.datetime, tells: CursorKind) -> dt.datetime:
-        return instant if tells == "instant" else instant.astimezone(zone(self.db_timezone)).replace(tzinfo=None)
+    def _as_column_time(self, instant: dt.datetime, kind: CursorKind) -> dt.datetime:
+        return instant if kind == "instant" else instant.astimezone(zone(self.db_timezone)).replace(tzinfo=None)
 
     def position_time(self, position: str) -> dt.datetime | None:
         """Return a position's time as an instant, the earlier one if the clock shows it twice. None without a time."""
@@ -222,15 +222,15 @@ def _cursor_kind(option: str, kind: pa.DataType) -> CursorKind | None:
     return None if clock == "date" else clock
 
 
-def _normalize_time(value: dt.datetime, tells: CursorKind) -> dt.datetime:
+def _normalize_time(value: dt.datetime, kind: CursorKind) -> dt.datetime:
     """Return a time as an instant in UTC or as a local time. MySQL returns instants in UTC without a zone."""
-    if tells == "instant":
+    if kind == "instant":
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
     return value.replace(tzinfo=None)
 
 
-def _parse_time(text: str, tells: CursorKind) -> dt.datetime:
+def _parse_time(text: str, kind: CursorKind) -> dt.datetime:
     time = dt.datetime.fromisoformat(text)
-    if (time.tzinfo is None) is (tells == "instant"):
+    if (time.tzinfo is None) is (kind == "instant"):
         raise ValueError("a time of another kind")
     return time

@@ -51,13 +51,13 @@ def _reads_the_same(
     database: Database, planned_column: SqlColumn, current_column: SqlColumn, choices: ValueChoices
 ) -> bool:
     try:
-        planned, current = database.read_columns([planned_column, current_column], choices)
+        planned_read, current_read = database.read_columns([planned_column, current_column], choices)
     except ConfigError:  # an unsupported type
         return False
-    if current.is_nullable and not planned.is_nullable:
+    if current_read.is_nullable and not planned_read.is_nullable:
         return False
     # The other fields are only for messages.
-    return current._replace(database_type="", advice="", is_nullable=True) == planned._replace(
+    return current_read._replace(database_type="", advice="", is_nullable=True) == planned_read._replace(
         database_type="", advice="", is_nullable=True
     )
 

@@ -122,7 +122,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         (day,) = part.days
         shape, layout = self._shape_and_layout(part)
         names = [column.name for column in layout.columns]
-        with closing(KeyAppender(shape, layout)) as keyed:
+        with closing(KeyAppender(shape, layout)) as key_appender:
             for batch in batches:
                 if not batch.num_rows:
                     continue
@@ -133,7 +133,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
                     array if array.type == column.type else plain_text(array)
                     for array, column in zip(read_arrays, layout.columns, strict=True)
                 ]
-                yield day, keyed.append_keys(pa.RecordBatch.from_arrays(columns, names=names))
+                yield day, key_appender.append_keys(pa.RecordBatch.from_arrays(columns, names=names))
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Not supported: Spark reads the rows, and :meth:`rows_of` converts them.

@@ -131,8 +131,10 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         """
         for day in days:
             self._require_day(day)
-        planned = [(day, params) for day in days for params in self._plan_day(day)]
-        return [InputPartition(days=(day,), index=index, params=params) for index, (day, params) in enumerate(planned)]
+        day_params = [(day, params) for day in days for params in self._plan_day(day)]
+        return [
+            InputPartition(days=(day,), index=index, params=params) for index, (day, params) in enumerate(day_params)
+        ]
 
     def _require_day(self, day: Day) -> None:
         options = self._options
@@ -241,7 +243,6 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     def _split_keys(
         self, database: Database, shape: TableShape, max_chunks: int, span_condition: str
     ) -> list[KeyValues]:
-        """Return the last key of every chunk except the last chunk."""
         options = self._options
         relation, condition = database.relation(options.table_or_query), self._with_user_condition(span_condition)
         rows = None
@@ -302,7 +303,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             layout = row_layout(database, shape, self._options.value_choices)
             self._require_replayed(database, day)
             self._begin_read(database, shape, params.get("snapshot"))
-            keyed = stack.enter_context(closing(KeyAppender(shape, layout)))
+            key_appender = stack.enter_context(closing(KeyAppender(shape, layout)))
             relation, condition = (
                 database.relation(self._options.table_or_query),
                 self._with_user_condition(params["where"]),
@@ -311,7 +312,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             for batch in batches:
                 tally.rows += batch.num_rows
                 tally.raw_bytes += batch.nbytes
-                yield day, keyed.append_keys(batch)
+                yield day, key_appender.append_keys(batch)
             database.end()
 
     def _require_replayed(self, database: Database, day: Day) -> None:

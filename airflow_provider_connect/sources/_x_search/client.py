@@ -91,8 +91,6 @@ class XClient:
         """Send a request and return the parsed document. Waits for the next window if this one is used up.
 
         After the first answer a failed request is repeated up to three times, because earlier pages stay valid.
-
-        :raises ConnectError: as :meth:`.Poller.poll`.
         """
         call = Call("", params=params, is_repeatable=False)
         refusal_of_call = partial(self._refusal, is_later_page="next_token" in params)

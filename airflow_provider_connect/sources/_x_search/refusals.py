@@ -82,10 +82,6 @@ _MEANINGS = {
 
 
 def _rate_limit_error(reply: Reply, current_time: dt.datetime, wait: float | None, quoted: str) -> RetriableError:
-    """Return the error for a rate limit.
-
-    :param wait: seconds in the header Retry-After, or None.
-    """
     limit, remaining, reset = (
         _int_or_none(reply.header(f"x-rate-limit-{name}")) for name in ("limit", "remaining", "reset")
     )

@@ -87,24 +87,26 @@ def _replace_surrogates(data: bytes) -> bytes:
 
 
 def _page(data: bytes, client: XClient) -> ResultPage:
-    top = _members(data)
-    meta = _parsed(top, "meta")
+    members = _members(data)
+    meta = _parsed(members, "meta")
     if not isinstance(meta, dict):
-        raise _not_a_page_error(data, top, client)
-    included = _members(top["includes"]) if "includes" in top else {}
+        raise _not_a_page_error(data, members, client)
+    included_members = _members(members["includes"]) if "includes" in members else {}
     includes = {
-        kind: {str(part.value[key]): part for part in _texts(named(included, kind)) if part.value.get(key)}
+        kind: {str(part.value[key]): part for part in _texts(named(included_members, kind)) if part.value.get(key)}
         for kind, key in _KEYS.items()
     }
     token = meta.get("next_token")
-    return ResultPage(_texts(top.get("data")), includes, _texts(top.get("errors")), str(token) if token else None)
+    return ResultPage(
+        _texts(members.get("data")), includes, _texts(members.get("errors")), str(token) if token else None
+    )
 
 
 def _buckets(data: bytes, client: XClient) -> tuple[list[tuple[str, int]], str | None]:
-    top = _members(data)
-    meta, counted = _parsed(top, "meta"), _parsed(top, "data")
+    members = _members(data)
+    meta, counted = _parsed(members, "meta"), _parsed(members, "data")
     if not isinstance(meta, dict) or not isinstance(counted, list):
-        raise _not_a_page_error(data, top, client)
+        raise _not_a_page_error(data, members, client)
     buckets = []
     for bucket in counted:
         count = named(bucket, "post_count") if isinstance(bucket, dict) else None
@@ -130,15 +132,15 @@ def _texts(array: Any) -> list[JsonPart]:
     return [JsonPart(msgspec.json.decode(part, type=dict[str, Any]), bytes(part).decode()) for part in parts]
 
 
-def _parsed(top: Mapping[str, Any], name: str) -> Any:
+def _parsed(members: Mapping[str, Any], name: str) -> Any:
     import msgspec
 
-    return msgspec.json.decode(top[name]) if name in top else None
+    return msgspec.json.decode(members[name]) if name in members else None
 
 
-def _not_a_page_error(data: bytes, top: Mapping[str, Any], client: XClient) -> ConnectError:
-    if not {"title", "detail", "errors"} & top.keys():
+def _not_a_page_error(data: bytes, members: Mapping[str, Any], client: XClient) -> ConnectError:
+    if not {"title", "detail", "errors"} & members.keys():
         return client.incomplete_answer_error(len(data))
-    status = _parsed(top, "status")
+    status = _parsed(members, "status")
     is_status = isinstance(status, int) and 400 <= status <= 599
     return client.error_in_answer(status if is_status else 500, data)

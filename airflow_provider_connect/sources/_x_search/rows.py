@@ -71,7 +71,7 @@ def _row(hits: list[Hit], queries: Sequence[str]) -> Row:
     return post_row(hit.post, hit.page) | {
         "created_at": hit.created_at,
         "errors": _errors(hit),
-        "queries": [queries[number] for number in sorted({each_hit.query_index for each_hit in hits})],
+        "queries": [queries[number] for number in sorted({query_hit.query_index for query_hit in hits})],
     }
 
 
@@ -193,8 +193,8 @@ def related_batches(
     import pyarrow as pa
 
     with KeySet() as keys:
-        for _, of_page in groupby(chain.from_iterable(hits_by_query), key=lambda hit: id(hit.page)):
-            rows = _related_rows(list(of_page), stream)
+        for _, page_hits in groupby(chain.from_iterable(hits_by_query), key=lambda hit: id(hit.page)):
+            rows = _related_rows(list(page_hits), stream)
             tally.rows += len(rows)
             new_rows = keyed_unique_rows(rows, stream, keys) if rows else []
             tally.counts["duplicates"] += len(rows) - len(new_rows)

@@ -88,10 +88,7 @@ class Search:
         self._posts_read = self._rejected = 0
 
     def find_hits(self, query_index: int) -> Iterator[Hit]:
-        """Yield the posts that a query finds in the time range. Within a page, ids descend.
-
-        :raises ConnectError: as :meth:`.Poller.poll`.
-        """
+        """Yield the posts that a query finds in the time range. Within a page, ids descend."""
         params = shared_parameters(self._options, self._search_range.endpoint) | self._search_range.time_params
         params["query"] = self._options.queries[query_index]
 

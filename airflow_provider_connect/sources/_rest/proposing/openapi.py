@@ -75,11 +75,11 @@ class OpenApi:
     def _properties(self, schema: Any) -> dict[str, Any]:
         resolved = self._resolved(schema)
         parts = [self._resolved(part) for part in resolved.get("allOf", ())]
-        every: dict[str, Any] = {}
+        properties: dict[str, Any] = {}
         for part in [*parts, resolved]:
             if isinstance(part.get("properties"), dict):
-                every |= part["properties"]
-        return every
+                properties |= part["properties"]
+        return properties
 
     def _lists(self, schema: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
         resolved = self._resolved(schema)
@@ -110,12 +110,12 @@ class OpenApi:
 
     def _parameter(self, parameter: dict[str, Any]) -> Parameter:
         schema = self._resolved(parameter.get("schema"))
-        most = schema.get("maximum")
+        maximum = schema.get("maximum")
         return Parameter(
             name=str(parameter.get("name", "")),
             type=min(_types(schema) - {"null"}, default="string"),
             format=str(schema.get("format", "")),
-            maximum=most if isinstance(most, int) else None,
+            maximum=maximum if isinstance(maximum, int) else None,
         )
 
 
