@@ -36,6 +36,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
 from airflow_provider_connect.connection import Connection
+from tests.equipment.waiting import wait_until
 from tests.standins.kafka_broker import KafkaBroker, Listener
 
 PASSWORD = "canary-p4ssw0rd/+=x"
@@ -268,7 +269,7 @@ Right = tuple[str, str, str]
 
 
 def allow(cluster: Secured, user: str, *rights: Right, pattern: str = "PREFIXED") -> None:
-    """Give a user rights."""
+    """Give a user rights, and wait until the broker knows them: the controller hands them over later."""
     bindings = [
         AclBinding(
             ResourceType[kind],
@@ -284,13 +285,23 @@ def allow(cluster: Secured, user: str, *rights: Right, pattern: str = "PREFIXED"
     client = AdminClient({"bootstrap.servers": cluster.broker.bootstrap, "log_level": 0})
     for future in client.create_acls(bindings).values():
         future.result(timeout=20)
+    wait_until(lambda: set(bindings) <= set(_rights_of(client, user)), "the broker knows the rights", seconds=20)
 
 
 def forbid(cluster: Secured, user: str) -> None:
-    """Take all rights of a user away."""
+    """Take all rights of a user away, and wait until the broker knows."""
     client = AdminClient({"bootstrap.servers": cluster.broker.bootstrap, "log_level": 0})
-    every = AclBindingFilter(
+    [future] = client.delete_acls([_every_right(user)]).values()
+    future.result(timeout=20)
+    wait_until(lambda: not _rights_of(client, user), "the broker has forgotten the rights", seconds=20)
+
+
+def _rights_of(client: AdminClient, user: str) -> list[AclBinding]:
+    rights: list[AclBinding] = client.describe_acls(_every_right(user)).result(timeout=20)
+    return rights
+
+
+def _every_right(user: str) -> AclBindingFilter:
+    return AclBindingFilter(
         ResourceType.ANY, None, ResourcePatternType.ANY, f"User:{user}", None, AclOperation.ANY, AclPermissionType.ANY
     )
-    [future] = client.delete_acls([every]).values()
-    future.result(timeout=20)
