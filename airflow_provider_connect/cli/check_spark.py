@@ -7,6 +7,7 @@ from pathlib import Path
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+from airflow_provider_connect.cli.run import database_connections
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.submit.launch import java_home
 from airflow_provider_connect.submit.master import require_master
@@ -19,7 +20,8 @@ def describe_spark(operator: ConnectOperator) -> str:
     :raises RetriableError: no standalone master accepts connections.
     """
     conn_id = operator._conn_id
-    hook = SparkSubmitHook(conn_id=conn_id, deploy_mode=operator._deploy_mode, keytab="not-used")
+    with database_connections():
+        hook = SparkSubmitHook(conn_id=conn_id, deploy_mode=operator._deploy_mode, keytab="not-used")
     master = str(hook._connection["master"])
     require_master(conn_id, master)
     if not master.startswith("local"):

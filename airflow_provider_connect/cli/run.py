@@ -65,7 +65,7 @@ def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
     operator.shape, operator.staging = pipeline.chain.shapes, pipeline.staging
     operator.transform = pipeline.transform
     try:
-        with _database_connections():
+        with database_connections():
             return operator.go_on(_context(task))
     except TaskDeferred as deferral:
         raise RetriableError(
@@ -79,7 +79,7 @@ def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _database_connections() -> Iterator[None]:
+def database_connections() -> Iterator[None]:
     """Let Airflow's Spark hook find connections that only the database has."""
     old_value = os.environ.get(_PROCESS_VARIABLE)
     os.environ[_PROCESS_VARIABLE] = "server"

@@ -111,6 +111,7 @@ def test_a_check_creates_nothing_and_lists_each_result(run: Run, lake: Path) -> 
         "options", "days", "connections", "spark", "source", "sink", "ledger", "quota",
     }  # fmt: skip
     assert found["source: credentials"]["found"] == "accepted"
+    assert found["spark"]["found"].startswith("local with Java in /")  # by the connection in the database
     assert f"{lake}/events" in found["options"]["found"]
     assert "The quota has room" in found["quota"]["found"]
     assert not list(lake.iterdir())
