@@ -24,7 +24,7 @@ _NAMES_ELSEWHERE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("mode", "write_disposition"), ("write_mode",)),
     **dict.fromkeys(("table", "table_name", "dataset"), ("table", "path")),
     "topic_name": ("topic",),
-    **dict.fromkeys(("uri", "url", "location"), ("path",)),
+    **dict.fromkeys(("uri", "url", "location", "table_path", "table_uri"), ("path",)),
     **dict.fromkeys(("query", "sql", "endpoint"), ("queries", "query", "request")),
     **dict.fromkeys(("filter", "condition"), ("where",)),
     **dict.fromkeys(("cursor", "cursor_field", "cursor_column"), ("timestamp_column", "incrementing_column")),

@@ -7,6 +7,7 @@
     │   └── RowsLostError    a followed stream was reset; the ledger keeps an alarm
     ├── RetriableError   a retry may succeed, after ``retry_after_seconds`` if set   exit code 75
     │   ├── DeadlineError    one request exceeded its deadline; make requests smaller
+    │   ├── SetupError       the declaration may be wrong; the second one in a row ends a stream's first load
     │   ├── OvertakenError   another task has published the day since the poll began; poll again
     │   └── QuotaError       the vendor's request quota is used up; wait for room
     ├── DataError        the record or the day is bad; no retry             exit code 65
@@ -68,6 +69,25 @@ class RetriableError(ConnectError):
 
 class DeadlineError(RetriableError):
     """A request exceeded its deadline, and the same request would probably exceed it again."""
+
+
+class SetupError(RetriableError):
+    """The declaration or the connection may be wrong: an answer of another form, a host without an address.
+
+    A stream that has published days retries it. Before the first published day, the same error twice in a row becomes
+    a :class:`ConfigError` (:meth:`as_final`).
+    """
+
+    def repeats(self, previous: Exception | None) -> bool:
+        """Return True if the previous try ended with the same error."""
+        return isinstance(previous, SetupError) and str(previous) == str(self)
+
+    def as_final(self) -> ConfigError:
+        """Return the error for a stream that has never published a day."""
+        return ConfigError(
+            f"{self}. Two polls ended with this error, and the stream has never published a day, so the task does not "
+            "retry"
+        )
 
 
 class QuotaError(RetriableError):

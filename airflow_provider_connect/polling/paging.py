@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.errors import ConfigError, SetupError
 
 PageT = TypeVar("PageT")
 TokenT = TypeVar("TokenT", str, int)
@@ -25,11 +25,11 @@ class SeenRows:
         """Check that a page differs from all earlier ones.
 
         :param fingerprint: identifies the page's rows. None for a page without rows.
-        :raises RetriableError: the page repeats an earlier one.
+        :raises SetupError: the page repeats an earlier one.
         """
         self._pages += 1
         if fingerprint in self._seen:
-            raise RetriableError(
+            raise SetupError(
                 f"the service sent the same rows twice, the second time on page {self._pages}. The next try starts at "
                 "the first page. If it fails again, choose another end rule, or check the paging parameters, which "
                 "the service may ignore"
@@ -53,7 +53,7 @@ def pages(
     :param content_of: returns an identifier of the page, such as its last record's id. For a service that may send a
         token again for a new page, such as a scroll id. ``next_of`` must then detect the end.
     :param rows_of: returns a fingerprint of the page's rows, None without rows. For a service that may repeat a page.
-    :raises RetriableError: a token, a page (with ``content_of``) or its rows (with ``rows_of``) occur twice.
+    :raises SetupError: a token, a page (with ``content_of``) or its rows (with ``rows_of``) occur twice.
     :raises ConfigError: there are more than ``max_pages``.
     """
     fingerprints: set[bytes] = set()
@@ -71,7 +71,7 @@ def pages(
         del page  # it may be large, and the next one is read while others work on it
         if fingerprint in fingerprints:
             repeat = "sent the same page twice, the second time as" if content_of else _NAMED_TWICE
-            raise RetriableError(
+            raise SetupError(
                 f"the service {repeat} page {len(fingerprints) + 1}, so reading would never end. The next try starts "
                 "at the first page. If it fails again, report it to the service"
             )

@@ -35,6 +35,7 @@ from airflow_provider_connect.spark.days.publish import DayPublisher
 from airflow_provider_connect.spark.days.runner import DayRunner
 from airflow_provider_connect.spark.days.stager import PolledStager
 from airflow_provider_connect.spark.days.sweep import sweep
+from airflow_provider_connect.spark.first_load import ask_again
 from airflow_provider_connect.spark.progress import ProgressLog, RowEstimate, log_line
 from airflow_provider_connect.spark.transform import entry as transforming
 from airflow_provider_connect.stage.temporary import polled_root
@@ -59,7 +60,8 @@ def run_job(
         closing_quietly(source.open(connection, polling), log_line) as poller,
         closing_quietly(sink.open(key, connections), log_line) as publisher,
     ):
-        intake = Intake(source, connection, poller, poller.schema(), shaping)
+        source_schema = ask_again(poller.schema, is_first_load=lambda: not len(publisher.ledger.days()))
+        intake = Intake(source, connection, poller, source_schema, shaping)
         shaping.bind(intake.source_schema)  # raises for a missing key before any request
         transformation, sql_seconds = transforming.start_transformation(job, intake.staged_schema, wait_for_context)
         result = intake.staged_schema if transformation is None else transformation.schema

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from airflow_provider_connect import registry
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure, QuotaError, RetriableError
+from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure, QuotaError, RetriableError, SetupError
 from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling_pauses
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
@@ -57,6 +57,7 @@ class PollTask(BaseModel):
     :param begins: earliest time of the first request, in seconds since 1970.
     :param ends_late: true if a deadline error is not retried here, because the driver can plan smaller requests.
     :param tables: assigns rows to tables, or None for one table.
+    :param is_first_load: true if the stream has never published a day.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,6 +79,7 @@ class PollTask(BaseModel):
     polls_at_once: int | None = None
     soft_deletes: bool = False
     rejects_keep: RejectsKeep = "record"
+    is_first_load: bool = False
 
 
 class PollOutcome(BaseModel):
@@ -137,6 +139,7 @@ def stage_partition(
     notes = [] if retry_notes is None else retry_notes
     sent_at = [] if sent_at is None else sent_at
     requests = task.failed
+    previous_error: RetriableError | None = None
     with closing_quietly(source.open(connection, PollContext(polls_at_once=task.polls_at_once)), log_line) as poller:
         while True:
             _require_time(task)
@@ -151,6 +154,9 @@ def stage_partition(
             except RetriableError as error:
                 if _must_driver_retry(task, error):
                     raise
+                if task.is_first_load and isinstance(error, SetupError) and error.repeats(previous_error):
+                    raise error.as_final() from None
+                previous_error = error
                 pause = patience.next_pause(error.retry_after_seconds)
                 requests += tally.requests
                 are_requests_spent = requests >= source.retry_budget_requests

@@ -26,11 +26,13 @@ class Admission(NamedTuple):
     :param digest: digest of the attempt's definition, or None if the ledger keeps no definitions.
     :param definition_in_force: digest of the ledger's current definition, or None if there was none.
     :param restart: position at which an increment continues after an alarm, or None without an alarm.
+    :param is_first_load: true if the ledger has no published day.
     """
 
     digest: str | None = None
     definition_in_force: str | None = None
     restart: Restart | None = None
+    is_first_load: bool = False
 
 
 NOT_COMPARED = Admission()
@@ -70,12 +72,14 @@ class DaysToPoll:
 
     :param newest_rows: ledger rows by day, in ascending order.
     :param attempt: name of the attempt, without the day.
+    :param is_first_load: as :attr:`Admission.is_first_load`.
     """
 
     newest_rows: Mapping[Day, LedgerRow | None]
     attempt: str
     erase_list: EraseList
     restart: Restart | None = None
+    is_first_load: bool = False
 
     @property
     def days(self) -> tuple[Day, ...]:

@@ -13,6 +13,7 @@ from airflow_provider_connect.errors import (
     QuotaError,
     RetriableError,
     RowsLostError,
+    SetupError,
     SupersededError,
     worst_failure,
 )
@@ -68,10 +69,18 @@ def test_an_unexpected_error_is_named_by_type_and_place_never_by_its_text():
 
 def test_the_docstring_draws_every_error_there_is():
     drawn = errors.__doc__ or ""
-    for cls in (*TREE, RowsLostError):
+    for cls in (*TREE, RowsLostError, SetupError):
         assert cls.__name__ in drawn
     ours = {v for v in vars(errors).values() if isinstance(v, type) and issubclass(v, ConnectError)}
-    assert ours == {*TREE, RowsLostError}
+    assert ours == {*TREE, RowsLostError, SetupError}
+
+
+def test_an_error_of_the_setup_is_retriable_and_repeats_only_itself():
+    error = SetupError("no list at 'items'")
+    assert Failure.from_error(error).type == "RetriableError"
+    assert error.repeats(SetupError("no list at 'items'"))
+    assert not any(error.repeats(previous) for previous in (None, SetupError("x"), RetriableError(str(error))))
+    assert Failure.from_error(error.as_final()).type == "ConfigError"
 
 
 def test_lost_rows_are_for_a_person_once_they_left_the_driver():

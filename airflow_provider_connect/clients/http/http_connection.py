@@ -26,7 +26,7 @@ from airflow_provider_connect.clients.http.message import BrokenAnswerError, Exc
 from airflow_provider_connect.clients.http.network import Network
 from airflow_provider_connect.clients.http.proxies import environment_bundles, proxy_for, uses_environment
 from airflow_provider_connect.clients.http.route import HttpRoute
-from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError, SetupError
 
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,255}")
@@ -228,6 +228,8 @@ class HttpConnection:
             return SilenceError(f"{self.host} {problem} before the first byte of the answer")
         if self._phase == "proxy":
             return RetriableError(f"{self.host} cannot be reached through {self._proxy_name}, which {problem}")
+        if isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN:
+            return SetupError(f"{self.host} {problem}. Check the host of the connection")
         return RetriableError(f"{self.host} {problem}{received_text}")
 
     def _start_timer(self, end: float) -> threading.Timer:

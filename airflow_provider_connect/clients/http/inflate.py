@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.errors import RetriableError, SetupError
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.http.client import HttpResponse
@@ -61,7 +61,7 @@ def decoded_body(answer: HttpResponse) -> Iterator[bytes]:
     answer.require_framing()
     encoding = answer.header("Content-Encoding").strip().lower()
     if encoding not in ("", "identity", "gzip"):
-        raise RetriableError(f"{answer.host} sent an unknown Content-Encoding. Only gzip was requested")
+        raise SetupError(f"{answer.host} sent an unknown Content-Encoding. Only gzip was requested")
     return gunzip(answer.chunks()) if encoding == "gzip" else answer.chunks()
 
 

@@ -29,7 +29,7 @@ from airflow_provider_connect.clients.http.pool import ConnectionPool, OpenRespo
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError, SetupError
 from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling_pauses
 from airflow_provider_connect.secrets import Secrets
 
@@ -111,6 +111,7 @@ class JsonApi(Closable):
         self._follows_redirects = follows_redirects
         self._lock = threading.Lock()
         self._answers = OpenResponses()
+        self._has_answered = False
         self._pool = ConnectionPool()
         self.clock: Clock = clock or _PollClock(self._answers)
         self._secrets = Secrets([*self._access.secret_header_values, *self._access.route.secrets])
@@ -140,14 +141,20 @@ class JsonApi(Closable):
         patience = Patience(self._patience_seconds, _PAUSES, jitter=FROM_HALF, clock=self.clock)
         params = tuple(call.params.items() if isinstance(call.params, Mapping) else call.params)
         request = _Request(call, self._address(self._access.url, call.url), patience, on_sent, on_received, params)
+        previous_error: RetriableError | None = None
         while True:
             try:
                 reply = self._request_with_auth(request)
                 if (error := error_of(reply)) is not None:
                     raise error
-                return self._check_verdict(call, reply)
+                reply = self._check_verdict(call, reply)
+                self._has_answered = True
+                return reply
             except RetriableError as error:
                 self._answers.require_open()
+                if isinstance(error, SetupError) and error.repeats(previous_error) and not self._has_answered:
+                    raise  # the caller knows whether the stream has ever worked
+                previous_error = error
                 if not call.may_repeat or not patience.wait_and_retry(error.retry_after_seconds):
                     raise _retry_summary(error, patience) from None
 
@@ -357,10 +364,8 @@ def _retry_summary(error: RetriableError, patience: Patience) -> RetriableError:
 def _require_rows(reply: Reply) -> None:
     is_html = reply.header("Content-Type").partition(";")[0].strip().lower() == "text/html"
     if is_html and reply.body.lstrip()[:1] == b"<":  # some services label everything as HTML
-        raise RetriableError(
-            f"{reply.host} sent a web page with status {reply.status}. Check for a proxy or a login page"
-        )
+        raise SetupError(f"{reply.host} sent a web page with status {reply.status}. Check for a proxy or a login page")
     if not reply.body:
-        raise RetriableError(
+        raise SetupError(
             f"{reply.host} sent an empty body with status {reply.status}, which states neither rows nor their absence"
         )

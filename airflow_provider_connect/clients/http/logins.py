@@ -26,7 +26,7 @@ from airflow_provider_connect.clients.http.client import (
 )
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.route import HttpRoute
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError, SetupError
 from airflow_provider_connect.secrets import Secrets, is_secret_name
 
 _TIMES = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
@@ -102,7 +102,7 @@ class OAuth2Login:
     def _read(self, document: Any) -> FetchedAuth:
         token = document.get("access_token") if isinstance(document, dict) else None
         if not isinstance(token, str) or not token:
-            raise RetriableError(f"{self.login.connection_label}: the token endpoint answered without an access_token")
+            raise SetupError(f"{self.login.connection_label}: the token endpoint answered without an access_token")
         if self.refresh_token is not None and document.get("refresh_token") not in (
             None,
             "",
@@ -187,7 +187,7 @@ def _login_document(login: Login, auth: Auth, body: Body, secrets: Sequence[str]
     try:
         return json.loads(data)
     except (ValueError, RecursionError):  # its text would be part of the message
-        raise RetriableError(
+        raise SetupError(
             f"{login.connection_label}: {answer.host} answered a login without a complete JSON document ({len(data)} "
             "bytes)"
         ) from None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
-from airflow_provider_connect.errors import ConnectError, RetriableError
+from airflow_provider_connect.errors import ConnectError, SetupError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
@@ -75,9 +75,9 @@ class MixpanelClient:
             raise refusal_error(200, data.decode("utf-8", "replace"), self._access, now=current_time())
         return document
 
-    def incomplete_answer_error(self, size_bytes: int) -> RetriableError:
+    def incomplete_answer_error(self, size_bytes: int) -> SetupError:
         """Return the error for an answer that is truncated or has an unexpected shape."""
-        return RetriableError(
+        return SetupError(
             f"Mixpanel ({self._access.server_text}) sent an incomplete answer ({size_bytes} bytes). A proxy or a login "
             "page may have answered instead"
         )

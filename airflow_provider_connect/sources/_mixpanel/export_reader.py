@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.errors import DataError, RetriableError
+from airflow_provider_connect.errors import DataError, RetriableError, SetupError
 from airflow_provider_connect.polling.jsonlines import Block, slices
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.day_cutter import DayCutter
@@ -187,9 +187,9 @@ class ExportReader:
         self._stray.counts.update(record.notes)
         return record
 
-    def not_an_export_error(self) -> RetriableError:
+    def not_an_export_error(self) -> SetupError:
         """Return the error for an answer that has lines but no record."""
-        return RetriableError(
+        return SetupError(
             "the answer is not an export: it is not empty and contains no record. If this happens again, check the "
             f"answer of the host or of a proxy. {self.progress_text()}"
         )

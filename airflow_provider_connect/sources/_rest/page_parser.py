@@ -10,7 +10,8 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.errors import ConfigError, RetriableError, SetupError
+from airflow_provider_connect.sources._rest.answer_form import describe_json
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, suggest_pointer
 from airflow_provider_connect.values.json.slices import JsonSlicer
@@ -118,6 +119,7 @@ def _nested_attribute(page: Any, attributes: _Attributes) -> Any:
 
 
 _SPACE = b" \t\r\n"
+_JSON_STARTS = (b"{", b"[")
 
 
 class PageParts(NamedTuple):
@@ -165,7 +167,7 @@ class PageParser:
             raw_list = self._value_at(level, self._records_path)
             raw = {path: self._value_at(level, value_steps) for path, value_steps in self._value_paths.items()}
         except (ValueError, RecursionError):  # the error's text would quote the page
-            raise _incomplete_error(label, len(body)) from None
+            raise _unreadable_error(label, body) from None
         for path in (self._at, *self._value_paths):
             if (raw_list if path == self._at else raw[path]) is MISSING:
                 self._refuse_dotted_name(body, path, label)
@@ -178,7 +180,7 @@ class PageParser:
         try:
             raw = {path: self._value_at(level, value_steps) for path, value_steps in self._value_paths.items()}
         except (ValueError, RecursionError):
-            raise _incomplete_error(label, len(body)) from None
+            raise _unreadable_error(label, body) from None
         return _decode_values(raw)
 
     def value_in_last_record(self, page: PageParts, path: str) -> Any:
@@ -220,10 +222,12 @@ class PageParser:
         if data in (b"", b"null") and self._missing == "empty":
             return []
         if data[:1] != b"[":
+            if body[:1] not in _JSON_STARTS:
+                raise _unreadable_error(label, body)
             location = f"at {self._at!r}" if self._at else "as the whole answer"
-            raise RetriableError(
-                f"{label}: the answer has no list of records {location} ({len(body)} bytes). It may be an error. If "
-                "it is correct, change records.at or set records.missing='empty'"
+            raise SetupError(
+                f"{label}: the answer has no list of records {location}. {describe_json(_decoded(body))}. Correct "
+                "records.at. If the API leaves out an empty list, set records.missing='empty'"
             )
         try:
             return self.slices.elements(data)
@@ -240,10 +244,11 @@ def _as_json_array(records: list[Any]) -> bytes:
     return b",".join(parts)
 
 
-def _incomplete_error(label: str, size_bytes: int) -> RetriableError:
-    return RetriableError(
-        f"{label}: the answer is not a complete JSON document ({size_bytes} bytes). Check for a proxy or a login page"
-    )
+def _unreadable_error(label: str, body: bytes) -> RetriableError:
+    if body[:1] in _JSON_STARTS:
+        return RetriableError(f"{label}: the answer is not a complete JSON document ({len(body)} bytes)")
+    form = "a web page or XML" if body[:1] == b"<" else "text of another form, such as CSV"
+    return SetupError(f"{label}: the answer is not JSON but {form}. Check the path, and for a proxy or a login page")
 
 
 def _decode_values(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body, json_body
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.errors import ConfigError, SetupError
 from airflow_provider_connect.sources._rest.paging import (
     Cursor,
     Flag,
@@ -132,7 +132,7 @@ class Pager:
     def next_token(self, page: PageFacts) -> str | None:
         """Return the token of the next page, or None after the last page.
 
-        :raises RetriableError: the page lacks a value that the paging needs, or contradicts the end rule.
+        :raises SetupError: the page lacks a value that the paging needs, or contradicts the end rule.
         :raises ConfigError: the page has more records than ``ShortPage.serves``.
         """
         paging = self._paging
@@ -167,7 +167,7 @@ class Pager:
         """Return a pager that continues where the API's cap ended this listing. None if this listing is complete.
 
         :raises ConfigError: the declaration cannot continue the listing.
-        :raises RetriableError: the last record lacks the start value of the next listing.
+        :raises SetupError: the last record lacks the start value of the next listing.
         """
         paging = self._paging
         if isinstance(paging, Single | LastKey) or paging.cap is None or not self._is_capped:
@@ -202,7 +202,7 @@ class Pager:
         """Check that the listing may end with an answer that an error rule calls empty.
 
         :param can_run_out: True if the end rules ``empty_page`` and ``short_page`` accept the answer as the end.
-        :raises RetriableError: the previous page announced more records.
+        :raises SetupError: the previous page announced more records.
         """
         if isinstance(self._paging, Single):
             return
@@ -290,8 +290,8 @@ class Pager:
             raise self._page_error(f"has neither text nor a whole number as the next page's token: {location}")
         return str(value)
 
-    def _page_error(self, problem: str) -> RetriableError:
-        return RetriableError(f"{self._label}: page {self._page_count} {problem}")
+    def _page_error(self, problem: str) -> SetupError:
+        return SetupError(f"{self._label}: page {self._page_count} {problem}")
 
 
 def link_with_relation(header: str, rel: str) -> str | None:

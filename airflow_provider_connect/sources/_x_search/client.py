@@ -17,7 +17,7 @@ from airflow_provider_connect.clients.http.asking.call import Call, Reply
 from airflow_provider_connect.clients.http.asking.rules import RateLimits
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConnectError, RetriableError
+from airflow_provider_connect.errors import ConnectError, RetriableError, SetupError
 from airflow_provider_connect.patience import CLOCK
 from airflow_provider_connect.polling.counted import CountedApi
 from airflow_provider_connect.polling.paging import pages
@@ -125,10 +125,10 @@ class XClient:
         reply = Reply(status, {}, body, self._url, secrets=self._secrets)
         return refusal_error(reply, self.day, current_time())
 
-    def incomplete_answer_error(self, size_bytes: int) -> RetriableError:
+    def incomplete_answer_error(self, size_bytes: int) -> SetupError:
         """Return the error for an answer that is truncated or has an unexpected shape."""
         host = urlsplit(self._url).netloc
-        return RetriableError(
+        return SetupError(
             f"{host} sent an incomplete answer ({size_bytes} bytes). A proxy or a login page may have answered instead"
         )
 

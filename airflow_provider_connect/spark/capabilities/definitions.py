@@ -97,14 +97,16 @@ class DefinitionGuard:
             follows = self.source.kind == "increment"
             notes = ledger.notes() if follows or not is_known else ()
             restart = self._restart(notes) if follows else None
-            if in_force is None:
-                self._compare_with_days_before(ledger.days())
-            elif not is_known:
+            days_before = ledger.days() if in_force is None else None
+            if days_before is not None:
+                self._compare_with_days_before(days_before)
+            elif in_force is not None and not is_known:
                 self._compare(in_force, notes)
             if (in_force is None or in_force.digest != digest) and not self._is_definition_kept:
                 self._keep_definition(notes)
             self._admitted_digests.add(digest if in_force is None else in_force.digest)
-            return Admission(digest, in_force and in_force.digest, restart)
+            is_first_load = days_before is not None and not len(days_before)
+            return Admission(digest, in_force and in_force.digest, restart, is_first_load)
 
     def raise_alarm(self, span: Span, error: RowsLostError) -> None:
         """Keep an alarm about lost rows in the ledger, before the task fails."""

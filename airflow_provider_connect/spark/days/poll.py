@@ -152,6 +152,7 @@ class PlanPoller:
             ends_late=planned.ends_at_deadline,
             polls_at_once=polls_at_once,
             rejects_keep=job.rejects_keep,
+            is_first_load=days.is_first_load,
             **self.context.staging_options(days.erase_list),
             **share.limits(partition),
         ).model_dump_json()

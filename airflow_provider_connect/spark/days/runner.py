@@ -14,6 +14,7 @@ from airflow_provider_connect.spark.context import JobContext
 from airflow_provider_connect.spark.days.check import DayChecker
 from airflow_provider_connect.spark.days.lookup import DayLookup
 from airflow_provider_connect.spark.days.publish import DayPublisher
+from airflow_provider_connect.spark.first_load import ask_again
 from airflow_provider_connect.spark.progress import log_line
 from airflow_provider_connect.spark.states import NOT_COMPARED, DayStager, DayState, DaysToPoll, StagedDay, UnpolledDay
 from airflow_provider_connect.window import Day, group_days
@@ -128,7 +129,9 @@ class DayRunner:
             if is_stopped:
                 states |= {day: DayReport.for_day(day, "not_started") for day in group}
                 continue
-            to_poll = DaysToPoll({day: newest[day] for day in group}, attempt, erased, admission.restart)
+            to_poll = DaysToPoll(
+                {day: newest[day] for day in group}, attempt, erased, admission.restart, admission.is_first_load
+            )
             polled = self._poll(to_poll)
             states |= polled
             is_stopped = any(isinstance(state, Failure) and state.forbids_more for state in polled.values())
@@ -140,7 +143,7 @@ class DayRunner:
 
     def _poll(self, to_poll: DaysToPoll) -> dict[Day, StagedDay | Failure]:
         try:
-            frozen = self.stager.stage(to_poll)
+            frozen = ask_again(lambda: self.stager.stage(to_poll), is_first_load=lambda: to_poll.is_first_load)
         except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
             return dict.fromkeys(to_poll.days, self._failure_of(error, to_poll))
         return {

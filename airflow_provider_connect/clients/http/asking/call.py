@@ -9,7 +9,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, Body
-from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.errors import SetupError
 from airflow_provider_connect.secrets import Secrets
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, value_at
 from airflow_provider_connect.values.json.slices import JsonSlicer
@@ -92,12 +92,12 @@ class Reply:
     def document(self) -> Any:
         """The JSON document in the body.
 
-        :raises RetriableError: the body is not JSON.
+        :raises SetupError: the body is not JSON.
         """
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):  # its text would be part of the message
-            raise RetriableError(
+            raise SetupError(
                 f"{self.host} sent no complete JSON document ({len(self.body)} bytes). Check for a proxy or a login "
                 "page"
             ) from None

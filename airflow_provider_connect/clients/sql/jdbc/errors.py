@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
+from airflow_provider_connect.errors import (
+    ConfigError,
+    ConnectError,
+    DataError,
+    DeadlineError,
+    RetriableError,
+    SetupError,
+)
 from airflow_provider_connect.secrets import Secrets, redact_tokens
 
 _SQL_EXCEPTION = "java.sql.SQLException"
@@ -71,6 +78,8 @@ def error_for_exceptions(
     """
     if any(cause.has_class("ClassNotFoundException", "NoClassDefFoundError") for cause in exceptions):
         return ConfigError(f"{subject}: {_DRIVER_ADVICE}")
+    if any(cause.has_class("UnknownHostException") for cause in exceptions):
+        return SetupError(f"{subject}: the database's host is unknown to the name service. Check the URL")
     cause = next((cause for cause in exceptions if cause.is_sql), None)
     if cause is None:
         if any(cause.has_class("ArithmeticException", "DateTimeException") for cause in exceptions):

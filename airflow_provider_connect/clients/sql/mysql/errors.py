@@ -7,9 +7,17 @@ rights are shown.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
+from airflow_provider_connect.errors import (
+    ConfigError,
+    ConnectError,
+    DataError,
+    DeadlineError,
+    RetriableError,
+    SetupError,
+)
 from airflow_provider_connect.secrets import Secrets, redact_tokens
 
 if TYPE_CHECKING:
@@ -36,6 +44,7 @@ _ADVICE = {
     1792: "the SQL writes, but this session is read-only",
     2013: "the server waits net_write_timeout for a reader of rows, and wait_timeout between statements",
 }
+_UNKNOWN_HOST = re.compile(r"\[Errno -[25]\]")  # EAI_NONAME, EAI_NODATA
 _SHOWN_ERRORS = _RIGHTS_ERRORS | _NAME_ERRORS
 
 
@@ -54,6 +63,8 @@ def connecting_error(error: pymysql.MySQLError | OSError, label: str, secrets: S
     message = f"{label}: the MySQL server refuses the connection (error {number}): {server_text}"
     if number in _RIGHTS_ERRORS | _NAME_ERRORS | _LOGIN_ERRORS or "CERTIFICATE_VERIFY_FAILED" in server_text:
         return ConfigError(f"{message}: correct the connection")
+    if _UNKNOWN_HOST.search(server_text):
+        return SetupError(f"{message}: check the host")
     return RetriableError(message)
 
 

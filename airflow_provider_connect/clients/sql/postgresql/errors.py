@@ -9,7 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
+from airflow_provider_connect.errors import (
+    ConfigError,
+    ConnectError,
+    DataError,
+    DeadlineError,
+    RetriableError,
+    SetupError,
+)
 from airflow_provider_connect.secrets import Secrets, redact_tokens
 
 if TYPE_CHECKING:
@@ -64,13 +71,17 @@ _PERMANENT_REFUSAL = re.compile(
     re.DOTALL,
 )
 
+_UNKNOWN_HOST = re.compile(r"\[Errno -[25]\]|could not translate host name .* not known", re.DOTALL)
+
 
 def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> ConnectError:
     """Return the error for a failed connection. It has the server's text without the password."""
     server_text = " ".join(secrets.redact(str(error)).split())
     refused = _PERMANENT_REFUSAL.search(server_text)
     message = f"{label}: PostgreSQL refuses the connection: {server_text}"
-    return ConfigError(f"{message}: correct the connection") if refused else RetriableError(message)
+    if refused:
+        return ConfigError(f"{message}: correct the connection")
+    return SetupError(message) if _UNKNOWN_HOST.search(server_text) else RetriableError(message)
 
 
 def sql_error(error: psycopg.Error, action: str, *, is_cancelled: bool = False) -> ConnectError:
