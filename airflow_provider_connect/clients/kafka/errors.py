@@ -180,6 +180,12 @@ class ClientErrors:
             fresh = [name for name in fresh if name not in _SINGLE_BROKER_CODES]
         return next((name for name in fresh if issubclass(_BY_NAME.get(name, _DEFAULT_ADVICE)[0], ConfigError)), None)
 
+    def unresolved_error(self, action: str) -> ConnectError | None:
+        """Return the error if all brokers are down and a host name of one cannot be resolved, else None."""
+        with self._lock:
+            is_unresolved = {"_RESOLVE", "_ALL_BROKERS_DOWN"} <= self.heard_at.keys()
+        return _error_for("_RESOLVE", action) if is_unresolved else None
+
     def lasting_error(self, action: str) -> ConnectError | None:
         """Return the error for :meth:`lasting_code`, or None."""
         code = self.lasting_code()

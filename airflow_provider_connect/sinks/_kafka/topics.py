@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _GRANT_ADVICE = "grant it (see 'Rights' in 'airflow connect docs kafka --page')"
 _TOPICS_PER_REQUEST = 200
 _ANSWER_SECONDS = 1.0
+_UNRESOLVED_SECONDS = 10.0
+"""Time for a name service that forgets a host for a moment. Waiting longer seldom helps: Airflow retries later."""
 _RETRY_SECONDS = 0.05
 
 
@@ -63,7 +65,7 @@ class TopicAdmin:
 
         :param max_seconds: limit below ``timeout_seconds``, or None.
         :raises ConfigError: the sign-in is refused, TLS fails, or the protocol is wrong. Raised at the first refusal.
-        :raises RetriableError: the cluster does not answer.
+        :raises RetriableError: the cluster does not answer. Raised after ten seconds if no host name can be resolved.
         """
         patience = Patience(min(self.timeout_seconds, max_seconds or self.timeout_seconds))
         port_tested = False
@@ -75,6 +77,10 @@ class TopicAdmin:
                 if not port_tested and (mismatch := find_protocol_mismatch(self.settings)):
                     raise ConfigError(f"connecting to the cluster: {mismatch}") from None
                 port_tested = True
+                if patience.spent_seconds > _UNRESOLVED_SECONDS and (
+                    error := self.client_errors.unresolved_error("connecting to the cluster")
+                ):
+                    raise error from None
                 if seconds_left <= _ANSWER_SECONDS:
                     raise
 

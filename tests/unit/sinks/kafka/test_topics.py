@@ -131,6 +131,26 @@ def test_a_cluster_that_never_answered_refuses_the_sign_in():
         topics.wait_until_reachable()
 
 
+class Nameless(Refusing):
+    """No bootstrap server has an address."""
+
+    heard: ClientErrors
+
+    def describe_cluster(self, **_: Any) -> Future[Any]:
+        self.heard.record(KafkaError(KafkaError._RESOLVE, "no address"))
+        self.heard.record(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+        return done(error("_TIMED_OUT"))
+
+
+def test_a_cluster_without_an_address_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("airflow_provider_connect.sinks._kafka.topics._UNRESOLVED_SECONDS", 0.0)
+    cluster: Any = Nameless("_TIMED_OUT")
+    topics = TopicAdmin(cluster, TopicRules(), timeout_seconds=60)
+    cluster.heard = topics.client_errors
+    with pytest.raises(RetriableError, match="a host name cannot be resolved"):
+        topics.wait_until_reachable()
+
+
 class ThreeNodes(SlowCluster):
     """Three brokers with limits of their own; refuses two brokers in one request, as librdkafka 2.16 does."""
 
