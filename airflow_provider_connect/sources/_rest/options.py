@@ -12,7 +12,7 @@ from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLi
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._rest.bounds import Bounds
-from airflow_provider_connect.sources._rest.paging import Cursor, Paging
+from airflow_provider_connect.sources._rest.paging import Cursor, Paging, last_record_path, names_unique_field
 from airflow_provider_connect.sources._rest.placeholders import (
     bounds_without_granularity,
     requested_parent_columns,
@@ -159,6 +159,9 @@ def _paging_problems(options: RestOptions) -> list[str]:
     ]
     if isinstance(paging, Cursor) and paging.put is not None and (request.method != "POST" or request.form is not None):
         problems.append("paging.put: requires request.method='POST' with a body, not a form")
+    field = last_record_path(paging)
+    if field is not None and names_unique_field(paging) and options.records.column_at(field) is None:
+        problems.append(f"paging: unique=True requires a column of {field!r}, so that repeated values are noticed")
     if options.parent is None and any(rule.then == "ignore" for rule in options.errors):
         problems.append("errors: 'ignore' requires a parent. Use 'empty' for an answer without records")
     return problems

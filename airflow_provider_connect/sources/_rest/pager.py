@@ -24,6 +24,7 @@ from airflow_provider_connect.sources._rest.paging import (
     Total,
 )
 from airflow_provider_connect.sources._rest.placeholders import FilledRequest
+from airflow_provider_connect.sources._rest.total_check import BeyondTotal
 from airflow_provider_connect.values.json.paths import MISSING, path_steps
 
 MAX_EMPTY_PAGES = 10
@@ -75,9 +76,10 @@ class Pager:
         self._paging = paging
         self._request = request
         self._label = label
-        self._page_count = self._record_count = self._largest_page = self._empty_page_count = 0
+        self._page_count = self._record_count = self._largest_page = self._empty_page_count = self._offset = 0
+        self._beyond: BeyondTotal | None = None
         self._url = ""
-        self._total = 0
+        self._total = self._total_read = 0
 
     @property
     def announced_records(self) -> int:
@@ -138,6 +140,7 @@ class Pager:
         paging = self._paging
         self._page_count += 1
         self._record_count += page.record_count
+        self._offset += self._step(page.record_count)
         self._url = page.url
         self._empty_page_count = 0 if page.record_count else self._empty_page_count + 1
         if isinstance(paging, Single):
@@ -145,7 +148,11 @@ class Pager:
         if self._is_capped:
             self._last_key = page.last_key
             return None
+        if self._beyond is not None:
+            self._beyond.token = self._token(page)
+            return None
         if self._is_last(page):
+            self._note_total(page)
             return None
         token = self._token(page)
         if token is None and paging.ends.rule == "no_token":
@@ -239,13 +246,33 @@ class Pager:
         return isinstance(ends, Total) and self._is_total_reached(page, ends)
 
     def _is_short(self, page: PageFacts, ends: ShortPage) -> bool:
-        if ends.serves is not None and page.record_count > ends.serves:
-            raise ConfigError(
-                f"{self._label}: page {self._page_count} has {page.record_count} records, but ShortPage.serves is "
-                f"{ends.serves}. Correct serves"
-            )
         self._largest_page = max(self._largest_page, page.record_count)
-        return page.record_count < (ends.serves or self._largest_page) or not page.record_count
+        full = ends.serves or self._largest_page
+        return page.record_count < min(full, self._requested_size or full) or not page.record_count
+
+    @property
+    def _requested_size(self) -> int | None:
+        paging = self._paging
+        return paging.limit if isinstance(paging, Offset) else paging.size if isinstance(paging, PageNumber) else None
+
+    def _step(self, record_count: int) -> int:
+        """Return how far a page moves an offset. Records beyond the requested size do not count."""
+        return min(record_count, self._requested_size or record_count)
+
+    def _note_total(self, page: PageFacts) -> None:
+        paging = self._paging
+        if isinstance(paging, Single) or not isinstance(paging.ends, Total):
+            return
+        names_next = isinstance(paging, LinkHeader | NextLink | Cursor)
+        self._beyond = BeyondTotal(self._label, paging.ends.of, self._total_read, self._token(page), names_next)
+
+    def token_beyond_total(self, different_records: int) -> str | None:
+        """Return the token of a page to read although the listing has reached its total. None at the end.
+
+        :param different_records: records with different keys that the listing has sent so far.
+        :raises SetupError: the total differs from what the API sends.
+        """
+        return None if self._beyond is None else self._beyond.next_token(different_records)
 
     def _is_total_reached(self, page: PageFacts, ends: Total) -> bool:
         value = (
@@ -256,6 +283,7 @@ class Pager:
             raise self._page_error(
                 f"has no total in {ends.at or ends.header!r}. If the API may omit it, use another rule"
             )
+        self._total_read = total
         self._total = total if ends.of == "records" else 0
         received = self._record_count if ends.of == "records" else self._page_count
         # After an empty page, Offset and LastKey would send the same request again.
@@ -272,7 +300,7 @@ class Pager:
     def _token(self, page: PageFacts) -> str | None:
         paging = self._paging
         if isinstance(paging, Offset):
-            return str(paging.first + self._record_count)
+            return str(paging.first + self._offset)
         if isinstance(paging, PageNumber):
             return str(paging.first + self._page_count)
         if isinstance(paging, LinkHeader):

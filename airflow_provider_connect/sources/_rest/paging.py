@@ -36,7 +36,8 @@ class ShortPage(Declared):
         default=None,
         ge=1,
         description="Number of records on a full page as served, not as requested. By default the size of the largest "
-        "page so far. The first page is then the last one only if it is empty.",
+        "page so far, or the requested size if that is smaller. Without a requested size, the first page is the last "
+        "one only if it is empty.",
     )
 
 
@@ -102,6 +103,11 @@ _STABLE = Field(
     description="Whether a failed page may be requested again alone. Set False if its token is valid only once. The "
     "day then starts again at the first page.",
 )
+_UNIQUE = Field(
+    default=False,
+    description="Whether no two records share the field's value, though the field is not records.key. By default the "
+    "last record must come again after the edge, and otherwise the day fails.",
+)
 _ENDS = Field(description="Rule that detects the last page.")
 
 
@@ -138,6 +144,7 @@ class Cap(Declared):
     field: FieldPath | None = Field(
         default=None, description="Location of that value in the record. The listing must be sorted by it, ascending."
     )
+    unique: bool = _UNIQUE
 
     @model_validator(mode="after")
     def _restart_is_complete(self) -> Self:
@@ -210,7 +217,10 @@ class _Numbered(_Listing):
 
 
 class Offset(_Numbered):
-    """The next request names the number of records received so far, not the number requested."""
+    """The next request names the number of records received so far, not the number requested.
+
+    Of a page with more records than ``limit``, such as one with pinned records, only ``limit`` count.
+    """
 
     size_fields = ("limit_param", "limit")
     kind: Literal["offset"] = "offset"
@@ -238,6 +248,7 @@ class LastKey(_Paged):
     kind: Literal["last_key"] = "last_key"
     param: str = Field(min_length=1, description="Query parameter, such as starting_after.")
     field: FieldPath = Field(default="id", description="Location of the value in the record.")
+    unique: bool = _UNIQUE
 
 
 def last_record_path(paging: Paging) -> str | None:
@@ -246,6 +257,14 @@ def last_record_path(paging: Paging) -> str | None:
         return paging.field
     cap = None if isinstance(paging, Single) else paging.cap
     return None if cap is None else cap.field
+
+
+def names_unique_field(paging: Paging) -> bool:
+    """Return True if the field of :func:`last_record_path` is declared unique."""
+    if isinstance(paging, LastKey):
+        return paging.unique
+    cap = None if isinstance(paging, Single) else paging.cap
+    return cap is not None and cap.unique
 
 
 Paging = Annotated[

@@ -19,6 +19,7 @@ from airflow_provider_connect.polling.paging import SeenRows, pages
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
+from airflow_provider_connect.sources._rest.listing_check import EdgeCheck, ListingCheck
 from airflow_provider_connect.sources._rest.options import RestOptions
 from airflow_provider_connect.sources._rest.page_parser import PageParser, PageParts
 from airflow_provider_connect.sources._rest.pager import PageFacts, Pager, paging_value_paths, whole_number
@@ -234,6 +235,8 @@ class _PageReader:
         self._request_sent = threading.Event()
         self._parser = PageParser(options.records, paging_value_paths(options.paging))
         self._sibling_check = SiblingCheck.for_options(options, stack)
+        self._edge_check = EdgeCheck.for_options(options, stack)
+        self._stack = stack
         self._row_builder = RowBuilder(
             options.records,
             options.resolved_parent_columns,
@@ -253,6 +256,8 @@ class _PageReader:
         options = self._options
         if self._sibling_check is not None:
             self._sibling_check.start_parent()
+        if self._edge_check is not None:
+            self._edge_check.start_parent()
         pager: Pager | None = Pager(
             options.paging, fill_request(options.request, self._day, options.bounds, parent), options.stream
         )
@@ -261,17 +266,35 @@ class _PageReader:
             pager = pager.next_listing()
 
     def _listing_batches(self, pager: Pager, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        listing = ListingCheck.for_options(self._options, self._stack)
+        if self._edge_check is not None:
+            self._edge_check.start_listing()
         seen_rows = SeenRows()
         with self._open_pages(pager) as pages_read:
             for page in pages_read:
                 self._request_sent.wait(_HEAD_START_SECONDS)
                 if self._has_all_rows:
                     self._tally.announced_rows = pager.announced_records
-                rows = self._rows(page, parent)
+                label, rows = page.label, self._rows(page, parent)
                 del page
                 seen_rows.require_new(None if rows is None else rows.fingerprint)
                 if rows is not None:
+                    self._check(listing, rows, label)
                     yield rows.batch
+        while (token := pager.token_beyond_total(listing.different_records)) is not None:
+            page = self._page(pager, token)
+            if page.facts is not None:
+                pager.next_token(page.facts)
+            if (rows := self._rows(page, parent)) is not None:
+                self._check(listing, rows, page.label)
+                yield rows.batch
+        if self._edge_check is not None:
+            self._edge_check.end_listing(self._options.stream)
+
+    def _check(self, listing: ListingCheck, rows: PageRows, label: str) -> None:
+        listing.add(rows)
+        if self._edge_check is not None:
+            self._edge_check.add(rows, label)
 
     def _rows(self, page: _Page, parent: Mapping[str, Any]) -> PageRows | None:
         self._tally.counts["pages"] += 1

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.polling.columns import RowColumn, arrow_field
-from airflow_provider_connect.values.json.paths import FieldPath
+from airflow_provider_connect.values.json.paths import FieldPath, path_steps
 from airflow_provider_connect.values.json.typed import decimal_digits
 from airflow_provider_connect.window import ZoneName
 
@@ -106,6 +106,16 @@ class Records(Declared):
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def column_at(self, path: str) -> str | None:
+        """Return the name of the column with the field at a path of the record, or None."""
+        steps = path_steps(path)
+        return next((name for name, column in self.columns.items() if path_steps(column.at or name) == steps), None)
+
+    def is_identified_by(self, path: str) -> bool:
+        """Return True if the field at a path is the record's whole key, apart from the parent's columns."""
+        own_keys = [name for name in self.key if name in self.columns]
+        return own_keys == [self.column_at(path)]
 
     def _illegal_names(self) -> list[str]:
         return [name for name in self.columns if not _NAME.fullmatch(name)]

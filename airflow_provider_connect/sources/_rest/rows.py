@@ -86,10 +86,18 @@ class PageRows(NamedTuple):
     """The rows of a page.
 
     :param fingerprint: hash of the records' keys, or of their JSON if a record was rejected. None without records.
+    :param record_count: records of the page, with those that are no rows.
+    :param keys: 16 bytes for each record.
+    :param is_readable: mask of the records that are not rejected. None if all are readable.
+    :param duplicates: records that are no rows because an earlier row has their key.
     """
 
     batch: pa.RecordBatch
     fingerprint: bytes | None
+    record_count: int = 0
+    keys: bytes = b""
+    is_readable: Any = None
+    duplicates: int = 0
 
 
 class RowBuilder:
@@ -147,8 +155,9 @@ class RowBuilder:
         # By keys, because other fields of the same record may change between answers.
         fingerprint = hashlib.blake2b(page.records_json if invalid else key_bytes, digest_size=16).digest()
         columns[RECORD_KEY] = keys_as_hex(key_bytes)
+        is_readable = keep.copy() if invalid else None
         self._drop_other_days(columns, keep, label)
-        self._drop_duplicates(key_bytes, columns, keep, label)
+        duplicates = self._drop_duplicates(key_bytes, columns, keep, label)
         batch = pa.RecordBatch.from_arrays(
             [
                 column if (column := columns[field.name]).type == field.type else column.cast(field.type)
@@ -156,7 +165,8 @@ class RowBuilder:
             ],
             schema=self._schema,
         )
-        return PageRows(batch if keep.all() else batch.filter(pa.array(keep)), fingerprint)
+        rows = batch if keep.all() else batch.filter(pa.array(keep))
+        return PageRows(rows, fingerprint, len(page.records), key_bytes, is_readable, duplicates)
 
     def _columns(
         self, page: PageParts, decoded: DecodedRecords
@@ -256,13 +266,16 @@ class RowBuilder:
             inside = pc.equal(times, pa.scalar(self._day.date, times.type))
         return pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
 
-    def _drop_duplicates(self, key_bytes: bytes, columns: Mapping[str, pa.Array], keep: Any, label: str) -> None:
+    def _drop_duplicates(self, key_bytes: bytes, columns: Mapping[str, pa.Array], keep: Any, label: str) -> int:
         first = self._seen.add_keys(key_bytes, keep)
         if self._siblings is not None and len(first):
             self._siblings.require_no_lost_records(columns, keep, first, label)
-        if not first.all():
-            self._tally.counts["duplicates"] += int((~first).sum())
-            keep[keep] = first
+        if first.all():
+            return 0
+        duplicates = int((~first).sum())
+        self._tally.counts["duplicates"] += duplicates
+        keep[keep] = first
+        return duplicates
 
 
 def _documents(page: PageParts, invalid: dict[int, tuple[str, str]]) -> pa.Array:

@@ -1,0 +1,138 @@
+"""Checks the pages of one listing by their records' keys: how many differ, and whether rows are lost at page edges."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.errors import SetupError
+from airflow_provider_connect.polling.dedupe import KeySet
+from airflow_provider_connect.polling.keys import record_keys
+from airflow_provider_connect.sources._rest.options import RestOptions
+from airflow_provider_connect.sources._rest.paging import LastKey, Single, Total, last_record_path, names_unique_field
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sources._rest.rows import PageRows
+
+_KEY_BYTES = 16
+_LIMIT_BYTES = 16 << 20
+
+
+class ListingCheck:
+    """The records of one listing so far.
+
+    :param keys: keys of the listing's records, if the poll's own keys cannot tell which records the listing repeats.
+    """
+
+    def __init__(self, keys: KeySet | None) -> None:
+        self._keys = keys
+        self.different_records = 0
+
+    @classmethod
+    def for_options(cls, options: RestOptions, stack: ExitStack) -> ListingCheck:
+        """Return the check of a listing that begins.
+
+        :param stack: closes the key set at the end of the poll.
+        """
+        paging = options.paging
+        has_total = not isinstance(paging, Single) and isinstance(paging.ends, Total)
+        shares_keys = options.parent is not None or options.records.outside == "drop" or _has_cap(options)
+        return cls(stack.enter_context(KeySet(_LIMIT_BYTES)) if has_total and shares_keys else None)
+
+    def add(self, rows: PageRows) -> None:
+        """Count a page's records that differ from all earlier ones of the listing. A rejected record counts as one."""
+        if self._keys is None:
+            self.different_records += rows.record_count - rows.duplicates
+            return
+        is_new = self._keys.add_keys(rows.keys, rows.is_readable)
+        self.different_records += int(is_new.sum()) + rows.record_count - len(is_new)
+
+
+class EdgeCheck:
+    """Detects records that are lost between two pages, where the next page starts at a field of the last record.
+
+    A field that is not unique has the same value in several records, and the edge of a page may divide them. If the
+    parameter includes the value, the last record comes again. If it excludes the value, the others never come.
+
+    At an API's cap, the edge lies between two listings.
+
+    :param path: location of the field.
+    :param column: the column of a field that is declared unique, else None.
+    :param spans_listings: true if the edge lies between two listings.
+    """
+
+    def __init__(self, path: str, column: str | None, stack: ExitStack, *, spans_listings: bool) -> None:
+        self._path = path
+        self._column = column
+        self._stack = stack
+        self._spans_listings = spans_listings
+        self.start_parent()
+
+    @classmethod
+    def for_options(cls, options: RestOptions, stack: ExitStack) -> EdgeCheck | None:
+        """Return a check, or None if the key says that the field is unique, or the paging uses no field."""
+        paging = options.paging
+        path = last_record_path(paging)
+        if path is None or options.records.is_identified_by(path):
+            return None
+        column = options.records.column_at(path) if names_unique_field(paging) else None
+        return cls(path, column, stack, spans_listings=not isinstance(paging, LastKey))
+
+    def start_parent(self) -> None:
+        """Start the records of the next parent."""
+        self._last_key: bytes | None = None
+        self._edge_key: bytes | None = None
+        self._values = self._stack.enter_context(KeySet(_LIMIT_BYTES)) if self._column is not None else None
+
+    def start_listing(self) -> None:
+        """Start a listing: the first one, or the next one after a cap."""
+        self._edge_key = self._last_key
+
+    def end_listing(self, label: str) -> None:
+        """Require that a listing after a cap had the last record of the previous one.
+
+        :raises SetupError: the record is missing.
+        """
+        if self._spans_listings and self._edge_key is not None:
+            raise self._lost_rows_error(label)
+
+    def add(self, rows: PageRows, label: str) -> None:
+        """Check a page against the previous one.
+
+        :raises SetupError: the last record of the previous page is missing, or a unique field's value is repeated.
+        """
+        if self._values is not None and self._column is not None:
+            self._require_unique(rows, self._values, self._column, label)
+            return
+        if self._edge_key is not None and self._edge_key in _split(rows.keys):
+            self._edge_key = None
+        if not self._spans_listings and self._edge_key is not None:
+            raise self._lost_rows_error(label)
+        if rows.record_count:
+            self._last_key = rows.keys[-_KEY_BYTES:]
+        if not self._spans_listings:
+            self._edge_key = self._last_key
+
+    def _lost_rows_error(self, label: str) -> SetupError:
+        return SetupError(
+            f"{label}: starts after the last record by {self._path!r}, and that record does not come again. The "
+            "parameter excludes the value, so other records with the same value may be lost. Page by the field that "
+            "is records.key, let the parameter include the value, or set unique=True if no two records share it"
+        )
+
+    def _require_unique(self, rows: PageRows, values: KeySet, column: str, label: str) -> None:
+        is_new = values.add_keys(record_keys("", [rows.batch.column(column)]))
+        if not is_new.all():
+            raise SetupError(
+                f"{label}: {int((~is_new).sum()):,} records have the {self._path!r} of another record, though the "
+                "paging says unique=True. Page by the field that is records.key, or let the parameter include the value"
+            )
+
+
+def _has_cap(options: RestOptions) -> bool:
+    paging = options.paging
+    return not isinstance(paging, Single | LastKey) and paging.cap is not None
+
+
+def _split(keys: bytes) -> set[bytes]:
+    return {keys[start : start + _KEY_BYTES] for start in range(0, len(keys), _KEY_BYTES)}
