@@ -44,6 +44,12 @@ def _field_names(document: dict[str, Any]) -> list[str]:
     return [name for name in document if _FIELD_NAME.fullmatch(name)]
 
 
+def joined_names(fields: list[str]) -> str:
+    """Return the fields' names for a message, or their number if they do not look like names of fields."""
+    names = [name for name in fields if _FIELD_NAME.fullmatch(name)]
+    return _joined(names) if names else f"{len(fields)} of them"
+
+
 def _joined(names: list[str]) -> str:
     quoted = [repr(name) for name in names[:_MOST_NAMED]]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""

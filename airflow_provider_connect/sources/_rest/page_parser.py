@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError, RetriableError, SetupError
-from airflow_provider_connect.sources._rest.answer_form import describe_json
+from airflow_provider_connect.sources._rest.answer_form import describe_json, joined_names
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, suggest_pointer
 from airflow_provider_connect.values.json.slices import JsonSlicer
@@ -142,15 +142,17 @@ class PageParser:
         self._records_path = path_steps(records.at)
         self._at = records.at
         self._missing = records.missing
+        self._empty_has = records.empty_has
         self._value_paths = {path: path_steps(path) for path in value_paths}
         self._fast_decoder = FastPageDecoder.for_paths(self._records_path, self._value_paths)
         self.slices = JsonSlicer()
 
-    def parse(self, body: bytes, label: str) -> PageParts:
+    def parse(self, body: bytes, label: str, *, is_announced: bool = False) -> PageParts:
         """Split a page into its parts.
 
-        :raises RetriableError: the page is not a complete JSON document, or has no list of records at the declared
-            path.
+        :param is_announced: true if the page before this one named it, so that it cannot lack everything declared.
+        :raises RetriableError: the page is not a complete JSON document.
+        :raises SetupError: the page has no list of records at the declared path, and is no empty page.
         :raises ConfigError: a path was written with dots instead of as a JSON Pointer.
         """
         decoded_page = None if self._fast_decoder is None else self._fast_decoder.decode(body)
@@ -171,6 +173,8 @@ class PageParser:
         for path in (self._at, *self._value_paths):
             if (raw_list if path == self._at else raw[path]) is MISSING:
                 self._refuse_dotted_name(body, path, label)
+        if raw_list is MISSING and self._missing == "empty":
+            self._require_empty_page(body, label, lacks_all=is_announced and all(v is MISSING for v in raw.values()))
         records = self._elements(raw_list, body, label)
         return PageParts(records, _as_json_array(records), _decode_values(raw))
 
@@ -216,6 +220,31 @@ class PageParser:
                 "write the pointer"
             )
 
+    def _require_empty_page(self, body: bytes, label: str, *, lacks_all: bool) -> None:
+        """Require that a page without the list of records says nothing else, such as an error.
+
+        :param lacks_all: true if the page has no declared value, though the page before it announced one.
+        :raises SetupError: the page may not be an empty one.
+        """
+        if lacks_all and self._value_paths:
+            places = ", ".join(map(repr, self._value_paths))
+            raise SetupError(
+                f"{label}: the answer has neither records {self._location} nor {places}, "
+                "though the page before it announced it. It may be an error: declare it in errors"
+            )
+        declared = {steps[0] for steps in (self._records_path, *self._value_paths.values()) if steps}
+        fields = self.slices.members(body) if body[:1] == b"{" else {}
+        if others := sorted(set(fields) - declared - set(self._empty_has)):
+            raise SetupError(
+                f"{label}: the answer has no records {self._location}, and fields that the declaration does not name: "
+                f"{joined_names(others)}. If it is an error, declare it in errors. If it is an empty page, add the "
+                "fields to records.empty_has"
+            )
+
+    @property
+    def _location(self) -> str:
+        return f"at {self._at!r}" if self._at else "as the whole answer"
+
     def _elements(self, raw_list: Any, body: bytes, label: str) -> list[Any]:
         data = b"" if raw_list is MISSING else bytes(raw_list)
         # Some APIs write null for an empty list, others along with an error.
@@ -224,10 +253,10 @@ class PageParser:
         if data[:1] != b"[":
             if body[:1] not in _JSON_STARTS:
                 raise _unreadable_error(label, body)
-            location = f"at {self._at!r}" if self._at else "as the whole answer"
             raise SetupError(
-                f"{label}: the answer has no list of records {location}. {describe_json(_decoded(body))}. Correct "
-                "records.at. If the API leaves out an empty list, set records.missing='empty'"
+                f"{label}: the answer has no list of records {self._location}. {describe_json(_decoded(body))}. "
+                "Correct records.at. If the answer is an error, declare it in errors. If it is an empty page, set "
+                "records.missing='empty'"
             )
         try:
             return self.slices.elements(data)

@@ -86,6 +86,13 @@ class Pager:
         """Total number of records that the API announced, or 0 if unknown."""
         return 0 if self._earlier_starts else self._total
 
+    @property
+    def has_announced_page(self) -> bool:
+        """True if the last page named the next one by a token, a flag or a total."""
+        if isinstance(self._paging, Single) or not self._page_count:
+            return False
+        return isinstance(self._paging, Cursor | NextLink | LinkHeader) or self._paging.ends.rule in ("flag", "total")
+
     def call_for_page(self, token: str | None) -> Call:
         """Return the request for the page with this token. None requests the first page."""
         paging, request = self._paging, self._request

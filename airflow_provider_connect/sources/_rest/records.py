@@ -66,7 +66,13 @@ class Records(Declared):
     at: FieldPath = Field(default="", description="Location of the list of records. By default the whole answer.")
     missing: Literal["fail", "empty"] = Field(
         default="fail",
-        description="Meaning of an answer without this field, or with null. fail: an error. empty: no records.",
+        description="Meaning of an answer without this field, or with null. fail: an error. empty: no records, if all "
+        "fields of the answer are ones that the declaration names.",
+    )
+    empty_has: tuple[str, ...] = Field(
+        default=(),
+        examples=[["kind", "etag"]],
+        description="Other fields of an answer without records, for missing='empty'.",
     )
     key: tuple[str, ...] = Field(
         min_length=1,
@@ -88,7 +94,8 @@ class Records(Declared):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        problems = [
+        problems = ["empty_has: requires missing='empty'"] if self.empty_has and self.missing != "empty" else []
+        problems += [
             f"columns: {name!r} is not a valid name. Use letters, digits and _, and set at"
             for name in self._illegal_names()
         ]

@@ -7,7 +7,7 @@ import email.utils
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from airflow_provider_connect.clients.http.asking.call import Reply
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment, RuleAction, TimeFormat
@@ -19,6 +19,11 @@ LONGEST_WAIT_SECONDS = 3600.0
 
 _TEMPORARY_STATUSES = (408, 425, 429)
 _NO_BODY = (204, 205)
+_ACCEPTED = 202
+_ACCEPTED_REASON = (
+    "the request is accepted, and its answer is not ready. If such answers hold records, add a rule of status 202 with "
+    "then='rows' to errors"
+)
 _SECONDS_BELOW = 1e8  # three years; no moment since 1973 is less, in seconds or milliseconds
 _EPOCH_SECONDS_BELOW = 1e11
 
@@ -43,7 +48,7 @@ class Judgement(NamedTuple):
     :param is_declared: True if a declared rule applied, not a default.
     """
 
-    action: RuleAction | Literal["rows"]
+    action: RuleAction
     wait_seconds: float | None = None
     reason: str = ""
     server_text: str = ""
@@ -68,6 +73,8 @@ def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -
         )
     if reply.status in _NO_BODY:
         return Judgement("empty")
+    if reply.status == _ACCEPTED:
+        return Judgement("retry", retry_after, _ACCEPTED_REASON)
     if reply.is_success:
         return Judgement("rows")
     if reply.status >= 500 or reply.status in _TEMPORARY_STATUSES:

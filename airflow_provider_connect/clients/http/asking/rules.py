@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from airflow_provider_connect.values.json.paths import FieldPath
 
-RuleAction = Literal["retry", "wait", "refuse", "ignore", "empty"]
+RuleAction = Literal["retry", "wait", "refuse", "ignore", "empty", "rows"]
 TimeFormat = Literal["auto", "seconds", "epoch_s", "epoch_ms", "date"]
 
 _STATUS = re.compile(r"[1-5](?:[0-9]{2}|xx)")
@@ -86,7 +86,7 @@ class ErrorRule(Declared):
     )
     then: RuleAction = Field(
         description="retry: repeat after a pause. wait: repeat at the time in the answer. refuse: fail until a person "
-        "acts. ignore: skip this parent. empty: no rows."
+        "acts. ignore: skip this parent. empty: no rows. rows: read the answer as a page."
     )
     until: Moment | None = Field(
         default=None, description="Location of the pause in the answer. By default Retry-After."

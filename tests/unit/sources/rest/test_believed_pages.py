@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigError, SetupError
+from airflow_provider_connect.errors import ConfigError, RetriableError, SetupError
 from airflow_provider_connect.sources.rest import (
     Cap,
     Cursor,
+    ErrorRule,
     LastKey,
     NextLink,
     Offset,
@@ -203,6 +204,72 @@ def test_a_cap_that_divides_records_of_one_moment_is_crossed_inclusively_or_not_
         else:
             with pytest.raises(SetupError, match="that record does not come again"):
                 read(api, source)
+
+
+CURSOR = Cursor(at="next", param="cursor", ends="no_token")
+
+
+def error_after(pages: int, error: dict[str, Any], status: int = 200) -> RestApi:
+    """Return an API that answers some pages of 20, each with a token, and then an error."""
+    api = RestApi(items_of(DATE, 60))
+
+    def serve(asked: Request) -> Answer:
+        start = number(asked, "cursor", 0)
+        if start >= 20 * pages:
+            return Answer(error, status)
+        return Answer({"items": api.items[start : start + 20], "next": str(start + 20) if start < 40 else None})
+
+    api.faults.append(serve)
+    return api
+
+
+@pytest.mark.parametrize("pages", [0, 1])
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        ({"error": "try later", "code": 7}, "fields that the declaration does not name: 'code', 'error'"),
+        ({"data": {"items": []}}, "fields that the declaration does not name: 'data'"),
+        ({"ann@example.com": {}}, "fields that the declaration does not name: 1 of them"),
+    ],
+)
+def test_an_error_in_a_200_is_no_empty_page(pages: int, error: dict[str, Any], text: str) -> None:
+    source = declared("/x", CURSOR, records=records("items", missing="empty"), retry_budget_seconds=0)
+    with error_after(pages, error) as api, pytest.raises(SetupError) as caught:
+        read(api, source)
+    expected = text if not pages else "the answer has neither records at 'items' nor 'next', though the page before"
+    assert expected in str(caught.value)
+    assert "declare it in errors" in str(caught.value)
+
+
+def test_an_empty_first_page_is_a_day_without_records() -> None:
+    for page, empty_has in ({}, ()), ({"next": None}, ()), ({"kind": "list", "etag": "x"}, ("kind", "etag")):
+        source = declared("/x", CURSOR, records=records("items", missing="empty", empty_has=empty_has))
+        with error_after(0, page) as api:
+            assert ids(read(api, source)) == []
+
+
+def test_an_empty_page_that_the_page_before_announced_is_no_end() -> None:
+    source = declared("/x", CURSOR, records=records("items", missing="empty"), retry_budget_seconds=0)
+    with error_after(1, {}) as api, pytest.raises(SetupError, match="though the page before it announced it"):
+        read(api, source)
+
+
+def test_an_accepted_request_is_no_page_unless_declared() -> None:
+    page = {"items": items_of(DATE, 3), "next": None}
+    source = declared("/x", CURSOR, at="items", retry_budget_seconds=0)
+    with error_after(0, page, status=202) as api:
+        with pytest.raises(RetriableError, match="the request is accepted, and its answer is not ready"):
+            read(api, source)
+        assert ids(read(api, declared("/x", CURSOR, at="items", errors=(ErrorRule(status=202, then="rows"),)))) == [
+            1,
+            2,
+            3,
+        ]
+
+
+def test_other_fields_of_an_empty_page_belong_to_missing_empty() -> None:
+    with pytest.raises(ConfigError, match="empty_has: requires missing='empty'"):
+        declared("/x", CURSOR, records={"key": ["id"], "columns": {"id": "bigint"}, "empty_has": ["kind"]})
 
 
 def test_a_unique_field_needs_a_column() -> None:

@@ -134,7 +134,15 @@ def test_null_in_place_of_an_empty_list_ends_the_reading_only_where_that_is_decl
 def test_a_missing_list_is_empty_only_where_that_is_declared() -> None:
     paging = Cursor(at="/meta/next", param="cursor", ends="empty_page")
     with api("always_a_token", "omits_empty") as server:
-        assert ids(read(server, declared("/cursor", paging, records=records("items", missing="empty")))) == ALL
+        assert (
+            ids(
+                read(
+                    server,
+                    declared("/cursor", paging, records=records("items", missing="empty", empty_has=("has_more",))),
+                )
+            )
+            == ALL
+        )
         with pytest.raises(RetriableError, match="page 5: the answer has no list of records at 'items'"):
             read(server, declared("/cursor", paging, at="items"))
 
