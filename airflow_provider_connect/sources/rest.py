@@ -58,7 +58,7 @@ A field's name may contain dots and ``@``. A nested field is a JSON Pointer: ``/
 record of a key.
 
 **Counts** in the report: pages, duplicates, rejected, other_day, outside_day, undeclared_dropped, lone_surrogates,
-parents, ignored_parents, and counts of the parent source, such as parent_duplicates.
+parents, ignored_parents, repeated_listings, and counts of the parent source, such as parent_duplicates.
 
 **Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row. Parents are read page by
 page and never collected. With ``partitions`` above 1, each partition reads all parent pages and takes its share by key.
@@ -69,8 +69,9 @@ A day is complete only with the children of every parent.
 
 **Errors.** Retriable: an incomplete or unexpected answer, 408, 425, 429 (with the requested pause), 5xx, a page that
 contradicts its end rule, a loop. A failed page is repeated alone, for at most half of ``retry_budget_seconds``. Then
-the day starts again. Other statuses need a person. A record that does not fit its columns, or lacks its key, fails the
-day unless tolerated. ``errors`` declares the meaning of other answers.
+the day starts again. If a page that a token names ends the listing after a repeat, the listing is read once more,
+because the token may have died with the failed request. Other statuses need a person. A record that does not fit its
+columns, or lacks its key, fails the day unless tolerated. ``errors`` declares the meaning of other answers.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class JsonApi(Closable):
                     raise error
                 reply = self._check_verdict(call, reply)
                 self._has_answered = True
-                return reply
+                return replace(reply, tries=int(patience.tries))
             except RetriableError as error:
                 self._answers.require_open()
                 if isinstance(error, SetupError) and error.repeats(previous_error) and not self._has_answered:

@@ -29,14 +29,17 @@ class ListingCheck:
         self.different_records = 0
 
     @classmethod
-    def for_options(cls, options: RestOptions, stack: ExitStack) -> ListingCheck:
+    def for_options(cls, options: RestOptions, stack: ExitStack, *, is_repeated: bool = False) -> ListingCheck:
         """Return the check of a listing that begins.
 
         :param stack: closes the key set at the end of the poll.
+        :param is_repeated: true if the listing begins again, so that the poll already has its first records.
         """
         paging = options.paging
         has_total = not isinstance(paging, Single) and isinstance(paging.ends, Total)
-        shares_keys = options.parent is not None or options.records.outside == "drop" or _has_cap(options)
+        shares_keys = (
+            is_repeated or options.parent is not None or options.records.outside == "drop" or _has_cap(options)
+        )
         return cls(stack.enter_context(KeySet(_LIMIT_BYTES)) if has_total and shares_keys else None)
 
     def add(self, rows: PageRows) -> None:

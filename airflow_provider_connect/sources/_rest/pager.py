@@ -78,6 +78,7 @@ class Pager:
         self._label = label
         self._page_count = self._record_count = self._largest_page = self._empty_page_count = self._offset = 0
         self._beyond: BeyondTotal | None = None
+        self._is_end_doubtful = False
         self._url = ""
         self._total = self._total_read = 0
 
@@ -211,6 +212,27 @@ class Pager:
         request = self._request._replace(params=(*params, (cap.param, start)))
         label = f"{self._label.partition(', listing')[0]}, listing {len(self._earlier_starts) + 2}"
         return Pager(paging, request, label, earlier_starts=(*self._earlier_starts, start))
+
+    def note_tries(self, tries: int) -> None:
+        """Note how often the newest page was requested until it came."""
+        by_token = isinstance(self._paging, Cursor | NextLink | LinkHeader)
+        self._is_end_doubtful = by_token and tries > 1 and self._page_count > 0
+
+    def restarted(self) -> Pager | None:
+        """Return a pager for the same listing if its end cannot be believed, else None.
+
+        An API whose cursor dies with a failure answers the repeated request like the end of the listing.
+        """
+        if not self._is_end_doubtful:
+            return None
+        return Pager(self._paging, self._request, self._label, earlier_starts=self._earlier_starts)
+
+    def doubtful_end_error(self) -> SetupError:
+        """Return the error for a listing whose end was doubtful twice."""
+        return self._page_error(
+            "ended the listing after a failed request, twice. Its token may be valid only once: set stable=False, so "
+            "that the day starts again at the first page"
+        )
 
     def require_end(self, *, can_run_out: bool) -> None:
         """Check that the listing may end with an answer that an error rule calls empty.

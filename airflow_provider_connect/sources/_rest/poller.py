@@ -263,11 +263,21 @@ class _PageReader:
         )
         while pager is not None:
             yield from self._listing_batches(pager, parent)
+            if (repeated := pager.restarted()) is not None:
+                pager = repeated
+                self._tally.counts["repeated_listings"] += 1
+                yield from self._listing_batches(pager, parent, is_repeated=True)
+                if pager.restarted() is not None:
+                    raise pager.doubtful_end_error()
             pager = pager.next_listing()
 
-    def _listing_batches(self, pager: Pager, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        listing = ListingCheck.for_options(self._options, self._stack)
+    def _listing_batches(
+        self, pager: Pager, parent: Mapping[str, Any], *, is_repeated: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        listing = ListingCheck.for_options(self._options, self._stack, is_repeated=is_repeated)
         if self._edge_check is not None:
+            if is_repeated:
+                self._edge_check.start_parent()
             self._edge_check.start_listing()
         seen_rows = SeenRows()
         with self._open_pages(pager) as pages_read:
@@ -347,6 +357,7 @@ class _PageReader:
     def _page(self, pager: Pager, token: str | None) -> _Page:
         call = pager.call_for_page(token)
         reply = self._api.ask(call, self._tally, on_sent=self._request_sent.set)
+        pager.note_tries(reply.tries)
         if reply.verdict == "ignored":
             pager.require_end(can_run_out=False)  # the earlier pages would be only a part of the parent's children
             return _Page(None, None, call.about, is_ignored=True)

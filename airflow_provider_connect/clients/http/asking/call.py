@@ -63,6 +63,7 @@ class Reply:
     :param url: final URL, base of relative links.
     :param is_cut: True if the body is incomplete and may end inside a secret.
     :param secrets: texts that no message may quote.
+    :param tries: how often the call was sent until this answer came.
     """
 
     status: int
@@ -72,6 +73,7 @@ class Reply:
     is_cut: bool = False
     secrets: Secrets = field(default_factory=lambda: Secrets([]), repr=False)
     verdict: Verdict = "rows"
+    tries: int = 1
 
     @property
     def host(self) -> str:

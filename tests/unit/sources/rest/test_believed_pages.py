@@ -267,6 +267,44 @@ def test_an_accepted_request_is_no_page_unless_declared() -> None:
         ]
 
 
+@pytest.mark.parametrize("dies", ["once", "always"])
+def test_a_cursor_that_dies_with_a_failed_request_does_not_end_the_listing(dies: str) -> None:
+    """The repeated request is answered like the end of the listing: 20 of 60 rows."""
+    failures: list[int] = []
+
+    def serve(asked: Request) -> Answer:
+        start = number(asked, "cursor", 0)
+        if start == 20 and (dies == "always" or len(failures) < 2):
+            failures.append(start)
+            return Answer({"items": [], "next": None}) if len(failures) % 2 == 0 else Answer({}, 500)
+        return Answer({"items": api.items[start : start + 20], "next": str(start + 20) if start < 40 else None})
+
+    with RestApi(items_of(DATE, 60)) as api:
+        api.faults.append(serve)
+        source = declared("/x", CURSOR, at="items")
+        if dies == "once":
+            polled = read(api, source)
+            assert (sorted(ids(polled)), counts(polled)["repeated_listings"]) == (list(range(1, 61)), 1)
+        else:
+            with pytest.raises(SetupError, match="ended the listing after a failed request, twice"):
+                read(api, source)
+
+
+def test_a_page_that_comes_after_a_failure_and_names_the_next_one_is_believed() -> None:
+    failed: list[int] = []
+
+    def fail_once(asked: Request) -> Answer | None:
+        if number(asked, "cursor", 0) == 20 and not failed:
+            failed.append(20)
+            return Answer({}, 503)
+        return None
+
+    with error_after(9, {}) as api:
+        api.faults.insert(0, fail_once)
+        polled = read(api, declared("/x", CURSOR, at="items"))
+        assert (len(ids(polled)), counts(polled).get("repeated_listings", 0), len(api.asked)) == (60, 0, 4)
+
+
 def test_other_fields_of_an_empty_page_belong_to_missing_empty() -> None:
     with pytest.raises(ConfigError, match="empty_has: requires missing='empty'"):
         declared("/x", CURSOR, records={"key": ["id"], "columns": {"id": "bigint"}, "empty_has": ["kind"]})
