@@ -23,7 +23,7 @@ from airflow_provider_connect.sources._x_search import columns as x
 from airflow_provider_connect.sources._x_search.options import StreamName
 
 DOCS = Path(__file__).parent
-PAGES = ("../CONTRIBUTING.md", "mixpanel.md", "report.md", "x-search.md")
+PAGES = ("architecture.md", "mixpanel.md", "report.md", "x-search.md")
 PACKAGE = DOCS.parent / "airflow_provider_connect"
 SETTINGS = DOCS.parent / "pyproject.toml"
 _REGION = re.compile(r"(<!-- made from the code: ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
