@@ -16,7 +16,7 @@ group and commits no offset. Memory holds one entry for each day, never a day's 
 Not for compacted topics of snapshots (``cleanup="compact"``). There the newest record of each key counts, and no ledger
 is needed.
 
-``docs/kafka.md`` defines the format of the ledger. A test compares this reader with the sink's records.
+``sinks/_kafka/ledger/records.py`` defines the ledger's format. A test compares this reader with the sink's records.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """A BigQuery on this machine: bqemulator from PyPI, which speaks the real REST and gRPC protocols.
 
 It has an environment of its own, because it needs older versions of packages that Airflow uses; ``bqemulator.txt``
-beside this file pins them all. ``bigquery_mended.py`` corrects its behaviour where our sink would notice. It still
-accepts some things that BigQuery refuses, and the reverse: see ``docs/bigquery.md``.
+beside this file pins them all. ``bigquery_mended.py`` corrects its behaviour where our sink would notice.
+
+Version 1.4.0 (2026-11) still differs from BigQuery: it keeps the changes of a failed transaction, ignores etags,
+accepts NULL in REQUIRED columns and some invalid SQL, has no BIGNUMERIC columns and no ``RAISE``, matches Parquet
+columns by position, and loses fields of RECORD columns in the Storage Write API.
 """
 
 from __future__ import annotations

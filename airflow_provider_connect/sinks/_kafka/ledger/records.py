@@ -1,4 +1,27 @@
-"""Records of the Kafka ledger: keys, values, and the rule that selects one of several records of a day."""
+"""Records of the Kafka ledger: keys, values, and the rule that selects one of several records of a day.
+
+A key is a JSON array without spaces: ``[connector, stream, topic, day, what]``, with the sink's option as topic:
+
+* ``"day"``: newest published state of the day.
+* ``"part"`` and a staged file's number: newest published state of the file, with ``atomicity="partition"``.
+* ``"claim"``: the last run that began to publish the day, committed or not.
+* ``"claim"`` with connector and stream ``""`` and a number: a place in a topic's queue, or its heartbeat.
+* ``"claim"`` with connector ``/in_force/<connector>`` and day ``0001-01-01``: the definition in force.
+* ``"claim"`` with connector ``/<kind>/<connector>``, day ``0001-01-01`` and an id: a note of the stream.
+* ``"erased"`` with connector and stream ``""`` and day ``0001-01-01``: the topic's erase list.
+
+The value of a day or part is a JSON object:
+
+* ``row``: the day's :class:`.LedgerRow`. ``row.rows`` counts the rows that became records.
+* ``offsets``: first offset and the one after the last, by topic and partition. Records of other days may lie between.
+* ``columns``: the source's columns and Arrow types.
+* ``covered``: the day's newest 50 earlier publishes and confirmations.
+* ``built_on``, ``built_on_checks``, ``beaten``: without transactions, the generation and checks before, and attempts
+  that lost.
+
+The newest record of a key counts. Without transactions the first of two concurrent records counts: the losing run
+writes it again as the last one, and polls again.
+"""
 
 from __future__ import annotations
 
