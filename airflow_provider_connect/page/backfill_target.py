@@ -68,7 +68,7 @@ class BackfillTarget:
     @property
     def first_day(self) -> dt.date | None:
         """First day that begins at the DAG's start or later. None if the start is unknown."""
-        return None if self.starts_at is None else first_day(self.starts_at, self.zone_name or "UTC")
+        return None if self.starts_at is None else first_day(self.starts_at, self.zone_name)
 
     def body(self, request: BackfillRequest) -> dict[str, Any]:
         """Return the body of the request that starts the backfill in Airflow, or tries it dry."""

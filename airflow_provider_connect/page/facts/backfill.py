@@ -131,8 +131,13 @@ def missing_days(stream: Stream, starts_at: dt.datetime | None) -> DaySet:
     )
 
 
-def first_day(starts_at: dt.datetime, zone_name: str) -> dt.date:
-    """Return the first day that begins at the start of a DAG or later."""
+def first_day(starts_at: dt.datetime, zone_name: str | None) -> dt.date:
+    """Return the first day that begins at the start of a DAG or later.
+
+    :param zone_name: zone of the source's days. None uses :func:`nearest_day`.
+    """
+    if zone_name is None:
+        return nearest_day(starts_at)
     day = starts_at.astimezone(zone(zone_name)).date()
     return day if start_of(day, zone_name) >= starts_at else day + ONE_DAY
 

@@ -13,7 +13,13 @@ from starlette.routing import Mount
 from airflow_provider_connect import offsets
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.page.app import make_app
-from airflow_provider_connect.page.facts.backfill import BackfillCost, PlannedRun, RequestCost, seconds_per_run
+from airflow_provider_connect.page.facts.backfill import (
+    BackfillCost,
+    PlannedRun,
+    RequestCost,
+    first_day,
+    seconds_per_run,
+)
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import ONE_DAY, DaySet
@@ -226,6 +232,18 @@ def test_a_weekly_run_needs_the_requests_of_its_days(client: TestClient, api: Re
     api.dry_runs = [midnight(DAY[14])]
     answer = preview(client, DAY[14], DAY[8])
     assert (answer["runs"], answer["requests"]) == (1, 7)
+
+
+@pytest.mark.parametrize(
+    ("start", "zone", "day"),
+    [
+        ("2026-09-01T07:00:00+00:00", "US/Pacific", 1),
+        ("2026-09-01T07:01:00+00:00", "US/Pacific", 2),
+        ("2026-09-01T07:00:00+00:00", None, 1),
+    ],
+)
+def test_the_first_day_begins_at_the_start_or_later(start: str, zone: str | None, day: int) -> None:
+    assert first_day(dt.datetime.fromisoformat(start), zone) == dt.date(2026, 9, day)
 
 
 def test_runs_of_partitions_load_the_day_of_their_key() -> None:
