@@ -139,21 +139,20 @@ async def _load_request_cost(viewer: Viewer, target: BackfillTarget, runs: Seque
     if len(known_sources) < len(sources):
         return RequestCost(unknown=("The number of requests is unknown before a run has shown the source",))
     limited_sources = [source for source in known_sources if source.capability(HasQuota) is not None]
-    requests, unknown = 0, []
+    requests, unknown = [], []
     hours: defaultdict[str, float] = defaultdict(float)
     for source in limited_sources:
         days = [run.days_in(source.timezone) for run in runs]
         plan = await _plan_source(viewer, source, days)
         if plan is None:
             unknown.append(f"The quota of connection {source.conn_id!r} is unknown: the page cannot read it")
-            requests += sum(requests_for(source, run_days) for run_days in days)
-            continue
-        requests += plan.requests
-        if plan.quota is not None:
+            requests.append(sum(requests_for(source, run_days) for run_days in days))
+        elif plan.quota is not None:
+            requests.append(plan.requests)
             hours[plan.quota.describe()] += plan.hours  # a DAG's streams share a vendor's quota
     slowest = max(hours, key=lambda name: hours[name], default="")
     return RequestCost(
-        requests=requests if limited_sources else None,
+        requests=sum(requests) if requests else None,
         hours=hours[slowest] if slowest else 0.0,
         slowest_quota=slowest,
         unknown=tuple(dict.fromkeys(unknown)),

@@ -22,8 +22,8 @@ from airflow_provider_connect.page.facts.backfill import (
 )
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import ONE_DAY, DaySet
-from tests.equipment.airflow.connectors import TinySource
 from tests.equipment.airflow.rest_api import RestApi, Rights
 from tests.unit.page.test_app import OWN_PAGE, TASK
 
@@ -144,9 +144,12 @@ def test_unknown_figures_are_named(client: TestClient, api: RestApi) -> None:
 
 
 def test_requests_of_a_source_without_a_quota_are_left_out(client: TestClient, api: RestApi) -> None:
-    api.runs = [instance(DAY[2], source=TinySource(conn_id="tiny"))]
+    api.runs = [instance(DAY[2], source=SqlSource(conn_id="shop", table="t", snapshot="daily"))]
     answer = preview(client, DAY[5], DAY[5])
-    assert answer["requests"] is None
+    assert (answer["text"], answer["requests"]) == (
+        "1 run, about 6 min (at the pace of the last runs, at most 4 active runs)",
+        None,
+    )
 
 
 def test_a_connection_that_cannot_be_read_leaves_the_quota_unknown(client: TestClient) -> None:
