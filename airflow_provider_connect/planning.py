@@ -71,13 +71,23 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
     """
     day_list = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
     source_connection = connection or credentials.resolve_connection(source.conn_id)
-    quota = quota_of(source, source_connection)
-    requests = requests_for(source, day_list)
+    return plan_runs(source, [day_list], connection=source_connection)
+
+
+def plan_runs(source: Source, runs: Sequence[Sequence[Day]], *, connection: Connection) -> LoadPlan:
+    """Compute the cost of several runs, which share no request. Reads nothing.
+
+    :param runs: the days of each run.
+    :param connection: the source's. Login and password are not used.
+    :raises ConfigError: the connection is wrong.
+    """
+    quota = quota_of(source, connection)
+    requests = sum(requests_for(source, days) for days in runs)
     hours = _hours_between(requests, quota) if quota is not None else 0.0
     counting = source.capability(Counts) or Counts()
-    count_quota = counting.count_quota(source_connection) if counting.counts_first else None
-    counts = counting.requests_to_count(day_list) if counting.counts_first else 0
-    return LoadPlan(source.stream_key, len(day_list), requests, hours, quota, counts, count_quota)
+    count_quota = counting.count_quota(connection) if counting.counts_first else None
+    counts = sum(counting.requests_to_count(days) for days in runs) if counting.counts_first else 0
+    return LoadPlan(source.stream_key, sum(map(len, runs)), requests, hours, quota, counts, count_quota)
 
 
 def _hours_between(requests: int, quota: Quota) -> float:

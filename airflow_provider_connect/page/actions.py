@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_connect.page.airflow_api import RefusedError, quote_path
 from airflow_provider_connect.page.airflow_links import dag_url, run_url
-from airflow_provider_connect.page.facts.runs import first_and_last_start
+from airflow_provider_connect.page.backfill_target import (
+    BackfillRequest,
+    load_target,
+    plan_backfill,
+    runs_before_start,
+)
 from airflow_provider_connect.page.facts.stream import Stream, StreamName
-from airflow_provider_connect.page.stream_detail import MAX_DAYS
-from airflow_provider_connect.page.stream_list import load_stream, load_streams
-from airflow_provider_connect.page.task_discovery import find_tasks
+from airflow_provider_connect.page.stream_list import load_stream
 from airflow_provider_connect.page.viewer import Viewer
 from airflow_provider_connect.window import ONE_DAY, start_of
 
@@ -30,17 +33,6 @@ class ClearRequest(BaseModel):
     task_id: str
     day: dt.date
     map_index: int = Field(default=-1, ge=-1)
-
-
-class BackfillRequest(BaseModel):
-    """Days of a DAG to run, both ends included. ``reprocess`` names the existing runs to repeat."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-    dag_id: str
-    first: dt.date = Field(alias="from")
-    last: dt.date = Field(alias="to")
-    reprocess: Literal["none", "completed", "failed"] = "none"
 
 
 def require_own_page(headers: Mapping[str, str]) -> None:
@@ -96,25 +88,19 @@ def run_to_clear(stream: Stream, day: dt.date) -> str | None:
 async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, Any]:
     """Start a backfill. The days are in the streams' zone, which is unknown before the DAG's first run.
 
-    :raises RefusedError: the range is empty or too long, Airflow already runs a backfill, or the viewer has no right to
-        start one.
+    :raises RefusedError: the range is empty or too long, no run is left to make, a run would be before the DAG's start,
+        Airflow already runs a backfill, or the viewer has no right to start one.
     """
-    if request.first > request.last or (request.last - request.first).days >= MAX_DAYS:
-        raise RefusedError(422, f"The range {request.first} to {request.last} is empty, or longer than {MAX_DAYS} days")
-    dag = await viewer.airflow.get(quote_path("dags", request.dag_id))
-    tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, [request.dag_id])
-    streams = await load_streams(viewer, {request.dag_id: dag}, tasks)
-    if not streams:
-        raise RefusedError(404, f"DAG {request.dag_id!r} has no stream")
-    zone = next((stream.connectors.timezone for stream in streams if stream.connectors.timezone is not None), None)
-    first_start, last_start = first_and_last_start(request.first, request.last, zone)
-    body = {
-        "dag_id": request.dag_id,
-        "from_date": first_start.isoformat(),
-        "to_date": last_start.isoformat(),
-        "reprocess_behavior": request.reprocess,
-        "max_active_runs": dag.get("max_active_runs") or 1,
-    }
-    await viewer.airflow.post("backfills", body)
+    request.require_range()
+    target = await load_target(viewer, request.dag_id)
+    runs = await plan_backfill(viewer, target, request)
+    early = runs_before_start(target, runs)
+    if early and request.before_start == "refuse":
+        raise RefusedError(
+            409,
+            f"{early:,} of {len(runs):,} runs are before the DAG's start. Begin on {target.first_day}, or send "
+            '"before_start": "run" to run them too',
+        )
+    await viewer.airflow.post("backfills", target.body(request))
     sentence = f"A backfill of {request.first} to {request.last} is started"
     return {"done": sentence, "url": f"{dag_url(request.dag_id)}/backfills"}

@@ -14,8 +14,10 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from airflow_provider_connect.page import actions, stream_detail, stream_list
-from airflow_provider_connect.page.actions import BackfillRequest, ClearRequest, require_own_page
+from airflow_provider_connect.page.actions import ClearRequest, require_own_page
 from airflow_provider_connect.page.airflow_api import AirflowApi, RefusedError
+from airflow_provider_connect.page.backfill_cost import preview_backfill
+from airflow_provider_connect.page.backfill_target import BackfillRequest
 from airflow_provider_connect.page.facts.stream import StreamName
 from airflow_provider_connect.page.viewer import FindEditable, Viewer, find_editable_by_airflow, read_token
 from airflow_provider_connect.page.viewer_cache import PageCache
@@ -81,6 +83,11 @@ def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
     async def one_day(request: Request, name: Named, day: dt.date) -> JSONResponse:
         async with _viewer(request) as viewer:
             return JSONResponse(await stream_detail.show_day(viewer, name, day))
+
+    @app.get("/api/backfill")
+    async def preview(request: Request, order: Annotated[BackfillRequest, Query()]) -> JSONResponse:
+        async with _viewer(request) as viewer:
+            return JSONResponse(await preview_backfill(viewer, order))
 
     @app.post("/api/actions/clear", dependencies=[Depends(_require_own_page)])
     async def clear(request: Request, order: ClearRequest) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""Progress of a running backfill, and an estimate of its end."""
+"""Missing days of a stream, and progress of a running backfill with an estimate of its end."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from airflow_provider_connect.page.airflow_api import quote_path
 from airflow_provider_connect.page.airflow_links import dag_url
 from airflow_provider_connect.page.answer_json import iso_text
+from airflow_provider_connect.page.facts.backfill import missing_days
 from airflow_provider_connect.page.facts.reports import parse_instant
 from airflow_provider_connect.page.facts.runs import nearest_day
 from airflow_provider_connect.page.facts.stream import Stream
@@ -47,12 +48,9 @@ _OPEN_STATES = ["queued", "running"]
 async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
     """Return the running backfill of a stream's DAG. None without one, or if the viewer may not read it."""
     dag_id = stream.dag["dag_id"]
-    newest = await viewer.airflow.list_rows_if_allowed(
-        "backfills", "backfills", {"dag_id": dag_id, "order_by": "-id"}, max_rows=1
-    )
-    if not newest or newest[0]["completed_at"] is not None:
+    backfill = await load_running_backfill(viewer, dag_id)
+    if backfill is None:
         return None
-    backfill = newest[0]
     started_at, first, last = (parse_instant(backfill[name]) for name in ("created_at", "from_date", "to_date"))
     if started_at is None or first is None or last is None:
         return None
@@ -86,6 +84,35 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
         "estimated_end": iso_text(estimate),
         "url": f"{dag_url(dag_id)}/backfills",
     }
+
+
+async def load_running_backfill(viewer: Viewer, dag_id: str) -> Any:
+    """Return Airflow's row of a DAG's running backfill. None without one, or if the viewer may not read it."""
+    newest = await viewer.airflow.list_rows_if_allowed(
+        "backfills", "backfills", {"dag_id": dag_id, "order_by": "-id"}, max_rows=1
+    )
+    return newest[0] if newest and newest[0]["completed_at"] is None else None
+
+
+async def load_start(viewer: Viewer, dag_id: str) -> dt.datetime | None:
+    """Return the start date of a DAG, else the earliest of its tasks. None if unknown."""
+    details = await viewer.airflow.get_if_allowed(quote_path("dags", dag_id, "details"))
+    starts_at = parse_instant((details or {}).get("start_date"))
+    if starts_at is not None:
+        return starts_at
+    answer = await viewer.airflow.get_if_allowed(quote_path("dags", dag_id, "tasks"))
+    starts = (parse_instant(task.get("start_date")) for task in (answer or {}).get("tasks", ()))
+    return min((start for start in starts if start is not None), default=None)
+
+
+async def missing_json(viewer: Viewer, stream: Stream) -> list[dict[str, Any]]:
+    """Return the ranges of a stream's missing days, oldest first."""
+    if not stream.gaps.ranges:
+        return []
+    days = missing_days(stream, await load_start(viewer, stream.dag["dag_id"]))
+    return [
+        {"from": iso_text(first), "to": iso_text(last), "days": (last - first).days + 1} for first, last in days.ranges
+    ]
 
 
 def _day(moment: dt.datetime, zone_name: str | None) -> dt.date:

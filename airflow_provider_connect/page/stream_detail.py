@@ -10,7 +10,7 @@ from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.page.airflow_api import RefusedError, quote_path
 from airflow_provider_connect.page.airflow_queries import add_figures, read_variables
 from airflow_provider_connect.page.answer_json import day_json, generation_json, iso_text, run_json, stream_json
-from airflow_provider_connect.page.backfills import backfill_json
+from airflow_provider_connect.page.backfills import backfill_json, missing_json
 from airflow_provider_connect.page.facts.calendar import BAND_LOOKBACK_DAYS, calendar_days, row_bands
 from airflow_provider_connect.page.facts.quota import public_connection, quota_usage
 from airflow_provider_connect.page.facts.reports import RunDayReport
@@ -35,7 +35,9 @@ async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, l
     _require_window(begin, end)
     since = _earliest_midnight(begin) - ONE_DAY * BAND_LOOKBACK_DAYS
     stream = await load_stream(viewer, name, since)
-    quota, backfill = await asyncio.gather(_load_quota_usage(viewer, stream), backfill_json(viewer, stream))
+    quota, backfill, missing = await asyncio.gather(
+        _load_quota_usage(viewer, stream), backfill_json(viewer, stream), missing_json(viewer, stream)
+    )
     days = calendar_days(stream, begin, end)
     rows = {day: report.rows for day, report in stream.newest_reports.items() if report.rows is not None}
     return {
@@ -51,6 +53,7 @@ async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, l
         ],
         "quota": quota,
         "backfill": backfill,
+        "missing": missing,
     }
 
 

@@ -183,6 +183,34 @@ def test_a_day_without_a_run_is_for_a_backfill(airflow: AirflowWithRoles) -> Non
     assert "Start a backfill" in got.json()["error"]
 
 
+def preview(airflow: AirflowWithRoles, first: str, last: str, dag_id: str = "paged", **more: str) -> dict[str, Any]:
+    """Ask for the cost of a backfill."""
+    query = "&".join(f"{name}={value}" for name, value in more.items())
+    return answer(airflow, f"backfill?dag_id={dag_id}&from={first}&to={last}&{query}", "admin")
+
+
+def test_a_preview_shows_runs_requests_and_time_and_starts_nothing(airflow: AirflowWithRoles) -> None:
+    found = preview(airflow, DAYS[0], DAYS[1], reprocess="completed")
+    assert (found["runs"], found["requests"], found["before_start"], found["problem"]) == (2, 2, 0, None)
+    assert found["text"].startswith("2 runs, about 2 requests, about ")
+    assert "at the pace of the last runs, at most 1 active run" in found["text"]
+    assert found["notes"] == ["2 runs of these load days that are done"]
+    assert found["command"].startswith("airflow backfill create --dag-id paged --from-date 2026-09-01T00:00:00-07:00")
+    assert preview(airflow, DAYS[0], DAYS[1])["problem"].startswith(f"No run is left from {DAYS[0]} to {DAYS[1]}")
+    assert "non-periodic" in preview(airflow, DAYS[0], DAYS[1], "broken")["problem"]
+    assert airflow.page(f"api/backfill?dag_id=paged&from={DAYS[0]}&to={DAYS[1]}", "viewer").status_code == 403
+    assert answer(airflow, WINDOW)["backfill"] is None
+
+
+def test_days_before_the_start_are_counted_and_refused(airflow: AirflowWithRoles) -> None:
+    found = preview(airflow, "2026-08-30", DAYS[0])
+    assert (found["runs"], found["before_start"], found["first_day"]) == (2, 2, DAYS[0])
+    refused = press(airflow, "backfill", "admin", {"dag_id": "paged", "from": "2026-08-30", "to": DAYS[0]})
+    assert refused.status_code == 409, refused.text
+    assert "2 of 2 runs are before the DAG's start" in refused.json()["error"]
+    assert len(airflow.runs("paged")) == RUNS["paged"]
+
+
 def test_a_backfill_is_started_and_seen(airflow: AirflowWithRoles) -> None:
     order = {"dag_id": "paged", "from": DAYS[0], "to": DAYS[1], "reprocess": "completed"}
     got = press(airflow, "backfill", "admin", order)
@@ -191,6 +219,7 @@ def test_a_backfill_is_started_and_seen(airflow: AirflowWithRoles) -> None:
     assert (found["from"], found["to"], found["total"], found["estimated_end"]) == (DAYS[0], DAYS[1], 2, None)
     again = press(airflow, "backfill", "admin", order)
     assert again.status_code == 409, again.text
+    assert "running backfill" in preview(airflow, DAYS[1], DAYS[2], reprocess="completed")["problem"]
     wait_for(
         lambda: [each[:2] for each in days(airflow).values()][:2] == [("done", 2), ("done", 3)],
         PATIENCE_SECONDS,

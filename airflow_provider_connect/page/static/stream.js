@@ -1,6 +1,6 @@
 // One stream: facts, days and actions.
 
-import { backfillButton } from "./actions.js";
+import { backfillButtons } from "./backfill.js";
 import { calendar } from "./calendar.js";
 import { chart } from "./chart.js";
 import { dayPanel } from "./day.js";
@@ -16,7 +16,7 @@ export function streamView(name, { go, refresh }) {
   const days = calendar((day) => choose(day));
   const rows = chart((day) => choose(day));
   const bar = toolbar((changes) => move(changes));
-  const backfill = backfillButton(() => data, { refresh });
+  const backfill = backfillButtons(() => data, { refresh });
   const tools = make("div", { class: "bar" }, bar.elements, backfill.element);
   const element = make("section", {}, head, facts, tools, days.element, rows.element, panel.element);
   let query = name;

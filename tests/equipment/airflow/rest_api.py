@@ -28,6 +28,8 @@ class RestApi:
 
     :param rights: by token.
     :param fails_with: a status for every answer from now on.
+    :param start_dates: by DAG.
+    :param dry_runs: logical dates of the runs that a backfill would make. By default one at its first date.
     """
 
     rights: dict[str, Rights]
@@ -39,6 +41,12 @@ class RestApi:
     posted: list[tuple[str, Any]] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
     fails_with: int | None = None
+    start_dates: dict[str, str] = field(default_factory=dict)
+    connections: dict[str, dict[str, Any]] = field(default_factory=dict)
+    backfills: list[dict[str, Any]] = field(default_factory=list)
+    dry_runs: list[str] | None = None
+    paused: set[str] = field(default_factory=set)
+    next_interval: tuple[str, str] | None = None
 
     async def editable(self, token: str, dag_ids: set[str]) -> set[str]:
         return dag_ids if self.rights[token].edits else set()
@@ -76,6 +84,19 @@ class RestApi:
         def dag(request: Request, dag_id: str) -> Any:
             visible(request, dag_id)
             return self.dag(dag_id)
+
+        @app.get("/api/v2/dags/{dag_id}/details")
+        def details(request: Request, dag_id: str) -> Any:
+            visible(request, dag_id)
+            return self.dag(dag_id) | {"start_date": self.start_dates.get(dag_id)}
+
+        @app.get("/api/v2/connections/{conn_id}")
+        def connection(request: Request, conn_id: str) -> Any:
+            if not who(request).variables:
+                raise HTTPException(403, "Forbidden")
+            if conn_id not in self.connections:
+                raise HTTPException(404, "Not found")
+            return {"connection_id": conn_id} | self.connections[conn_id]
 
         @app.get("/api/v2/dags/{dag_id}/tasks")
         def tasks(request: Request, dag_id: str) -> Any:
@@ -117,12 +138,20 @@ class RestApi:
         @app.get("/api/v2/backfills")
         def backfills(request: Request) -> Any:
             who(request)
-            return {"backfills": [], "total_entries": 0}
+            return {"backfills": self.backfills, "total_entries": len(self.backfills)}
 
         @app.post("/api/v2/dags/{dag_id}/clearTaskInstances")
         async def clear(request: Request, dag_id: str) -> Any:
             visible(request, dag_id)
             return await self._post(request, f"clear {dag_id}")
+
+        @app.post("/api/v2/backfills/dry_run")
+        async def dry_run(request: Request) -> Any:
+            if not who(request).edits:
+                raise HTTPException(403, "Forbidden")
+            dates = [(await request.json())["from_date"]] if self.dry_runs is None else self.dry_runs
+            rows = [{"logical_date": date, "partition_key": None, "partition_date": None} for date in dates]
+            return {"backfills": rows, "total_entries": len(rows)}
 
         @app.post("/api/v2/backfills")
         async def backfill(request: Request) -> Any:
@@ -138,4 +167,12 @@ class RestApi:
         return {"task_instances": [], "total_entries": 1}
 
     def dag(self, dag_id: str) -> dict[str, Any]:
-        return {"dag_id": dag_id, "is_paused": False, "max_active_runs": 4, "next_dagrun_run_after": None}
+        start, end = self.next_interval or (None, None)
+        return {
+            "dag_id": dag_id,
+            "is_paused": dag_id in self.paused,
+            "max_active_runs": 4,
+            "next_dagrun_run_after": end,
+            "next_dagrun_data_interval_start": start,
+            "next_dagrun_data_interval_end": end,
+        }

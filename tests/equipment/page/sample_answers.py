@@ -160,7 +160,38 @@ def detail(stream: dict[str, Any], first: dt.date, last: dt.date) -> dict[str, A
         "band": band(window_days),
         "quota": quota,
         "backfill": backfill if stream["state"] == "ok" else None,
+        "missing": [gap("2026-11-13", "2026-11-14")] if stream["state"] == "failed" else [],
     }
+
+
+def gap(first: str, last: str) -> dict[str, Any]:
+    """Return a range of missing days."""
+    return {"from": first, "to": last, "days": _day_count(first, last)}
+
+
+def preview(first: str, last: str, **changes: Any) -> dict[str, Any]:
+    """Return the cost of a backfill: a run and a request for each day, and six minutes a run."""
+    runs = _day_count(first, last)
+    answer = {
+        "as_of": NOW,
+        "command": f"airflow backfill create --dag-id orders_daily --from-date {first} --to-date {last}",
+        "first_day": "2026-11-01",
+        "runs": runs,
+        "requests": runs,
+        "seconds": runs * 360,
+        "max_active_runs": 1,
+        "before_start": sum(
+            dt.date.fromisoformat(first) + dt.timedelta(days=number) < dt.date(2026, 11, 1) for number in range(runs)
+        ),
+        "text": f"{runs} runs, about {runs} requests, about {runs * 6} min (at the pace of the last runs)",
+        "notes": ["The DAG is paused. Its runs begin when you unpause it"],
+        "problem": None,
+    }
+    return answer | changes
+
+
+def _day_count(first: str, last: str) -> int:
+    return (dt.date.fromisoformat(last) - dt.date.fromisoformat(first)).days + 1
 
 
 def one_day(stream: dict[str, Any], day: dt.date) -> dict[str, Any]:

@@ -29,12 +29,16 @@ RIGHTS = "allow-scripts allow-same-origin allow-forms allow-downloads"
 class Answers:
     """What the server says, and what it was told.
 
+    :ivar preview: changes of each backfill's cost.
+    :ivar missing: every stream's missing days, in place of its own.
     :ivar refusal: status and text of every answer, in place of all others.
     :ivar instead: a text in place of every answer, with status 200.
     :ivar asked: the addresses of all questions, from the first.
     """
 
     streams: list[dict[str, Any]] = field(default_factory=sample_answers.streams)
+    preview: dict[str, Any] = field(default_factory=dict)
+    missing: list[dict[str, Any]] | None = None
     refusal: tuple[int, str] | None = None
     instead: str | None = None
     asked: list[str] = field(default_factory=list)
@@ -45,6 +49,8 @@ class Answers:
         """Return the answer to a question."""
         if path == "streams":
             return {"as_of": sample_answers.NOW, "streams": self.streams}
+        if path == "backfill":
+            return sample_answers.preview(query["from"][0], query["to"][0], **self.preview)
         _, dag_id, task_id, *more = path.split("/")
         (stream,) = (
             candidate for candidate in self.streams if (candidate["dag_id"], candidate["task_id"]) == (dag_id, task_id)
@@ -52,7 +58,8 @@ class Answers:
         if more:
             return sample_answers.one_day(stream, dt.date.fromisoformat(more[1]))
         first, last = (dt.date.fromisoformat(query[name][0]) for name in ("from", "to"))
-        return sample_answers.detail(stream, first, last)
+        detail = sample_answers.detail(stream, first, last)
+        return detail if self.missing is None else detail | {"missing": self.missing}
 
 
 def around(query: str) -> str:
