@@ -23,7 +23,8 @@ from airflow_provider_connect.sources._x_search import columns as x
 from airflow_provider_connect.sources._x_search.options import StreamName
 
 DOCS = Path(__file__).parent
-PAGES = ("architecture.md", "mixpanel.md", "report.md", "x-search.md")
+PAGES = ("architecture.md", "mixpanel.md", "recipes.md", "report.md", "x-search.md")
+DAGS = DOCS.parent / "dags"
 PACKAGE = DOCS.parent / "airflow_provider_connect"
 SETTINGS = DOCS.parent / "pyproject.toml"
 _REGION = re.compile(r"(<!-- made from the code: ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -53,6 +54,8 @@ def region(name: str) -> str:
         return x_rows(next(each for each in x.STREAMS if name == f"x rows {each}"))
     if name == "x streams":
         return x_streams()
+    if name.startswith("recipe "):
+        return recipe(name.removeprefix("recipe "))
     kind, _, stream = name.partition(" ")
     if stream:
         made: dict[str, Callable[[MixpanelStream], str]] = {"rows": rows, "counts": counts}
@@ -64,6 +67,13 @@ def region(name: str) -> str:
         "days": lambda: fields(DayReport, TOLD),
     }
     return whole[kind]()
+
+
+def recipe(name: str) -> str:
+    """Return the file of a recipe as a block of code."""
+    (file,) = (*DAGS.glob(f"recipes/{name}.py"), *DAGS.glob(f"pipelines/{name}.yaml"))
+    language = "yaml" if file.suffix == ".yaml" else "python"
+    return f"```{language}\n{file.read_text(encoding='utf-8')}```\n"
 
 
 def rooms() -> str:

@@ -1,7 +1,8 @@
 """What the site does beyond mkdocs.
 
 The navigation takes the pages that are there. Each connector's own page, the docstring of its face, is shown as a page,
-and the guides lead to it. Links into the clone, where the site has no page, stay words.
+and the guides lead to it. The glossary of ``architecture.md`` is shown as a page. Links into the clone, where the site
+has no page, stay words.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,11 @@ GUIDES = {
 }
 """What to read about a connector, where that is a page of its own."""
 
+GLOSSARY = "glossary.md"
+PLACEHOLDER = ".example/"
+"""Part of an address in pyproject.toml that the publisher has not set."""
+
+_WORDS = re.compile(r"(?<=\n## Words\n\n).*?(?=\n## )", re.DOTALL)
 _INTO_THE_CLONE = re.compile(r"\[([^\]]+)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
 _A_FACE = re.compile(r"`airflow_provider_connect/(sources|sinks)/(\w+)\.py`")
 _A_PAGE = re.compile(r"`docs/(\w[\w-]*\.md)`")
@@ -38,15 +45,21 @@ _RULE = re.compile(r"^=+ =+$")
 
 
 def on_config(config: Any) -> Any:
-    """Leave out of the navigation what is not there."""
+    """Leave out of the navigation what is not there, and take the publisher's addresses."""
     config.nav = _there(config.nav, Path(config.docs_dir))
+    urls = publisher_urls(DOCS.parent / "pyproject.toml")
+    config.site_url = urls.get("Documentation")
+    if "Issues" in urls:
+        config.copyright = f'<a href="{urls["Issues"]}">Report a problem</a>'
     return config
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the page of each connector."""
+    """Add the page of each connector, and the glossary."""
     for room, name in faces():
         files.append(File.generated(config, f"{room}/{name}.md", content=page_of(room, name)))
+    if glossary := _WORDS.search(_text_of(Path(config.docs_dir, "architecture.md"))):
+        files.append(File.generated(config, GLOSSARY, content=f"# Glossary\n\n{glossary[0]}"))
     return files
 
 
@@ -56,6 +69,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         return markdown  # made here
     if page.file.src_uri == "changelog.md":
         return (DOCS.parent / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    if page.file.src_uri == "architecture.md":
+        markdown = _WORDS.sub(f"See the [glossary]({GLOSSARY}).\n", markdown)
     markdown = _INTO_THE_CLONE.sub(r"\1 (`\2`)", _A_FACE.sub(r"[`\2`](\1/\2.md)", markdown))
     for connector, guide in GUIDES.items():
         if page.file.src_uri == guide:
@@ -64,6 +79,12 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
             links = f"{parts} · [options](options.md#{option_class(*connector.split('/')).lower()})"
             markdown = f"{title}\n\n{links}\n{rest}"
     return markdown
+
+
+def publisher_urls(settings: Path) -> dict[str, str]:
+    """Return the project's addresses by name, without placeholders."""
+    urls = tomllib.loads(_text_of(settings)).get("project", {}).get("urls", {})
+    return {name: url for name, url in urls.items() if PLACEHOLDER not in url}
 
 
 def faces() -> Iterator[tuple[str, str]]:
@@ -144,13 +165,24 @@ def _title(page: str) -> str:
         return next(lines).removeprefix("# ").strip()
 
 
+def _has_page(folder: Path, name: str) -> bool:
+    """Return True if a page is a file, or is made here."""
+    source = "architecture.md" if name == GLOSSARY else name
+    return (folder / source).exists() or (PACKAGE / name).with_suffix(".py").exists()
+
+
+def _text_of(path: Path) -> str:
+    """Return a file's text, or an empty text without the file."""
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
 def _there(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
     kept = []
     for entry in entries:
         ((title, what),) = entry.items()
         if isinstance(what, list):
             what = _there(what, folder)
-        elif not (folder / what).exists() and not (PACKAGE / what).with_suffix(".py").exists():
+        elif not _has_page(folder, what):
             continue
         if what:
             kept.append({title: what})

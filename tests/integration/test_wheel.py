@@ -133,7 +133,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
 def test_the_metadata_say_what_a_user_looks_for(installed):
     (distribution,) = importlib.metadata.distributions(path=[str(installed)])
     told = distribution.metadata
-    assert {"Documentation", "Source", "Release notes"} <= {url.split(",")[0] for url in told.get_all("Project-URL")}
+    assert {"Documentation", "Issues", "Source", "Release notes"} <= {
+        url.split(",")[0] for url in told.get_all("Project-URL")
+    }
     classifiers = set(told.get_all("Classifier"))
     assert {"Typing :: Typed", "Programming Language :: Python :: 3.13"} <= classifiers
     keywords = set(told["Keywords"].split(","))

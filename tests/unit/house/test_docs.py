@@ -41,11 +41,17 @@ def test_the_page_of_options_knows_each_rare_option():
     assert {*options.RARE_ANYWHERE.split()} <= set[str]().union(*options_by_connector.values())
 
 
-@pytest.mark.parametrize("page", ["architecture.md", "mixpanel.md", "report.md", "x-search.md"])
+@pytest.mark.parametrize("page", ["architecture.md", "mixpanel.md", "recipes.md", "report.md", "x-search.md"])
 def test_the_marked_parts_of_pages_are_made_from_the_code(page):
     regions = maker("make_regions")
     assert page in regions.PAGES
     assert (ROOT / "docs" / page).read_text() == regions.page(page), "run: make docs"
+
+
+def test_the_page_of_recipes_shows_every_recipe():
+    names = {path.stem for path in (ROOT / "dags" / "recipes").glob("*.py")} | {"stripe_events"}
+    shown = re.findall("made from the code: recipe (.*) -->", (ROOT / "docs" / "recipes.md").read_text())
+    assert sorted(shown) == sorted(names)
 
 
 def test_the_page_of_mixpanel_shows_rows_and_counts_of_every_stream():

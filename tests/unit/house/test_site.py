@@ -95,6 +95,7 @@ def test_each_page_stands_in_the_navigation_once() -> None:
     pages = navigation()
     assert len(pages) == len(set(pages))
     assert {path.name for path in DOCS.glob("*.md")} - set(pages) == set()
+    assert "glossary.md" in pages
 
 
 def test_the_changelog_has_a_section_for_this_version() -> None:
@@ -292,6 +293,23 @@ def test_the_build_fails_on_a_link_that_leads_nowhere(tmp_path: Path) -> None:
         [True, False],
         [False, True],
     ]
+
+
+def test_a_publisher_sets_the_addresses_in_one_place(tmp_path: Path) -> None:
+    hooks = maker("site/hooks")
+    settings = tmp_path / "pyproject.toml"
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    placeholders = {
+        "https://docs.example/airflow-provider-connect/",
+        "https://issues.example/airflow-provider-connect/",
+    }
+    assert not placeholders & set(hooks.publisher_urls(ROOT / "pyproject.toml").values())
+    for address in placeholders:
+        text = text.replace(address, address.replace(".example", ".acme.test"))
+        files = (path for folder in ("airflow_provider_connect", "docs") for path in (ROOT / folder).rglob("*.*"))
+        assert [path for path in files if path.suffix != ".png" and address in path.read_text(encoding="utf-8")] == []
+    settings.write_text(text)
+    assert {"Documentation", "Issues", "Source"} <= set(hooks.publisher_urls(settings))
 
 
 def test_the_spark_connections_of_the_page_on_clusters_lead_to_their_masters(monkeypatch: pytest.MonkeyPatch) -> None:

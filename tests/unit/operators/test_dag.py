@@ -31,7 +31,7 @@ def make(**dag_options: Any) -> DAG:
     return dag
 
 
-@pytest.mark.parametrize("path", sorted(DAGS.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted([*DAGS.glob("*.py"), *DAGS.glob("recipes/*.py")]), ids=lambda path: path.stem)
 def test_example_dags_import(path: Path) -> None:
     bag = DagBag(dag_folder=path)
     assert bag.import_errors == {}
