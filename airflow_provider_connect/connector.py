@@ -34,6 +34,7 @@ CAPABILITIES: Mapping[str, Mapping[str, str]] = {
         "Splits": "split",
         "AcceptsParts": "accept",
         "LimitsPartitions": "partitions_at_once",
+        "LimitsPolls": "max_polls",
         "Follows": "follow",
         "Resumes": "resume begins_anew",
         "ReadBySpark": "is_read_by_spark frame rows_of error_of",

@@ -73,6 +73,15 @@ class LimitsPartitions:
     partitions_at_once: int | None = None
 
 
+class LimitsPolls:
+    """A poller with a limit on the partitions of a job, over all its plans, that are polled at the same time.
+
+    None: no limit.
+    """
+
+    max_polls: int | None = None
+
+
 class Follows(ABC):
     """A poller that reads increments: each day begins where the previous day ended."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.capabilities import source as capabilities
-from airflow_provider_connect.capabilities.poller import ReadBySpark
+from airflow_provider_connect.capabilities.poller import LimitsPolls, ReadBySpark
 from airflow_provider_connect.capabilities.publisher import StagesByExecutors
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.errors import ConfigError, QuotaError
@@ -17,7 +17,7 @@ from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.registry import days_per_plan, requests_for
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
-from airflow_provider_connect.source import PollContext, Source
+from airflow_provider_connect.source import PollContext, Poller, Source
 from airflow_provider_connect.spark import application, poll, put, watchdog
 from airflow_provider_connect.spark.attempts import EarlierAttempts
 from airflow_provider_connect.spark.capabilities.allowance import RequestBudget
@@ -78,7 +78,7 @@ def run_job(
         polled_stage = polled_root(outlet.root) if transformation else outlet.root
         with ProgressLog(polled_stage, job.progress_seconds, len(job.all_days), row_estimate) as progress:
             context = JobContext(job, intake, outlet, progress, is_transformed=transformation is not None)
-            width, executors = _make_executors(context, connections, spark_context, budget.max_days)
+            width, executors = _make_executors(context, connections, spark_context, max_polls(poller, budget.max_days))
             stager = make_stager(context, executors, budget, counter)
             runner = DayRunner(
                 context,
@@ -109,12 +109,21 @@ def make_stager(
     return PolledStager(context.intake, earlier_attempts, planner, PlanPoller(context, executors, budget, resumer))
 
 
+def max_polls(poller: Poller, quota_limit: int) -> int:
+    """Return how many partitions of the job may be polled at the same time.
+
+    :param quota_limit: how many the quota allows.
+    """
+    source_limit = poller.max_polls if isinstance(poller, LimitsPolls) else None
+    return quota_limit if source_limit is None else min(quota_limit, source_limit)
+
+
 def _make_executors(
-    context: JobContext, connections: Connections, spark_context: Any, max_days: int
+    context: JobContext, connections: Connections, spark_context: Any, poll_limit: int
 ) -> tuple[int, Executors]:
     job, intake, outlet = context.job, context.intake, context.outlet
     parallel_days = 1 if intake.source.kind == "increment" else intake.source.parallel_days
-    width = min(parallel_days, spark_context.defaultParallelism, max_days)
+    width = min(parallel_days, spark_context.defaultParallelism, poll_limit)
     plans = max(1, min(width, len(group_days(job.all_days, days_per_plan(intake.poller)))))
 
     def put_shares(token: Any, shares: list[Any]) -> list[Any]:
@@ -132,7 +141,7 @@ def _make_executors(
     return width, Executors(
         poll_partitions=_poll_function(spark_context, intake),
         put_shares=put_shares if isinstance(outlet.publisher, StagesByExecutors) else None,
-        concurrent_parts=max(1, max_days // plans),
+        concurrent_parts=max(1, poll_limit // plans),
         concurrent_plans=plans,
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_connect.capabilities.poller import CountsRows
+from airflow_provider_connect.capabilities.poller import CountsRows, LimitsPolls
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
@@ -58,13 +58,14 @@ class _Page(NamedTuple):
     is_ignored: bool = False
 
 
-class RestPoller(Poller, CountsRows):
+class RestPoller(Poller, CountsRows, LimitsPolls):
     """Polls one stream. A day is one partition, or ``options.partitions`` partitions with parents."""
 
     def __init__(self, options: RestOptions, connection: Connection, context: PollContext) -> None:
         self._context = context
         self._options = options
         self._connection = connection
+        self.max_polls = None if options.limits is None else options.limits.max_processes
 
     def schema(self) -> pa.Schema:
         """Return the schema of the rows: declared columns, ``document`` if kept, and ``record_key``."""

@@ -7,6 +7,7 @@ other statuses are refused.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, Literal
 
@@ -127,3 +128,9 @@ class RateLimits(Declared):
         default=None,
         description="Location of the time at which requests are available again, for remaining and for a status 429.",
     )
+
+    @property
+    def max_processes(self) -> int | None:
+        """Number of processes that can divide the limits without rounding a part up. None: no limit."""
+        rates = (self.at_once, self.per_second, self.per_minute)
+        return min((max(1, math.floor(rate)) for rate in rates if rate is not None), default=None)
