@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.bases.operator import ExecutorSafeguard
@@ -324,7 +324,6 @@ class ConnectOperator(DeclaredOperator):
         from airflow_provider_connect.hooks import credentials  # noqa: PLC0415
         from airflow_provider_connect.operators.lookback import find_lookback_days  # noqa: PLC0415
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415
-        from airflow_provider_connect.operators.readiness import defer_until  # noqa: PLC0415
         from airflow_provider_connect.operators.run import RunSpec  # noqa: PLC0415
         from airflow_provider_connect.shapes.chain import Chain  # noqa: PLC0415
 
@@ -334,8 +333,7 @@ class ConnectOperator(DeclaredOperator):
         self.days = format_days(days)
         self.log.info("Days %s in %s, by the %s", self.days, self.source.timezone, reason)
         if (ready_time := ready_at(days, self.ready_after, current_time)) is not None:
-            self.log.info("Days %s are not polled before %s (ready_after)", self.days, ready_time.isoformat())
-            defer_until(ready_time, self, context)
+            self._defer_to(ready_time)
         spec = RunSpec(
             source=self.source,
             sink=self.sink,
@@ -361,6 +359,13 @@ class ConnectOperator(DeclaredOperator):
             end_date=self.end_date,
         )
         return replace(spec, lookback=find_lookback_days(spec, self.lookback_days, self.ready_after, context))
+
+    def _defer_to(self, ready_time: dt.datetime) -> NoReturn:
+        from airflow.providers.standard.triggers.temporal import DateTimeTrigger  # noqa: PLC0415
+        from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
+
+        self.log.info("Days %s are not polled before %s (ready_after)", self.days, ready_time.isoformat())
+        raise TaskDeferred(trigger=DateTimeTrigger(ready_time), method_name="go_on")
 
     def _submit(self, submission: Submission, context: Context) -> None:
         for name, value in vars(submission).items():

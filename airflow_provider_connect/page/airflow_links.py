@@ -20,11 +20,6 @@ def dag_url(dag_id: str) -> str:
     return f"{base_path()}/dags/{quote(dag_id, safe='')}"
 
 
-def task_page_url(dag_id: str, task_id: str) -> str:
-    """Return the path to a task of all runs."""
-    return f"{dag_url(dag_id)}/tasks/{quote(task_id, safe='')}"
-
-
 def run_url(dag_id: str, run_id: str) -> str:
     """Return the path to a DAG run."""
     return f"{dag_url(dag_id)}/runs/{quote(run_id, safe='')}"

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from airflow_provider_connect import offsets
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.operators.connect import FAILED_REPORT_KEY
-from airflow_provider_connect.operators.readiness import READY_KEY
 from airflow_provider_connect.page.airflow_api import AirflowApi, quote_path
 from airflow_provider_connect.page.facts.connectors import ConnectorPair, connectors_of
 from airflow_provider_connect.page.facts.reports import (
@@ -23,7 +22,6 @@ from airflow_provider_connect.page.facts.reports import (
     reports_of_summary,
 )
 from airflow_provider_connect.page.facts.runs import OPEN_STATES, TaskRun
-from airflow_provider_connect.page.serialized_dag import ReadFields
 from airflow_provider_connect.page.viewer_cache import (
     FRESH_SECONDS,
     EventLog,
@@ -88,12 +86,9 @@ async def list_open_runs(airflow: AirflowApi, tasks: Sequence[TaskInfo]) -> list
 
 
 async def load_profiles(
-    airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo], read_fields: ReadFields
+    airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo]
 ) -> dict[TaskName, TaskProfile]:
-    """Return connectors and newest reports of tasks, from the cache if they are younger than a minute.
-
-    :param read_fields: returns the declared fields of a task that has not run.
-    """
+    """Return connectors and newest reports of tasks, from the cache if they are younger than a minute."""
     read_at = time.monotonic()
     profiles = {
         task.name: profile
@@ -102,26 +97,22 @@ async def load_profiles(
     }
     missing = [task.name for task in tasks if task.name not in profiles]
     profiles |= dict(
-        zip(
-            missing, await asyncio.gather(*(_load_profile(airflow, name, read_fields) for name in missing)), strict=True
-        )
+        zip(missing, await asyncio.gather(*(_load_profile(airflow, name) for name in missing)), strict=True)
     )
     cache.profiles |= profiles
     return profiles
 
 
-async def _load_profile(airflow: AirflowApi, name: TaskName, read_fields: ReadFields) -> TaskProfile:
+async def _load_profile(airflow: AirflowApi, name: TaskName) -> TaskProfile:
     path = quote_path("dags", name.dag_id, "dagRuns", "~", "taskInstances")
     params = {"task_id": name.task_id, "order_by": "-run_after"}
-    rows = await airflow.list_rows_if_allowed(path, "task_instances", params, max_rows=_NEWEST_RUNS)
-    runs = [TaskRun.from_api(row) for row in rows or ()]
+    rows = await airflow.list_rows_if_allowed(path, "task_instances", params, max_rows=_NEWEST_RUNS) or []
+    runs = [TaskRun.from_api(row) for row in rows]
     connectors_by_index: dict[int, ConnectorPair] = {}
     for run in runs:
         connectors = connectors_by_index.get(run.map_index)
         if connectors is None or connectors.source is None or connectors.sink is None:
             connectors_by_index[run.map_index] = connectors_of(run.fields)
-    if rows is not None and not runs:
-        connectors_by_index[-1] = connectors_of(await read_fields(name.dag_id, name.task_id))
     return TaskProfile(connectors_by_index, [report for run in runs for report in _reports_of_success(run)], bool(runs))
 
 
@@ -286,12 +277,6 @@ async def add_figures(airflow: AirflowApi, dag_id: str, task_id: str, report: Ru
     )
     reports = reports_of_summary(value or {}, report.run_id, report.map_index, report.reported_at)
     return next((candidate for candidate in reports if candidate.day == report.day), report)
-
-
-async def load_ready_moment(airflow: AirflowApi, run: TaskRun) -> dt.datetime | None:
-    """Return when a task that waits for its days polls them. None if unknown."""
-    task = TaskAddress(run.dag_id, run.run_id, run.task_id, run.map_index)
-    return parse_instant((await _read_xcom(airflow, task, READY_KEY) or {}).get(READY_KEY))
 
 
 async def load_failure_message(airflow: AirflowApi, run: TaskRun) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_connect.page.airflow_api import AirflowApi
-from airflow_provider_connect.page.airflow_links import dag_url, run_url, task_page_url, task_url
+from airflow_provider_connect.page.airflow_links import run_url, task_url
 from airflow_provider_connect.page.airflow_queries import load_failed_reports, load_failure_message
 from airflow_provider_connect.page.facts.calendar import CalendarDay
 from airflow_provider_connect.page.facts.reports import RunDayReport
@@ -15,17 +15,15 @@ from airflow_provider_connect.page.facts.runs import TaskRun
 from airflow_provider_connect.page.facts.stream import Stream
 
 _LONGEST_TEXT = 500
-_MAX_FAILED = 10
 
 
 def stream_json(stream: Stream) -> dict[str, Any]:
     """Convert a stream to JSON, for the list of streams."""
     source, sink, state = stream.connectors.source, stream.connectors.sink, stream.state
     last_report = None if stream.last_day is None else stream.newest_reports.get(stream.last_day)
-    dag_id, newest = stream.dag["dag_id"], stream.newest_run_id
     return {
         "id": stream.id,
-        "dag_id": dag_id,
+        "dag_id": stream.dag["dag_id"],
         "task_id": stream.task_id,
         "map_index": stream.map_index,
         "source": source.name if source else None,
@@ -43,18 +41,7 @@ def stream_json(stream: Stream) -> dict[str, Any]:
         "rows_last_day": last_report.rows if last_report else None,
         "rejected_last_day": last_report.rejected if last_report else None,
         "can_edit": stream.can_edit,
-        "dag_url": dag_url(dag_id),
-        "task_url": task_page_url(dag_id, stream.task_id),
-        "log_url": None if newest is None else task_url(dag_id, newest, stream.task_id, stream.map_index),
-        "failed": [_failed_run_json(stream, run) for run in stream.failed_runs[:_MAX_FAILED]],
     }
-
-
-def _failed_run_json(stream: Stream, run: TaskRun) -> dict[str, Any]:
-    """Convert a failed run to JSON: its name, its days if they are known, and the address of its log."""
-    first, last = run.days or (None, None)
-    url = task_url(run.dag_id, run.run_id, run.task_id, run.map_index)
-    return {"run_id": run.run_id, "from": iso_text(first), "to": iso_text(last), "log_url": url}
 
 
 def iso_text(value: dt.date | dt.datetime | None) -> str | None:

@@ -19,7 +19,6 @@ from airflow_provider_connect.page.airflow_api import AirflowApi, RefusedError
 from airflow_provider_connect.page.backfill_cost import preview_backfill
 from airflow_provider_connect.page.backfill_target import BackfillRequest
 from airflow_provider_connect.page.facts.stream import StreamName
-from airflow_provider_connect.page.serialized_dag import ReadFields, read_fields_by_airflow
 from airflow_provider_connect.page.viewer import FindEditable, Viewer, find_editable_by_airflow, read_token
 from airflow_provider_connect.page.viewer_cache import PageCache
 
@@ -48,12 +47,10 @@ def _require_own_page(request: Request) -> None:
 Named = Annotated[StreamName, Depends(_stream_name)]
 
 
-def make_app(
-    find_editable: FindEditable = find_editable_by_airflow, read_fields: ReadFields = read_fields_by_airflow
-) -> FastAPI:
+def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
     """Build the app with an empty cache."""
     app = FastAPI(title="Connect", openapi_url=None, docs_url=None, redoc_url=None)
-    app.state.page_cache, app.state.find_editable, app.state.read_fields = PageCache(), find_editable, read_fields
+    app.state.page_cache, app.state.find_editable = PageCache(), find_editable
     app.add_exception_handler(RefusedError, _answer_refusal)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(Exception, _answer_fault)
@@ -120,7 +117,6 @@ async def _viewer(request: Request) -> AsyncIterator[Viewer]:
             state.page_cache.cache_of(token),
             token,
             state.find_editable,
-            state.read_fields,
             dt.datetime.now(dt.UTC),
         )
     finally:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.page.airflow_api import AirflowApi, RefusedError, quote_path
+from airflow_provider_connect.page.airflow_api import RefusedError, quote_path
 from airflow_provider_connect.page.airflow_queries import (
     add_days_of_dag_runs,
     list_open_runs,
@@ -18,7 +18,6 @@ from airflow_provider_connect.page.airflow_queries import (
     load_failure_message,
     load_newest_events,
     load_profiles,
-    load_ready_moment,
     read_offsets,
 )
 from airflow_provider_connect.page.answer_json import stream_json
@@ -54,7 +53,7 @@ async def load_streams(
         read_offsets(airflow),
         list_open_runs(airflow, tasks),
         viewer.editable_dags({task.name.dag_id for task in tasks}),
-        load_profiles(airflow, cache, tasks, viewer.read_fields),
+        load_profiles(airflow, cache, tasks),
         load_newest_events(airflow, cache, tasks, current_time)
         if since is None
         else load_events_since(airflow, cache, tasks, since, current_time),
@@ -83,22 +82,10 @@ async def load_streams(
                 end_date=task.end_date,
             )
             streams.append(stream)
-    streams = await _add_ready_moments(airflow, streams)
     failed = [stream for stream in streams if stream.state.name == "failed"][:_MAX_MESSAGES]
     messages = await asyncio.gather(*(load_failure_message(airflow, stream.failed_runs[0]) for stream in failed))
     messages_by_id = {stream.id: message for stream, message in zip(failed, messages, strict=True)}
     return sorted((replace(item, message=messages_by_id.get(item.id)) for item in streams), key=lambda item: item.id)
-
-
-async def _add_ready_moments(airflow: AirflowApi, streams: Sequence[Stream]) -> list[Stream]:
-    """Add the moment at which a stream polls that waits for its days."""
-
-    async def add(stream: Stream) -> Stream:
-        return replace(stream, ready_at=await load_ready_moment(airflow, stream.active_runs[0]))
-
-    waiting = [item for item in streams if item.waits_for_days][:_MAX_MESSAGES]
-    by_id = {item.id: item for item in await asyncio.gather(*map(add, waiting))}
-    return [by_id.get(item.id, item) for item in streams]
 
 
 async def load_stream(viewer: Viewer, name: StreamName, since: dt.datetime) -> Stream:

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_connect.page.airflow_api import AirflowApi
-from airflow_provider_connect.page.serialized_dag import ReadFields
 from airflow_provider_connect.page.viewer_cache import PageCache, ViewerCache
 
 COOKIE = "_token"
@@ -26,7 +25,6 @@ class Viewer:
     cache: ViewerCache
     token: str
     find_editable: FindEditable
-    read_fields: ReadFields
     requested_at: dt.datetime
 
     async def editable_dags(self, dag_ids: set[str]) -> set[str]:

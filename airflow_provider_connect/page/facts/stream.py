@@ -46,7 +46,6 @@ class Stream:
     :param reports: reports of the requested period. In a list of streams, only the newest.
     :param message: error message of the newest failed run.
     :param end_date: the task's or its DAG's, whichever is earlier.
-    :param ready_at: when a waiting task polls its days. None if unknown.
     """
 
     dag: Mapping[str, Any]
@@ -61,7 +60,6 @@ class Stream:
     as_of: dt.datetime
     message: str | None = None
     end_date: dt.datetime | None = None
-    ready_at: dt.datetime | None = None
 
     @property
     def id(self) -> str:
@@ -140,19 +138,6 @@ class Stream:
         return max([*times, *([self.offset.updated_at] if self.offset else [])], default=None)
 
     @property
-    def waits_for_days(self) -> bool:
-        """True if all active runs wait until their days are ready."""
-        runs = self.active_runs
-        return bool(runs) and all(run.phase == "waiting" and not run.trigger.endswith(_QUOTA) for run in runs)
-
-    @property
-    def newest_run_id(self) -> str | None:
-        """Run whose task changed its state last, or None."""
-        times = {run.run_id: run.state_since for run in self.runs if run.state_since is not None}
-        times |= {report.run_id: report.reported_at for report in self.reports if report.run_id not in times}
-        return max(times, key=lambda run_id: times[run_id], default=None)
-
-    @property
     def state(self) -> StreamState:
         """The first state that applies: an active run, a failed run, paused, new, a gap, late, or ok."""
         return self._active_state() or self._failed_state() or self._lag_state() or self._ok_state()
@@ -181,21 +166,12 @@ class Stream:
             if again and len(again) == len(running):
                 return StreamState("running", f"A try failed and will be repeated: {_days_text(again)}")
             queued = all(run.state in ("none", "queued", "scheduled") for run in running)
-            action = f"{'Queued' if queued else 'Loading'}: {_days_text(running)}"
-            return StreamState("running", f"{self._catch_up_text()}{action}")
+            return StreamState("running", f"{'Queued' if queued else 'Loading'}: {_days_text(running)}")
         if not self.active_runs:
             return None
         if any(run.trigger.endswith(_QUOTA) for run in self.active_runs):
             return StreamState("waiting", f"Waiting for room in the source's quota: {_days_text(self.active_runs)}")
-        moment = "until the source is ready" if self.ready_at is None else f"until {_moment_text(self.ready_at)}"
-        return StreamState("waiting", f"Waiting {moment} (ready_after): {_days_text(self.active_runs)}")
-
-    def _catch_up_text(self) -> str:
-        """Return the number of days left, if runs load several days of the schedule. "" otherwise."""
-        days_left = self.lag_days or 0
-        if days_left < 2 or self.connectors.replaces_whole:
-            return ""
-        return f"Catching up, {days_left} of {days_left + len(self.settled_days)} days left. "
+        return StreamState("waiting", f"Waiting until the source is ready: {_days_text(self.active_runs)}")
 
     def _failed_state(self) -> StreamState | None:
         if not self.failed_runs:
@@ -217,20 +193,13 @@ class Stream:
     def _late_state(self) -> StreamState | None:
         days = expected_days(self.dag, self.connectors.timezone, self.as_of, _OVERDUE)
         if days is None:
-            return self._behind_state()
+            return None
         # For snapshots that replace the target, any one day of the run's interval is enough.
         due = days[0] if self.connectors.replaces_whole else days[1]
         if self.last_day is not None and self.last_day >= due:
             return None
         since = "" if self.last_day is None else f". The last done day is {self.last_day}"
         return StreamState("late", f"By its schedule {due} should be done{since}")
-
-    def _behind_state(self) -> StreamState | None:
-        """Return the state of a DAG with a schedule and without a next run, such as one whose runs all wait."""
-        if not self.lag_days:
-            return None
-        behind = "One day" if self.lag_days == 1 else f"{self.lag_days} days"
-        return StreamState("late", f"{behind} behind, and Airflow plans no run. The last done day is {self.last_day}")
 
     def _ok_state(self) -> StreamState:
         if self.last_day is None:
@@ -239,15 +208,11 @@ class Stream:
 
 
 def _days_text(runs: Sequence[TaskRun]) -> str:
-    ranges = sorted({run.days for run in runs if run.days is not None})
+    ranges = sorted(run.days for run in runs if run.days is not None)
     if not ranges:
         return f"{len(runs)} runs" if len(runs) > 1 else "one run"
     text = ", ".join(_range_text(*days) for days in ranges[:3])
-    return text if len(ranges) <= 3 else f"{text} and {len(ranges) - 3} more runs"
-
-
-def _moment_text(moment: dt.datetime) -> str:
-    return f"{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+    return text if len(runs) <= 3 else f"{text} and {len(runs) - 3} more runs"
 
 
 def _range_text(first: dt.date, last: dt.date) -> str:

@@ -3,10 +3,10 @@
 import { make, put } from "./elements.js";
 import { dateOf, daysAfter, monthOf, number, plural, size, weekdayOf } from "./texts.js";
 
-const WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]; // every second one is for screen readers only
+const WEEKDAYS = ["Mon", "", "Wed", "", "Fri", "", "Sun"];
 // Each state has a sign, readable without colours.
 const SIGNS = { done: "", running: "▸", waiting: "…", failed: "✕", gap: "○", none: "" };
-const NAMES = { done: "loaded", running: "running", waiting: "waiting", failed: "failed", gap: "missing", none: "nothing yet" };
+const NAMES = { done: "loaded", running: "running", waiting: "waiting for quota", failed: "failed", gap: "missing", none: "nothing yet" };
 const SHADES = 5;
 const ONE_BLOCK_DAYS = 372;
 const DAY = 86_400_000; // in milliseconds
@@ -129,7 +129,7 @@ function blocksOf(days) {
 }
 
 function block([year, days], cells) {
-  const rows = WEEKDAYS.map((name, index) => make("div", { role: "row" }, make("span", { role: "rowheader", class: "weekday" }, make("span", { class: index % 2 ? "unseen" : null }, name))));
+  const rows = WEEKDAYS.map((name) => make("div", { role: "row" }, make("span", { role: "rowheader", class: "weekday" }, name)));
   const months = make("div", { class: "months", "aria-hidden": "true" });
   const first = year ? `${year}-01-01` : days[0].day;
   const monday = dateOf(first).getTime() - weekdayIndex(first) * DAY;

@@ -1,7 +1,7 @@
-// List of all streams, sortable and searchable. Paused ones are folded.
+// List of all streams, sortable and searchable.
 
-import { badge, linkTo, make, put, timeAgo } from "./elements.js";
-import { lagText, number, plural } from "./texts.js";
+import { badge, make, put, timeAgo } from "./elements.js";
+import { number } from "./texts.js";
 
 // Order of states, the most urgent first.
 const URGENCY = ["failed", "gap", "late", "waiting", "running", "new", "paused", "ok"];
@@ -11,29 +11,24 @@ const COLUMNS = [
   { name: "Source", of: (each) => each.source ?? "", cell: (each) => two(each.source, each.stream) },
   { name: "Sink", of: (each) => each.sink ?? "", cell: (each) => two(each.sink, each.target) },
   { name: "Last day", of: (each) => each.last_day ?? "", cell: (each) => two(each.last_day ?? "–", each.timezone) },
-  { name: "Days behind", of: (each) => each.lag_days ?? -1, cell: (each) => [lagText(each)], kind: "number" },
+  { name: "Days behind", of: (each) => each.lag_days ?? -1, cell: (each) => number(each.lag_days), kind: "number" },
   { name: "Rows of last day", of: (each) => each.rows_last_day ?? -1, cell: rowsCell, kind: "number" },
   { name: "Reported", of: (each) => each.reported_at ?? "", cell: (each) => [each.reported_at ? timeAgo(each.reported_at) : "–"] },
   { name: "State", of: (each) => URGENCY.indexOf(each.state), cell: stateCell },
 ];
 
-export function listOf(query) {
+export function listOf(query, { go }) {
   let streams = [];
   let sorted = { by: COLUMNS.length - 1, down: false };
   const body = make("tbody");
-  const pausedBody = make("tbody");
   const heads = COLUMNS.map((column, index) => head(column, () => sortBy(index)));
   const search = make("input", { type: "search", placeholder: "Filter", "aria-label": "Filter streams", oninput: fill });
   const count = make("span", { class: "quiet", role: "status" });
   const table = make("table", { class: "streams" }, make("thead", {}, make("tr", {}, heads)), body);
-  const pausedTable = make("table", { class: "streams", "aria-label": "Paused streams" }, make("thead", { class: "unseen" }, make("tr", {}, COLUMNS.map(plainHead))), pausedBody);
-  const pausedText = make("summary");
-  const paused = make("details", {}, pausedText, pausedTable);
   const nothing = make("div", { class: "empty", hidden: true });
   const title = query.dag_id ? `Streams of ${query.dag_id}` : "Streams";
   const top = make("header", { class: "bar" }, make("h1", {}, title), search, count);
-  const scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, table);
-  const element = make("section", {}, top, scroll, nothing);
+  const element = make("section", {}, top, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, table), nothing);
 
   function sortBy(index) {
     sorted = { by: index, down: sorted.by === index && !sorted.down };
@@ -45,14 +40,8 @@ export function listOf(query) {
     const matches = streams.filter((each) => words.every((word) => textOf(each).includes(word)));
     matches.sort((a, b) => compare(COLUMNS[sorted.by].of(a), COLUMNS[sorted.by].of(b)) * (sorted.down ? -1 : 1) || compare(a.id, b.id));
     const focused = document.activeElement?.closest?.("tr")?.dataset.id;
-    const folded = matches.filter(isPaused);
-    put(body, matches.filter((each) => !isPaused(each)).map(line));
-    put(pausedBody, folded.map(line));
-    if (folded.length) scroll.append(paused);
-    else paused.remove();
-    pausedText.textContent = plural(folded.length, "paused stream");
-    if (words.length) paused.open = true;
-    if (focused) element.querySelector(`tr[data-id="${CSS.escape(focused)}"] a`)?.focus();
+    put(body, matches.map((each) => line(each, go)));
+    if (focused) body.querySelector(`tr[data-id="${CSS.escape(focused)}"] a`)?.focus();
     heads.forEach((each, index) => {
       each.ariaSort = index === sorted.by ? (sorted.down ? "descending" : "ascending") : "none";
     });
@@ -80,24 +69,23 @@ function head(column, sort) {
   return make("th", { scope: "col", class: column.kind }, make("button", { type: "button", onclick: sort }, column.name));
 }
 
-const isPaused = (each) => each.state === "paused";
-
-function plainHead(column) {
-  return make("th", { scope: "col", class: column.kind }, column.name);
-}
-
-function line(each) {
+function line(each, go) {
   const node = make("tr", { "data-id": each.id });
-  node.append(...COLUMNS.map((column) => make("td", { class: column.kind, "data-name": column.name }, column.cell(each))));
+  node.append(...COLUMNS.map((column) => make("td", { class: column.kind, "data-name": column.name }, column.cell(each, go))));
   return node;
 }
 
-function nameCell(each) {
+function nameCell(each, go) {
   const query = { dag_id: each.dag_id, task_id: each.task_id };
   if (each.map_index >= 0) query.map_index = each.map_index;
+  const open = (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    go(query);
+  };
   const mapped = each.map_index >= 0 ? ` [${each.map_index}]` : "";
-  const link = make("a", { href: `?${new URLSearchParams(query)}` }, `${each.task_id}${mapped}`);
-  return [link, make("small", {}, linkTo(each.dag_url, each.dag_id))];
+  const link = make("a", { href: `?${new URLSearchParams(query)}`, onclick: open }, `${each.task_id}${mapped}`);
+  return [link, make("small", {}, each.dag_id)];
 }
 
 function two(first, second) {
@@ -110,8 +98,7 @@ function rowsCell(each) {
 }
 
 function stateCell(each) {
-  const log = each.log_url ? make("small", {}, linkTo(each.log_url, "Newest log")) : null;
-  return [badge(each.state), make("small", {}, each.state_text), log].filter(Boolean);
+  return [badge(each.state), make("small", {}, each.state_text)];
 }
 
 function textOf(each) {

@@ -23,26 +23,16 @@ function readQuery() {
 function viewFor(query) {
   const key = [query.dag_id, query.task_id, query.map_index].join("\n");
   if (currentView !== null && currentView.key === key) return currentView;
-  const newView = query.dag_id && query.task_id ? streamView(query, { go, refresh: load }) : listOf(query);
+  const newView = query.dag_id && query.task_id ? streamView(query, { go, refresh: load }) : listOf(query, { go });
   last = "";
   return { ...newView, key };
 }
 
-// Go to another part of this view. Other views are links, whose loads Airflow's frame writes into the address bar.
-export function go(query) {
-  showAddress(`?${new URLSearchParams(query)}`);
+// Go to another view, or to another part of this one, like a link.
+export function go(query, { replace = false } = {}) {
+  const address = `?${new URLSearchParams(query)}`;
+  history[replace ? "replaceState" : "pushState"](null, "", Object.keys(query).length ? address : location.pathname);
   return load();
-}
-
-// Show the address in the address bar, also in that of Airflow's page around this one, whose path ends like this one's.
-function showAddress(address) {
-  history.replaceState(null, "", address);
-  try {
-    const { history: outer, location: place } = window.parent;
-    if (window.parent !== window && place.pathname.endsWith(location.pathname)) outer.replaceState(outer.state, "", place.pathname + address);
-  } catch {
-    return; // a page of another origin, which may not be read
-  }
 }
 
 async function load() {

@@ -3,12 +3,11 @@
 import { backfillButtons } from "./backfill.js";
 import { calendar } from "./calendar.js";
 import { chart } from "./chart.js";
-import { copyButton } from "./copy.js";
 import { dayPanel } from "./day.js";
 import { badge, linkTo, make, renew, timeUntil } from "./elements.js";
-import { lagText, moment, number, plural, span } from "./texts.js";
+import { moment, number, plural, span } from "./texts.js";
 import { toolbar } from "./toolbar.js";
-import { readParams, wantedDays, windowOf } from "./window.js";
+import { withoutFutureDays, readParams, windowOf } from "./window.js";
 
 export function streamView(name, { go, refresh }) {
   const head = make("header", { class: "stream" });
@@ -24,14 +23,14 @@ export function streamView(name, { go, refresh }) {
   let data = null;
 
   const base = () => ({ dag_id: name.dag_id, task_id: name.task_id, ...(name.map_index ? { map_index: name.map_index } : {}) });
-  const move = (changes) => {
+  const move = (changes, how) => {
     const next = { ...base(), ...readParams(query), ...changes };
     for (const [key, value] of Object.entries(next)) if (value === null) delete next[key];
-    return go(next);
+    return go(next, how);
   };
 
   function choose(day) {
-    move({ day });
+    move({ day }, { replace: true });
     days.mark(day);
     panel.show(day, data);
   }
@@ -40,7 +39,7 @@ export function streamView(name, { go, refresh }) {
     data = facts_;
     query = query_;
     const day = readParams(query).day ?? null;
-    renew(head, ...headOf(data));
+    renew(head, ...headOf(data, go));
     renew(facts, ...factsOf(data));
     bar.show(data, query);
     backfill.allow(data.stream.can_edit);
@@ -49,7 +48,7 @@ export function streamView(name, { go, refresh }) {
     panel.show(day, data);
   }
 
-  return { element, update, address, shownOf: wantedDays };
+  return { element, update, address, shownOf: withoutFutureDays };
 }
 
 function address(query) {
@@ -60,31 +59,22 @@ function address(query) {
   return `${path}?${searchParams}`;
 }
 
-function headOf({ stream }) {
+function headOf({ stream }, go) {
+  const back = (event) => {
+    event.preventDefault();
+    go({});
+  };
   const mapped = stream.map_index >= 0 ? ` [${stream.map_index}]` : "";
-  const path = make("nav", { "aria-label": "Path" }, make("a", { href: location.pathname }, "Streams"), " / ", linkTo(stream.dag_url, stream.dag_id));
-  const title = make("h1", {}, `${stream.task_id}${mapped} `, badge(stream.state));
-  const text = make("p", {}, stream.state_text);
-  const copy = stream.state === "failed" ? copyButton(() => text, "Copy the error").element : null;
-  return [path, title, text, make("p", { class: "links" }, copy, linksOf(stream))];
+  const path = make("nav", { "aria-label": "Path" }, make("a", { href: "?", onclick: back }, "Streams"), " / ", stream.dag_id);
+  return [path, make("h1", {}, `${stream.task_id}${mapped} `, badge(stream.state)), make("p", {}, stream.state_text)];
 }
-
-// Airflow's pages of the task, its newest log, and the logs of failed runs.
-function linksOf(stream) {
-  const links = [linkTo(stream.task_url, "Task in Airflow")];
-  if (stream.log_url) links.push(linkTo(stream.log_url, "Newest log"));
-  for (const run of stream.failed ?? []) links.push(linkTo(run.log_url, `Log of ${run.from ? daysText(run) : run.run_id}`));
-  return links.flatMap((link) => [link, " "]);
-}
-
-const daysText = ({ from, to }) => (from === to ? from : `${from} to ${to}`);
 
 function factsOf({ stream, quota, backfill, origin }) {
   const entries = [
     ["From", stream.source ?? "?", stream.stream],
     ["Into", stream.sink ?? "?", stream.target],
     ["Last day", stream.last_day ?? "none yet", `in ${stream.timezone ?? "an unknown zone"}`],
-    ["Days behind", lagText(stream), stream.position ? `no gap up to ${stream.position}` : origin && `counted from ${origin}`],
+    ["Days behind", number(stream.lag_days), stream.position ? `no gap up to ${stream.position}` : origin && `counted from ${origin}`],
   ];
   if (quota) entries.push(quotaEntry(quota));
   if (backfill) entries.push(backfillEntry(backfill));
@@ -94,7 +84,7 @@ function factsOf({ stream, quota, backfill, origin }) {
 function quotaEntry(quota) {
   const left = quota.limit - quota.used;
   const meter = make("meter", { min: 0, max: quota.limit, value: left, "aria-label": "Requests left of the quota" });
-  const more = [`of connection ${quota.conn_id}: ${number(quota.limit)} in ${span(quota.period_seconds)}`];
+  const more = [`of ${quota.name}: ${number(quota.limit)} in ${span(quota.period_seconds)}`];
   if (quota.resets_at) more.push(", more ", timeUntil(quota.resets_at));
   if (quota.waiting) more.push(`, ${plural(quota.waiting, "task")} waiting`);
   return ["Quota left", [`${number(left)} `, meter], more];

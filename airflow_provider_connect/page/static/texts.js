@@ -9,8 +9,6 @@ const weekday = new Intl.DateTimeFormat("en", { weekday: "long", timeZone: "UTC"
 const month = new Intl.DateTimeFormat("en", { month: "short", timeZone: "UTC" });
 
 export const number = (value) => (value === null || value === undefined ? "–" : whole.format(value));
-// A stream that is on schedule is not behind, though its next run may load several days.
-export const lagText = ({ state, lag_days: days }) => (state === "ok" && days ? "on schedule" : number(days));
 export const brief = (value) => short.format(value);
 export const plural = (count, one) => `${number(count)} ${one}${count === 1 ? "" : "s"}`;
 export const weekdayOf = (day) => weekday.format(dateOf(day));

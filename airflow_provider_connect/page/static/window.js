@@ -2,9 +2,8 @@
 
 import { dateOf, dayOf, daysAfter } from "./texts.js";
 
-export const SPANS = { month: ["30 days", 30], quarter: ["90 days", 90], year: ["One year", 366], three: ["Three years", 1098], ten: ["Ten years", 3660] };
+export const SPANS = { year: ["One year", 366], three: ["Three years", 1098], ten: ["Ten years", 3660] };
 const FIRST_YEAR = 1971;
-const DAYS_OF_NONE = 30;
 const EASTMOST_MILLISECONDS = 14 * 3_600_000; // of UTC
 
 export function windowOf(query) {
@@ -42,25 +41,13 @@ export function todayIn(zone, now = Date.now()) {
   }
 }
 
-// The answer from the first wanted day on, and without days that have not begun in the stream's zone, unless the address
-// contains them.
-export function wantedDays(data, query, now = Date.now()) {
+// The answer without days that have not begun in the stream's zone, unless the address contains them.
+export function withoutFutureDays(data, query, now = Date.now()) {
   const today = todayIn(data.stream.timezone, now);
-  const to = readParams(query).until || data.to <= today ? data.to : today;
-  const from = firstWanted(data, to);
-  const isShown = (each) => from <= each.day && each.day <= to;
-  return { ...data, from, to, days: data.days.filter(isShown), band: data.band.filter(isShown) };
+  if (readParams(query).until || data.to <= today) return data;
+  const hasBegun = (each) => each.day <= today;
+  return { ...data, to: today, days: data.days.filter(hasBegun), band: data.band.filter(hasBegun) };
 }
-
-// A stream without any day shows the last days of the window.
-function firstWanted({ from, origin, days }, to) {
-  const first = days.find((each) => each.state !== "none")?.day;
-  if (first === undefined) return origin && origin <= to ? lastOf(from, origin) : lastOf(from, daysAfter(to, 1 - DAYS_OF_NONE));
-  const wanted = origin && origin < first ? origin : first;
-  return lastOf(from, wanted);
-}
-
-const lastOf = (a, b) => (a > b ? a : b);
 
 export function earlier(to, length) {
   const day = daysAfter(to, -length);

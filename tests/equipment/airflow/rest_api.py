@@ -29,7 +29,6 @@ class RestApi:
     :param rights: by token.
     :param fails_with: a status for every answer from now on.
     :param start_dates: by DAG.
-    :param declared: source and sink of tasks in serialized DAGs, by DAG and task.
     :param dry_runs: logical dates of the runs that a backfill would make. By default one at its first date.
     """
 
@@ -48,10 +47,6 @@ class RestApi:
     dry_runs: list[str] | None = None
     paused: set[str] = field(default_factory=set)
     next_interval: tuple[str, str] | None = None
-    declared: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-
-    async def fields(self, dag_id: str, task_id: str) -> dict[str, Any]:
-        return self.declared.get((dag_id, task_id), {})
 
     async def editable(self, token: str, dag_ids: set[str]) -> set[str]:
         return dag_ids if self.rights[token].edits else set()

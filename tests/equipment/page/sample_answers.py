@@ -33,10 +33,6 @@ def stream(dag_id: str, task_id: str = "events", **changes: Any) -> dict[str, An
         "rows_last_day": 1_284_310,
         "rejected_last_day": 0,
         "can_edit": True,
-        "dag_url": f"/dags/{dag_id}",
-        "task_url": f"/dags/{dag_id}/tasks/{task_id}",
-        "log_url": f"/dags/{dag_id}/runs/newest/tasks/{task_id}",
-        "failed": [],
     }
     return answer | changes
 
@@ -139,7 +135,6 @@ def detail(stream: dict[str, Any], first: dt.date, last: dt.date) -> dict[str, A
     window_days = days(first, last, stream["state"])
     quota = {
         "name": "mixpanel project 3141592",
-        "conn_id": "mixpanel_default",
         "used": 41,
         "limit": 60,
         "period_seconds": 3600,

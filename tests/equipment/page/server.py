@@ -20,8 +20,8 @@ from tests.equipment.page import sample_answers
 STATIC = Path(airflow_provider_connect.__file__).parent / "page" / "static"
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PREFIX = "/connect/"
-AROUND = ("/around", "/plugin/connect/connect/")
-"""A page that shows this one within it, in a frame with the rights that Airflow gives it, and Airflow's own address."""
+AROUND = "/around"
+"""A page that shows this one within it, in a frame with the rights that Airflow gives it."""
 RIGHTS = "allow-scripts allow-same-origin allow-forms allow-downloads"
 
 
@@ -30,8 +30,6 @@ class Answers:
     """What the server says, and what it was told.
 
     :ivar preview: changes of each backfill's cost.
-    :ivar origin: every stream's first wanted day, in place of its own.
-    :ivar first_done: no day before it has a state.
     :ivar missing: every stream's missing days, in place of its own.
     :ivar refusal: status and text of every answer, in place of all others.
     :ivar instead: a text in place of every answer, with status 200.
@@ -41,8 +39,6 @@ class Answers:
     streams: list[dict[str, Any]] = field(default_factory=sample_answers.streams)
     preview: dict[str, Any] = field(default_factory=dict)
     missing: list[dict[str, Any]] | None = None
-    origin: str | None = "2016-11-20"
-    first_done: str = ""
     refusal: tuple[int, str] | None = None
     instead: str | None = None
     asked: list[str] = field(default_factory=list)
@@ -63,8 +59,7 @@ class Answers:
             return sample_answers.one_day(stream, dt.date.fromisoformat(more[1]))
         first, last = (dt.date.fromisoformat(query[name][0]) for name in ("from", "to"))
         detail = sample_answers.detail(stream, first, last)
-        days = [day | {"state": "none"} if day["day"] < self.first_done else day for day in detail["days"]]
-        return detail | {"origin": self.origin, "days": days} | ({"missing": self.missing} if self.missing else {})
+        return detail if self.missing is None else detail | {"missing": self.missing}
 
 
 def around(query: str) -> str:
@@ -87,7 +82,7 @@ def served() -> Iterator[Answers]:
             if path.startswith("api/"):
                 answers.asked.append(self.path.removeprefix(f"{PREFIX}api/"))
                 self.say(200, answers.of(path.removeprefix("api/"), parse_qs(parts.query)))
-            elif parts.path in AROUND:
+            elif parts.path == AROUND:
                 self.send(200, "text/html", around(parts.query).encode(), policy="")
             elif (file := STATIC / path).is_file():
                 self.send(200, KINDS[file.suffix], file.read_bytes())

@@ -80,7 +80,7 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 def client(api: RestApi) -> TestClient:
-    return TestClient(_within(make_app(find_editable=api.editable, read_fields=api.fields), api))
+    return TestClient(_within(make_app(find_editable=api.editable), api))
 
 
 def _within(page: Any, api: RestApi) -> Starlette:
@@ -109,28 +109,6 @@ def test_each_viewer_sees_the_dags_that_airflow_shows_them_whoever_asked_before(
         assert client.get("/connect/api/streams", headers={"Authorization": "Bearer none"}).status_code == 403
     got = client.get("/connect/api/streams/b/t", headers={"Authorization": "Bearer one"})
     assert (got.status_code, got.json()) == (403, {"error": "Forbidden"})
-
-
-def test_a_task_that_never_ran_shows_its_source_sink_and_zone(client: TestClient, api: RestApi) -> None:
-    api.runs, api.events, api.variables = [], [], {}
-    api.declared = {("a", "t"): {"source": SOURCE.serialize(), "sink": SINK.serialize()}}
-    first, second = ask(client, "streams")["streams"]
-    assert (first["state"], first["source"], first["sink"], first["target"]) == (
-        "new",
-        "mixpanel",
-        "delta",
-        SINK.target,
-    )
-    assert (first["timezone"], second["source"]) == (SOURCE.timezone, None)
-
-
-def test_a_failed_run_without_days_links_to_its_log(client: TestClient, api: RestApi) -> None:
-    failed = instance("a", "failed", TODAY - ONE_DAY) | {"rendered_fields": {}}
-    api.runs = [failed]
-    stream = ask(client, "streams")["streams"][0]
-    log = f"/dags/a/runs/{failed['dag_run_id']}/tasks/t"
-    assert stream["failed"] == [{"run_id": failed["dag_run_id"], "from": None, "to": None, "log_url": log}]
-    assert (stream["dag_url"], stream["task_url"], stream["log_url"]) == ("/dags/a", "/dags/a/tasks/t", log)
 
 
 def test_rights_that_are_taken_away_are_gone_at_once(client: TestClient, api: RestApi) -> None:
@@ -174,9 +152,7 @@ def test_a_fault_of_ours_is_answered_in_json(api: RestApi) -> None:
     async def broken(token: str, dag_ids: set[str]) -> set[str]:
         raise KeyError(token)
 
-    with TestClient(
-        _within(make_app(find_editable=broken, read_fields=api.fields), api), raise_server_exceptions=False
-    ) as client:
+    with TestClient(_within(make_app(find_editable=broken), api), raise_server_exceptions=False) as client:
         got = client.get("/connect/api/streams", headers={"Authorization": "Bearer all"})
     assert got.status_code == 500
     assert got.json()["error"].startswith("The page failed.")

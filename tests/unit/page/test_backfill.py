@@ -70,7 +70,7 @@ def api() -> RestApi:
 
 @pytest.fixture
 def client(api: RestApi) -> TestClient:
-    page, airflow = make_app(find_editable=api.editable, read_fields=api.fields), api.app()
+    page, airflow = make_app(find_editable=api.editable), api.app()
 
     async def within(scope: Any, receive: Any, send: Any) -> None:
         await page({**scope, "airflow": airflow}, receive, send)
