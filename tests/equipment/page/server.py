@@ -40,6 +40,7 @@ class Answers:
     asked: list[str] = field(default_factory=list)
     orders: list[tuple[str, dict[str, str], dict[str, Any]]] = field(default_factory=list)
     url: str = ""
+    first_day: str = sample_answers.FIRST_DAY
 
     def of(self, path: str, query: dict[str, list[str]]) -> dict[str, Any]:
         """Return the answer to a question."""
@@ -52,7 +53,7 @@ class Answers:
         if more:
             return sample_answers.one_day(stream, dt.date.fromisoformat(more[1]))
         first, last = (dt.date.fromisoformat(query[name][0]) for name in ("from", "to"))
-        return sample_answers.detail(stream, first, last)
+        return sample_answers.detail(stream, first, last) | {"first_day": self.first_day}
 
 
 def around(query: str) -> str:

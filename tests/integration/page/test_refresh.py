@@ -38,7 +38,7 @@ def changed(page: Page, answers: Answers, text: str = "Changed meanwhile.") -> N
 
 def test_the_page_refreshes_every_half_minute(page: Page, answers: Answers) -> None:
     at_noon(page, answers)
-    answers.streams[0]["state_text"] = "Changed meanwhile."
+    answers.streams[1]["state_text"] = "Changed meanwhile."
     count = len(answers.asked)
     page.clock.run_for(TICK - 1000)
     assert len(answers.asked) == count
