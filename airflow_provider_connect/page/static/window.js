@@ -43,13 +43,18 @@ export function todayIn(zone, now = Date.now()) {
 
 // The answer without days before the first wanted one and days that have not begun.
 export function withKnownDays(data, query, now = Date.now()) {
-  return withoutEarlyDays(withoutFutureDays(data, query, now));
+  return withoutEarlyDays(withoutFutureDays(data, query, now), query);
 }
 
-// A window before the first wanted day stays as it is: the address asks for it.
-function withoutEarlyDays(data) {
-  const first = data.first_day;
-  if (!first || first <= data.from || first > data.to) return data;
+// A stream without a wanted day has only today's. A window before the first wanted day, which only an address has, stays.
+function withoutEarlyDays(data, query) {
+  const isEmpty = data.days.every((each) => each.state === "none");
+  let first = data.first_day ?? (isEmpty ? data.to : data.from);
+  if (first > data.to) {
+    if (readParams(query).until) return data;
+    first = data.to;
+  }
+  if (first <= data.from) return data;
   const isWanted = (each) => each.day >= first;
   return { ...data, from: first, days: data.days.filter(isWanted), band: data.band.filter(isWanted) };
 }
