@@ -22,9 +22,9 @@ IMAGES = Path(__file__).parent / "images"
 EVENTS = "?dag_id=mixpanel_daily&task_id=events&until=2026-11-22&day=2026-11-04"
 ORDERS = "?dag_id=orders_daily&task_id=orders&until=2026-11-22&day=2026-11-20"
 PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
-    "page-streams": ("", {"color_scheme": "light", "viewport": {"width": 1100, "height": 330}}),
-    "page-light": (EVENTS, {"color_scheme": "light", "viewport": {"width": 1100, "height": 690}}),
-    "page-dark": (ORDERS, {"color_scheme": "dark", "viewport": {"width": 1100, "height": 690}}),
+    "page-streams": ("", {"color_scheme": "light", "viewport": {"width": 1100, "height": 400}}),
+    "page-light": (EVENTS, {"color_scheme": "light", "viewport": {"width": 1100, "height": 740}}),
+    "page-dark": (ORDERS, {"color_scheme": "dark", "viewport": {"width": 1100, "height": 740}}),
     "page-day": (ORDERS, {"color_scheme": "light", "viewport": {"width": 1100, "height": 800}}),
     "page-narrow": (EVENTS, {"color_scheme": "light", "viewport": {"width": 380, "height": 900}}),
 }

@@ -85,9 +85,8 @@ class ConnectOperator(DeclaredOperator):
         publishes with a warning above ``reconcile_percent``, ``fail`` fails the task and keeps the published rows.
         Each count costs requests.
     :param reconcile_percent: largest accepted difference in percent, 1 by default.
-    :param ready_after: time from a day's end in the source's zone until the day is polled, such as
-        ``timedelta(hours=2)``. Until then the task is deferred, without a worker's slot. By default it polls
-        immediately, and fails if the day is not over.
+    :param ready_after: time from a day's end in the source's zone until it is polled, as ``timedelta(hours=2)``. Until
+        then the task is deferred. By default it polls immediately, and fails if the day is not over.
     :param lookback_days: number of days before the run's window to load again, for late rows: 0 by default, none in a
         backfill's runs. Skips days before ``origin``, days missing in the ledger, and days polled since the window's
         end (plus ``ready_after``). ``measured`` computes 1 to 10 days from the late rows of the last weeks, which the
@@ -120,6 +119,7 @@ class ConnectOperator(DeclaredOperator):
         "shape",
         "days",
         "staging",
+        "ready_after",
         "transform",
         *(name for name in SparkSubmitOperator.template_fields if name not in RESERVED_ARGUMENTS),
     )

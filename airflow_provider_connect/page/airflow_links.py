@@ -25,7 +25,12 @@ def run_url(dag_id: str, run_id: str) -> str:
     return f"{dag_url(dag_id)}/runs/{quote(run_id, safe='')}"
 
 
+def task_page_url(dag_id: str, task_id: str) -> str:
+    """Return the path to a task with all its instances."""
+    return f"{dag_url(dag_id)}/tasks/{quote(task_id, safe='')}"
+
+
 def task_url(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
-    """Return the path to a task instance."""
+    """Return the path to a task instance, where Airflow shows its log."""
     mapped = f"/mapped/{map_index}" if map_index >= 0 else ""
     return f"{run_url(dag_id, run_id)}/tasks/{quote(task_id, safe='')}{mapped}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import replace
 from typing import Any
 
 from airflow_provider_connect.page.airflow_api import AirflowApi
-from airflow_provider_connect.page.airflow_links import run_url, task_url
+from airflow_provider_connect.page.airflow_links import dag_url, run_url, task_page_url, task_url
 from airflow_provider_connect.page.airflow_queries import load_failed_reports, load_failure_message
 from airflow_provider_connect.page.facts.calendar import CalendarDay
 from airflow_provider_connect.page.facts.reports import RunDayReport
@@ -15,6 +16,8 @@ from airflow_provider_connect.page.facts.runs import TaskRun
 from airflow_provider_connect.page.facts.stream import Stream
 
 _LONGEST_TEXT = 500
+_MAX_FAILED_RUNS = 5
+_HASH = re.compile(r"\.(?=\d*[a-f])[0-9a-f]{8}$")
 
 
 def stream_json(stream: Stream) -> dict[str, Any]:
@@ -41,7 +44,34 @@ def stream_json(stream: Stream) -> dict[str, Any]:
         "rows_last_day": last_report.rows if last_report else None,
         "rejected_last_day": last_report.rejected if last_report else None,
         "can_edit": stream.can_edit,
+        "stream_label": _label(source.stream_key) if source else None,
+        "days_behind": stream.days_behind,
+        "resumes_at": iso_text(stream.resumes_at),
+        "dag_url": dag_url(stream.dag["dag_id"]),
+        "task_url": task_page_url(stream.dag["dag_id"], stream.task_id),
+        "log_url": _log_url(stream),
+        "failed_runs": [_failed_run_json(run) for run in stream.failed_runs[:_MAX_FAILED_RUNS]],
     }
+
+
+def _label(stream_key: str) -> str:
+    """Return a stream's key without the hash that some sources append."""
+    return _HASH.sub("", stream_key)
+
+
+def _log_url(stream: Stream) -> str | None:
+    newest = stream.newest_instance
+    return (
+        None
+        if newest is None
+        else task_url(stream.dag["dag_id"], newest.run_id, stream.task_id, max(newest.map_index, stream.map_index))
+    )
+
+
+def _failed_run_json(run: TaskRun) -> dict[str, Any]:
+    first, last = run.days or (None, None)
+    url = task_url(run.dag_id, run.run_id, run.task_id, run.map_index)
+    return {"run_id": run.run_id, "first_day": iso_text(first), "last_day": iso_text(last), "task_url": url}
 
 
 def iso_text(value: dt.date | dt.datetime | None) -> str | None:

@@ -118,6 +118,7 @@ async def _viewer(request: Request) -> AsyncIterator[Viewer]:
             token,
             state.find_editable,
             dt.datetime.now(dt.UTC),
+            getattr(request.scope["airflow"].state, "dag_bag", None),
         )
     finally:
         await airflow.close()

@@ -44,6 +44,7 @@ async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, l
         "as_of": viewer.requested_at.isoformat(),
         "stream": stream_json(stream),
         "origin": iso_text(stream.offset.origin if stream.offset else None),
+        "first_day": iso_text(stream.first_day),
         "from": iso_text(begin),
         "to": iso_text(end),
         "days": [day_json(stream, day) for day in days],

@@ -23,6 +23,7 @@ from airflow_provider_connect.page.airflow_queries import (
 from airflow_provider_connect.page.answer_json import stream_json
 from airflow_provider_connect.page.facts.connectors import ConnectorPair
 from airflow_provider_connect.page.facts.stream import Stream, StreamName
+from airflow_provider_connect.page.serialized_dags import add_declared_connectors
 from airflow_provider_connect.page.task_discovery import find_tasks, visible_dags
 from airflow_provider_connect.page.viewer import Viewer
 from airflow_provider_connect.page.viewer_cache import TaskInfo, TaskName
@@ -58,6 +59,7 @@ async def load_streams(
         if since is None
         else load_events_since(airflow, cache, tasks, since, current_time),
     )
+    await add_declared_connectors(viewer.dag_bag, profiles)
     zones = {task.name: _zone_of(profiles[task.name].connectors) for task in tasks}
     by_task = defaultdict(list)
     for run in await add_days_of_dag_runs(airflow, runs, zones):

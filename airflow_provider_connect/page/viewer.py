@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_provider_connect.page.airflow_api import AirflowApi
 from airflow_provider_connect.page.viewer_cache import PageCache, ViewerCache
@@ -18,7 +19,10 @@ FindEditable = Callable[[str, set[str]], Awaitable[set[str]]]
 
 @dataclass(frozen=True)
 class Viewer:
-    """The person who sent a request, with API client and cache."""
+    """The person who sent a request, with API client and cache.
+
+    :param dag_bag: Airflow's serialized DAGs. None if the server has none.
+    """
 
     airflow: AirflowApi
     page_cache: PageCache
@@ -26,6 +30,7 @@ class Viewer:
     token: str
     find_editable: FindEditable
     requested_at: dt.datetime
+    dag_bag: Any = None
 
     async def editable_dags(self, dag_ids: set[str]) -> set[str]:
         """Return the DAGs that the viewer may clear. Only enables buttons: Airflow checks each action itself."""

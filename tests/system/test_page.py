@@ -113,6 +113,9 @@ def test_streams_have_their_states(airflow: AirflowWithRoles) -> None:
     assert (paged["source"], paged["sink"], paged["timezone"]) == ("mixpanel", "delta", "US/Pacific")
     assert (paged["last_day"], paged["position"], paged["rejected_last_day"]) == (DAYS[-1], DAYS[-1], 0)
     assert by_id["paged_mapped/events[1]"]["target"].endswith("/paged_second")
+    untouched = by_id["untouched/events"]
+    assert (untouched["source"], untouched["sink"], untouched["timezone"]) == ("mixpanel", "delta", "US/Pacific")
+    assert by_id["broken/events"]["failed_runs"][0]["task_url"] == by_id["broken/events"]["log_url"]
 
 
 def test_a_viewer_has_no_buttons_and_no_variables(airflow: AirflowWithRoles) -> None:

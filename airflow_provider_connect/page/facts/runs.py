@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -22,6 +23,10 @@ _UNSCHEDULED = (None, "PartitionedAtRuntime")
 """Timetable summaries of DAGs that only triggers start: ``schedule=None``, and partition keys set at runtime."""
 
 _EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer. The westernmost is then Hawaii
+
+_READY_TRIGGER = "DateTimeTrigger"
+_DURATION = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d)(?:\.\d+)?")
+"""A timedelta as Python formats it, and so Airflow in rendered fields."""
 
 DayRange = tuple[dt.date, dt.date]
 
@@ -81,6 +86,13 @@ class TaskRun:
         if self.state == "none" and dag_run.get("state") not in ("queued", "running"):
             return None
         return self if self.days is not None else replace(self, days=days_of_run(dag_run, zone_name))
+
+    def resumes_at(self, zone_name: str) -> dt.datetime | None:
+        """Return the time at which an instance that waits for ``ready_after`` resumes. None if unknown."""
+        if self.state != "deferred" or self.days is None or not self.trigger.endswith(_READY_TRIGGER):
+            return None
+        wait = _parse_duration(self.fields.get("ready_after"))
+        return None if wait is None else start_of(self.days[1] + ONE_DAY, zone_name) + wait
 
     def covers(self, day: dt.date) -> bool:
         """Return True if the instance loads this day."""
@@ -164,6 +176,14 @@ def _day_of_key(key: str, zone_name: str | None) -> dt.date | None:
     if moment.tzinfo is None:
         return moment.date()
     return nearest_day(moment) if zone_name is None else moment.astimezone(zone(zone_name)).date()
+
+
+def _parse_duration(text: Any) -> dt.timedelta | None:
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(number or 0) for number in match.groups())
+    return dt.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
 def _span(text: Any) -> DayRange | None:

@@ -11,11 +11,12 @@ from typing import Any, Literal, NamedTuple
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.page.facts.connectors import ConnectorPair
 from airflow_provider_connect.page.facts.reports import RunDayReport, newest_by_day
-from airflow_provider_connect.page.facts.runs import TaskRun, expected_days, schedule_of
+from airflow_provider_connect.page.facts.runs import DayRange, TaskRun, expected_days, next_run_days, schedule_of
 from airflow_provider_connect.window import ONE_DAY, DaySet, Settled, zone
 
-StateName = Literal["running", "waiting", "failed", "gap", "late", "ok", "new", "paused"]
+StateName = Literal["running", "waiting", "failed", "gap", "catching_up", "late", "ok", "new", "paused"]
 _OVERDUE = dt.timedelta(hours=1)
+_RECENT = dt.timedelta(days=1)
 _QUOTA = "QuotaTrigger"
 
 
@@ -28,6 +29,13 @@ class StreamName(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.dag_id}/{self.task_id}" + (f"[{self.map_index}]" if self.map_index >= 0 else "")
+
+
+class TaskInstanceName(NamedTuple):
+    """Run and map index of one of the stream's task instances."""
+
+    run_id: str
+    map_index: int
 
 
 class StreamState(NamedTuple):
@@ -113,6 +121,37 @@ class Stream:
         settled = self.settled if self.offset is not None else Settled(self.settled_days, self.last_day)
         return settled.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
 
+    @property
+    def days_behind(self) -> int | None:
+        """Like :attr:`lag_days`, but 0 if no day is overdue. None if the schedule does not tell which days are due."""
+        if self.state.name != "ok":
+            return self.lag_days
+        return 0 if self._days_due is not None or self.lag_days == 0 else None
+
+    @property
+    def first_day(self) -> dt.date | None:
+        """First wanted day: the origin or an earlier known day, else the next run's first day. None if unknown."""
+        origin = None if self.offset is None else self.offset.origin
+        known_days = [*(ends[0] for ends in self.settled_days.ranges[:1]), *([origin] if origin else [])]
+        known_days += [run.days[0] for run in (*self.failed_runs, *self.active_runs) if run.days is not None]
+        next_run = next_run_days(self.dag, self.connectors.timezone)
+        return min(known_days, default=None if next_run is None else next_run[0][0])
+
+    @property
+    def resumes_at(self) -> dt.datetime | None:
+        """Earliest time at which a run waiting for ``ready_after`` resumes. None if none waits, or it is unknown."""
+        times = (run.resumes_at(self.zone) for run in self.active_runs)
+        return min((time for time in times if time is not None), default=None)
+
+    @property
+    def newest_instance(self) -> TaskInstanceName | None:
+        """The task instance that reported or changed its state last. None if none is known."""
+        instances = [(report.reported_at, report.run_id, report.map_index) for report in self.reports]
+        instances += [
+            (time, run.run_id, run.map_index) for run in self.runs if (time := run.state_since or run.run_after)
+        ]
+        return TaskInstanceName(*max(instances)[1:]) if instances else None
+
     @cached_property
     def gaps(self) -> DaySet:
         """Unsettled days between the origin and the last settled day."""
@@ -139,7 +178,7 @@ class Stream:
 
     @property
     def state(self) -> StreamState:
-        """The first state that applies: an active run, a failed run, paused, new, a gap, late, or ok."""
+        """The first state that applies: an active run, a failed run, paused, new, a gap, catching up, late, or ok."""
         return self._active_state() or self._failed_state() or self._lag_state() or self._ok_state()
 
     def _is_repaired(self, run: TaskRun) -> bool:
@@ -166,18 +205,24 @@ class Stream:
             if again and len(again) == len(running):
                 return StreamState("running", f"A try failed and will be repeated: {_days_text(again)}")
             queued = all(run.state in ("none", "queued", "scheduled") for run in running)
-            return StreamState("running", f"{'Queued' if queued else 'Loading'}: {_days_text(running)}")
+            backlog = f". {self._catch_up_text()}" if self._is_catching_up(least_days=2) else ""
+            return StreamState("running", f"{'Queued' if queued else 'Loading'}: {_days_text(running)}{backlog}")
         if not self.active_runs:
             return None
         if any(run.trigger.endswith(_QUOTA) for run in self.active_runs):
             return StreamState("waiting", f"Waiting for room in the source's quota: {_days_text(self.active_runs)}")
-        return StreamState("waiting", f"Waiting until the source is ready: {_days_text(self.active_runs)}")
+        if self.resumes_at is None:
+            return StreamState("waiting", f"Waiting for ready_after: {_days_text(self.active_runs)}")
+        moment = f"{self.resumes_at.astimezone(zone(self.zone)):%Y-%m-%d %H:%M} {self.zone}"
+        return StreamState("waiting", f"Waiting until {moment} (ready_after): {_days_text(self.active_runs)}")
 
     def _failed_state(self) -> StreamState | None:
         if not self.failed_runs:
             return None
-        reason = f": {self.message}" if self.message else ""
-        return StreamState("failed", f"Failed: {_days_text(self.failed_runs)}{reason}")
+        days = _days_text(self.failed_runs)
+        # Most messages begin with the day.
+        reason = f": {self.message.removeprefix(f'day {days}: ')}" if self.message else ""
+        return StreamState("failed", f"Failed: {days}{reason}")
 
     def _lag_state(self) -> StreamState | None:
         if self.dag.get("is_paused"):
@@ -191,15 +236,37 @@ class Stream:
         return self._late_state()
 
     def _late_state(self) -> StreamState | None:
-        days = expected_days(self.dag, self.connectors.timezone, self.as_of, _OVERDUE)
+        days = self._days_due
         if days is None:
             return None
         # For snapshots that replace the target, any one day of the run's interval is enough.
         due = days[0] if self.connectors.replaces_whole else days[1]
         if self.last_day is not None and self.last_day >= due:
             return None
-        since = "" if self.last_day is None else f". The last done day is {self.last_day}"
-        return StreamState("late", f"By its schedule {due} should be done{since}")
+        if self._is_catching_up(least_days=1):
+            return StreamState("catching_up", self._catch_up_text())
+        count = self.lag_days
+        lag = "" if count is None else f"{_plural_days(count)} behind. "
+        return StreamState("late", f"{lag}By its schedule {due} should be done")
+
+    @cached_property
+    def _days_due(self) -> DayRange | None:
+        return expected_days(self.dag, self.connectors.timezone, self.as_of, _OVERDUE)
+
+    def _is_catching_up(self, least_days: int) -> bool:
+        """Return True if days were loaded within the last hour, and Airflow goes on with older days now."""
+        if (self.lag_days or 0) < least_days:
+            return False
+        next_run = next_run_days(self.dag, self.connectors.timezone)
+        is_continuing = bool(self.active_runs) or (next_run is not None and next_run[1] < self.as_of)
+        return is_continuing and self._count_loaded_within(_OVERDUE) > 0
+
+    def _catch_up_text(self) -> str:
+        left = self.lag_days or 0
+        return f"Catching up: {left} of {_plural_days(left + self._count_loaded_within(_RECENT))} left"
+
+    def _count_loaded_within(self, period: dt.timedelta) -> int:
+        return sum(self.as_of - report.reported_at < period for report in self.newest_reports.values())
 
     def _ok_state(self) -> StreamState:
         if self.last_day is None:
@@ -217,6 +284,10 @@ def _days_text(runs: Sequence[TaskRun]) -> str:
 
 def _range_text(first: dt.date, last: dt.date) -> str:
     return str(first) if first == last else f"{first}..{last}"
+
+
+def _plural_days(count: int) -> str:
+    return f"{count} day" if count == 1 else f"{count} days"
 
 
 def _count_text(days: int) -> str:

@@ -3,10 +3,10 @@
 import { make, put } from "./elements.js";
 import { dateOf, daysAfter, monthOf, number, plural, size, weekdayOf } from "./texts.js";
 
-const WEEKDAYS = ["Mon", "", "Wed", "", "Fri", "", "Sun"];
+const WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 // Each state has a sign, readable without colours.
 const SIGNS = { done: "", running: "▸", waiting: "…", failed: "✕", gap: "○", none: "" };
-const NAMES = { done: "loaded", running: "running", waiting: "waiting for quota", failed: "failed", gap: "missing", none: "nothing yet" };
+const NAMES = { done: "loaded", running: "running", waiting: "waiting", failed: "failed", gap: "missing", none: "nothing yet" };
 const SHADES = 5;
 const ONE_BLOCK_DAYS = 372;
 const DAY = 86_400_000; // in milliseconds
@@ -59,9 +59,20 @@ export function calendar(choose) {
     cells.get(chosen)?.removeAttribute("aria-selected");
     chosen = cells.has(day) ? day : null;
     cells.get(chosen)?.setAttribute("aria-selected", "true");
-    for (const cell of blocks.querySelectorAll('[tabindex="0"]')) cell.tabIndex = -1;
-    const entry = cells.get(chosen) ?? [...cells.values()].at(-1);
-    if (entry) entry.tabIndex = 0;
+    for (const grid of blocks.querySelectorAll('[role="grid"]')) {
+      const entry = grid.contains(cells.get(chosen)) ? cells.get(chosen) : newestOf(grid);
+      if (entry) makeEntry(entry);
+    }
+  }
+
+  function newestOf(grid) {
+    return [...grid.querySelectorAll("[data-day]")].reduce((newest, cell) => (newest && newest.dataset.day > cell.dataset.day ? newest : cell), null);
+  }
+
+  // Each grid has one day that the tab key reaches.
+  function makeEntry(cell) {
+    for (const other of cell.closest('[role="grid"]').querySelectorAll('[tabindex="0"]')) other.tabIndex = -1;
+    cell.tabIndex = 0;
   }
 
   function chooseCell(cell) {
@@ -81,8 +92,7 @@ export function calendar(choose) {
 
   function focusCell(cell) {
     if (!cell) return;
-    for (const other of blocks.querySelectorAll('[tabindex="0"]')) other.tabIndex = -1;
-    cell.tabIndex = 0;
+    makeEntry(cell);
     cell.focus();
     cell.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
@@ -102,7 +112,12 @@ export function calendar(choose) {
 
 // Describes a day in one sentence, for the tip and for screen readers.
 export function sentence(each) {
-  const parts = [`${weekdayOf(each.day)}, ${each.day}: ${NAMES[each.state] ?? each.state}`];
+  return `${weekdayOf(each.day)}, ${each.day}: ${facts(each)}`;
+}
+
+// State and figures of a day.
+export function facts(each) {
+  const parts = [NAMES[each.state] ?? each.state];
   if (each.rows !== null) parts.push(plural(each.rows, "row"), size(each.bytes));
   if (each.generation > 1) parts.push(`loaded ${plural(each.generation, "time")}`);
   if (each.rejected) parts.push(`${number(each.rejected)} rejected`);
@@ -129,7 +144,7 @@ function blocksOf(days) {
 }
 
 function block([year, days], cells) {
-  const rows = WEEKDAYS.map((name) => make("div", { role: "row" }, make("span", { role: "rowheader", class: "weekday" }, name)));
+  const rows = WEEKDAYS.map((name, index) => make("div", { role: "row" }, weekdayHead(name, index)));
   const months = make("div", { class: "months", "aria-hidden": "true" });
   const first = year ? `${year}-01-01` : days[0].day;
   const monday = dateOf(first).getTime() - weekdayIndex(first) * DAY;
@@ -150,8 +165,14 @@ function block([year, days], cells) {
     monthShown = month;
   }
   rows.forEach((row, index) => (row.firstChild.style.gridArea = `${index + 2} / 1`));
-  const grid = make("div", { role: "grid", class: "grid", "aria-label": `Days of ${year || "the year"}` }, months, rows);
+  const grid = make("div", { role: "grid", class: "grid", "aria-label": year ? `Days of ${year}` : "Days" }, months, rows);
   return make("section", { class: year ? "year" : "" }, year ? make("h2", {}, year) : null, make("div", { class: "scroll" }, grid));
+}
+
+// Every second name is visible. A screen reader has all.
+function weekdayHead(name, index) {
+  const short = index % 2 ? "" : name.slice(0, 3);
+  return make("span", { role: "rowheader", class: "weekday" }, make("span", { "aria-hidden": "true" }, short), make("span", { class: "unseen" }, name));
 }
 
 function cellOf(each) {

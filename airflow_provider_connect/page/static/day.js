@@ -2,9 +2,9 @@
 
 import { clearButton } from "./actions.js";
 import { ask, reasonOf } from "./api.js";
-import { sentence } from "./calendar.js";
-import { linkTo, make, renew } from "./elements.js";
-import { moment, number, size } from "./texts.js";
+import { facts } from "./calendar.js";
+import { copyButton, linkTo, make, put, renew } from "./elements.js";
+import { moment, number, size, weekdayOf } from "./texts.js";
 
 export function dayPanel(name, { refresh }) {
   let requestKey = "";
@@ -36,18 +36,19 @@ export function dayPanel(name, { refresh }) {
 
   function head(day, data) {
     shownDay = day;
-    title.textContent = day;
+    title.textContent = dateText(day);
     clear.allow(data.stream.can_edit, day);
   }
 
-  function showStatus(text, kind) {
+  function showStatus(text, kind, before = "") {
     status.className = kind;
-    if (status.textContent !== text) status.textContent = text;
+    if (status.textContent !== (before.textContent ?? "") + text) put(status, before, make("span", { class: "first-big" }, text));
   }
 
   function fill({ day, generations }, data) {
     head(day.day, data);
-    showStatus(`${sentence(day)}.`, "");
+    // The title shows the day. A screen reader does not read it out.
+    showStatus(`${facts(day)}.`, "", make("span", { class: "unseen" }, `${dateText(day.day)}: `));
     const none = make("p", { class: "quiet" }, "No run has reported this day.");
     renew(body, generations.length ? tableOf(generations) : none);
   }
@@ -59,6 +60,8 @@ function address(name, day) {
   const path = `streams/${encodeURIComponent(name.dag_id)}/${encodeURIComponent(name.task_id)}/days/${day}`;
   return name.map_index && name.map_index !== "-1" ? `${path}?map_index=${encodeURIComponent(name.map_index)}` : path;
 }
+
+const dateText = (day) => `${weekdayOf(day)}, ${day}`;
 
 const HEADS = ["Generation", "Status", "Rows", "Bytes", "Rejected", "Reported", "Run", "In the sink"];
 const NUMBERS = ["Generation", "Rows", "Bytes", "Rejected"];
@@ -84,6 +87,7 @@ function row(each) {
 }
 
 function notes(each) {
-  const texts = [...(each.warnings ?? []), ...(each.rejects?.length ? [`Rejects in the stage: ${each.rejects.join(", ")}`] : [])];
-  return texts.map((text) => make("tr", { class: "note" }, make("td", { colspan: HEADS.length }, text)));
+  const warnings = (each.warnings ?? []).map((text) => [text, each.status === "failed" ? copyButton(text) : null]);
+  const rejects = each.rejects?.length ? [[`Rejects in the stage: ${each.rejects.join(", ")}`, null]] : [];
+  return [...warnings, ...rejects].map(([text, copy]) => make("tr", { class: "note" }, make("td", { colspan: HEADS.length }, text, copy && " ", copy)));
 }

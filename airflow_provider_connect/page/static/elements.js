@@ -12,6 +12,9 @@ export function draw(name, attributes = {}, ...inner) {
   return filled(document.createElementNS(SVG, name), attributes, inner);
 }
 
+// True within Airflow's frame. Airflow writes the addresses of loads in it into the browser's address bar.
+export const isFramed = () => window.parent !== window;
+
 export function put(element, ...inner) {
   element.replaceChildren(...inner.flat().filter((each) => each !== null && each !== undefined));
 }
@@ -55,13 +58,42 @@ export function linkTo(address, text) {
 
 // Airflow's frame around this page forbids new windows and navigation, so the outer document navigates.
 export function leave(event) {
-  if (window.parent === window) return;
+  if (!isFramed()) return;
   const { href, target, rel } = event.currentTarget;
   const link = Object.assign(window.parent.document.createElement("a"), { href, target, rel });
   event.preventDefault();
   link.click();
 }
 
-export function badge(state, text) {
-  return make("span", { class: "badge", "data-state": state }, text ?? state);
+export function badge(state) {
+  return make("span", { class: "badge", "data-state": state }, state.replaceAll("_", " "));
+}
+
+export function copyButton(text) {
+  const button = make("button", { type: "button", class: "copy", onclick: copy }, "Copy error");
+
+  async function copy() {
+    const isCopied = await copied(text);
+    button.textContent = isCopied ? "Copied" : "Not copied";
+    setTimeout(() => (button.textContent = "Copy error"), 2000);
+  }
+  return button;
+}
+
+// Browsers offer `navigator.clipboard` only with TLS or on localhost.
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const field = make("textarea", { "aria-label": "Text to copy" });
+    field.value = text;
+    const focused = document.activeElement;
+    document.body.append(field);
+    field.select();
+    const isCopied = document.execCommand("copy");
+    field.remove();
+    focused?.focus();
+    return isCopied;
+  }
 }

@@ -1,30 +1,34 @@
 // List of all streams, sortable and searchable.
 
-import { badge, make, put, timeAgo } from "./elements.js";
-import { number } from "./texts.js";
+import { badge, copyButton, linkTo, make, put, timeAgo, timeUntil } from "./elements.js";
+import { number, plural, stateText } from "./texts.js";
 
 // Order of states, the most urgent first.
-const URGENCY = ["failed", "gap", "late", "waiting", "running", "new", "paused", "ok"];
+const URGENCY = ["failed", "gap", "late", "waiting", "catching_up", "running", "ok", "new", "paused"];
 
 const COLUMNS = [
   { name: "Stream", of: (each) => each.id, cell: nameCell },
-  { name: "Source", of: (each) => each.source ?? "", cell: (each) => two(each.source, each.stream) },
-  { name: "Sink", of: (each) => each.sink ?? "", cell: (each) => two(each.sink, each.target) },
-  { name: "Last day", of: (each) => each.last_day ?? "", cell: (each) => two(each.last_day ?? "–", each.timezone) },
-  { name: "Days behind", of: (each) => each.lag_days ?? -1, cell: (each) => number(each.lag_days), kind: "number" },
-  { name: "Rows of last day", of: (each) => each.rows_last_day ?? -1, cell: rowsCell, kind: "number" },
-  { name: "Reported", of: (each) => each.reported_at ?? "", cell: (each) => [each.reported_at ? timeAgo(each.reported_at) : "–"] },
   { name: "State", of: (each) => URGENCY.indexOf(each.state), cell: stateCell },
+  { name: "Last day", of: (each) => each.last_day ?? "", cell: (each) => two(each.last_day ?? "–", each.timezone) },
+  { name: "Days behind", of: (each) => each.days_behind ?? -1, cell: (each) => number(each.days_behind), kind: "number" },
+  { name: "Rows of last day", of: (each) => each.rows_last_day ?? -1, cell: rowsCell, kind: "number" },
+  { name: "Source", of: (each) => each.source ?? "", cell: (each) => two(each.source ?? "unknown", each.stream_label) },
+  { name: "Sink", of: (each) => each.sink ?? "", cell: (each) => two(each.sink ?? "unknown", each.target) },
+  { name: "Reported", of: (each) => each.reported_at ?? "", cell: (each) => [each.reported_at ? timeAgo(each.reported_at) : "–"] },
 ];
+const STATE_COLUMN = 1;
 
 export function listOf(query, { go }) {
   let streams = [];
-  let sorted = { by: COLUMNS.length - 1, down: false };
+  let sorted = { by: STATE_COLUMN, down: false };
   const body = make("tbody");
+  const paused = make("tbody", { id: "paused" });
+  const fold = make("button", { type: "button", class: "fold", "aria-expanded": "false", "aria-controls": "paused", onclick: toggle });
+  const foldBody = make("tbody", { hidden: true }, make("tr", {}, make("th", { colspan: COLUMNS.length, scope: "rowgroup" }, fold)));
   const heads = COLUMNS.map((column, index) => head(column, () => sortBy(index)));
   const search = make("input", { type: "search", placeholder: "Filter", "aria-label": "Filter streams", oninput: fill });
   const count = make("span", { class: "quiet", role: "status" });
-  const table = make("table", { class: "streams" }, make("thead", {}, make("tr", {}, heads)), body);
+  const table = make("table", { class: "streams" }, make("thead", {}, make("tr", {}, heads)), body, foldBody, paused);
   const nothing = make("div", { class: "empty", hidden: true });
   const title = query.dag_id ? `Streams of ${query.dag_id}` : "Streams";
   const top = make("header", { class: "bar" }, make("h1", {}, title), search, count);
@@ -35,13 +39,24 @@ export function listOf(query, { go }) {
     fill();
   }
 
+  function toggle() {
+    fold.ariaExpanded = String(fold.ariaExpanded !== "true");
+    fill();
+  }
+
   function fill() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const matches = streams.filter((each) => words.every((word) => textOf(each).includes(word)));
     matches.sort((a, b) => compare(COLUMNS[sorted.by].of(a), COLUMNS[sorted.by].of(b)) * (sorted.down ? -1 : 1) || compare(a.id, b.id));
     const focused = document.activeElement?.closest?.("tr")?.dataset.id;
-    put(body, matches.map((each) => line(each, go)));
-    if (focused) body.querySelector(`tr[data-id="${CSS.escape(focused)}"] a`)?.focus();
+    const isPaused = (each) => each.state === "paused";
+    const resting = matches.filter(isPaused);
+    put(body, matches.filter((each) => !isPaused(each)).map((each) => line(each, go)));
+    put(paused, resting.map((each) => line(each, go)));
+    fold.textContent = `${plural(resting.length, "paused stream")}`;
+    foldBody.hidden = resting.length === 0;
+    paused.hidden = fold.ariaExpanded !== "true" && words.length === 0; // a search also finds paused streams
+    if (focused) table.querySelector(`tr[data-id="${CSS.escape(focused)}"] a`)?.focus();
     heads.forEach((each, index) => {
       each.ariaSort = index === sorted.by ? (sorted.down ? "descending" : "ascending") : "none";
     });
@@ -97,12 +112,17 @@ function rowsCell(each) {
   return [number(each.rows_last_day), rejected].filter(Boolean);
 }
 
+// The columns beside it say as much as the text of a stream that is well.
 function stateCell(each) {
-  return [badge(each.state), make("small", {}, each.state_text)];
+  if (each.state === "ok") return [badge(each.state)];
+  const rest = each.resumes_at ? [" (", timeUntil(each.resumes_at), ")"] : [];
+  const links = (each.failed_runs ?? []).slice(0, 1).map((run) => linkTo(run.task_url, "Log"));
+  const tools = each.state === "failed" ? make("span", { class: "tools" }, links, copyButton(each.state_text)) : null;
+  return [badge(each.state), make("small", {}, stateText(each), rest), tools];
 }
 
 function textOf(each) {
-  return [each.id, each.source, each.stream, each.sink, each.target, each.state].join(" ").toLowerCase();
+  return [each.id, each.source, each.stream_label, each.sink, each.target, each.state].join(" ").toLowerCase();
 }
 
 function compare(a, b) {

@@ -1,12 +1,13 @@
 // Shows and refreshes the view in the address: ?dag_id=…&task_id=…, else all streams.
 
 import { ask, reasonOf, Refused } from "./api.js";
-import { leave, make, put, updateAges, timeAgo } from "./elements.js";
+import { isFramed, leave, make, put, updateAges, timeAgo } from "./elements.js";
 import { listOf } from "./list.js";
 import { streamView } from "./stream.js";
 import { followTheme } from "./theme.js";
 
 const REFRESH_SECONDS = 30;
+const SCROLL_KEY = "connect.scroll"; // the position from which a load in Airflow's frame began
 
 const view = document.getElementById("view");
 const notice = document.getElementById("said");
@@ -28,9 +29,14 @@ function viewFor(query) {
   return { ...newView, key };
 }
 
-// Go to another view, or to another part of this one, like a link.
+// Go to another view, or to another part of this one, like a link. In Airflow's frame it is a load.
 export function go(query, { replace = false } = {}) {
   const address = `?${new URLSearchParams(query)}`;
+  if (isFramed()) {
+    sessionStorage.setItem(SCROLL_KEY, String(scrollY));
+    location[replace ? "replace" : "assign"](address);
+    return null;
+  }
   history[replace ? "replaceState" : "pushState"](null, "", Object.keys(query).length ? address : location.pathname);
   return load();
 }
@@ -51,6 +57,7 @@ async function load() {
       put(view, next.element);
     }
     if (text !== last) next.update(data, query);
+    restorePosition(query);
     last = text;
     showNotice("");
     showAge(data);
@@ -58,6 +65,16 @@ async function load() {
     if (turn !== requestNumber) return;
     showProblem(error, next);
   }
+}
+
+// After a load that a chosen day caused, the view is where it was, with the focus on the day.
+function restorePosition(query) {
+  const position = isFramed() ? sessionStorage.getItem(SCROLL_KEY) : null;
+  if (position === null) return;
+  sessionStorage.removeItem(SCROLL_KEY);
+  if (!query.day) return;
+  view.querySelector('[aria-selected="true"]')?.focus({ preventScroll: true });
+  scrollTo(0, Number(position));
 }
 
 function showNotice(text) {
@@ -96,7 +113,7 @@ function signIn() {
 function showAge(data) {
   const newest = data.reported_at ?? data.stream?.reported_at ?? newestOf(data.streams ?? []);
   const report = newest ? ["The newest report of a task is from ", timeAgo(newest), ". "] : "No task has reported yet. ";
-  put(age, "Read from Airflow ", timeAgo(data.as_of), ". ", report, "airflow connect ledger reads the sink itself.");
+  put(age, "Read from Airflow ", timeAgo(data.as_of), ". ", report, "The command ", make("code", {}, "airflow connect ledger"), " shows the days in the sink itself.");
 }
 
 function newestOf(streams) {

@@ -4,10 +4,10 @@ import { backfillButtons } from "./backfill.js";
 import { calendar } from "./calendar.js";
 import { chart } from "./chart.js";
 import { dayPanel } from "./day.js";
-import { badge, linkTo, make, renew, timeUntil } from "./elements.js";
-import { moment, number, plural, span } from "./texts.js";
+import { badge, copyButton, linkTo, make, renew, timeUntil } from "./elements.js";
+import { moment, number, plural, span, stateText } from "./texts.js";
 import { toolbar } from "./toolbar.js";
-import { withoutFutureDays, readParams, windowOf } from "./window.js";
+import { withKnownDays, readParams, windowOf } from "./window.js";
 
 export function streamView(name, { go, refresh }) {
   const head = make("header", { class: "stream" });
@@ -48,7 +48,7 @@ export function streamView(name, { go, refresh }) {
     panel.show(day, data);
   }
 
-  return { element, update, address, shownOf: withoutFutureDays };
+  return { element, update, address, shownOf: withKnownDays };
 }
 
 function address(query) {
@@ -66,19 +66,42 @@ function headOf({ stream }, go) {
   };
   const mapped = stream.map_index >= 0 ? ` [${stream.map_index}]` : "";
   const path = make("nav", { "aria-label": "Path" }, make("a", { href: "?", onclick: back }, "Streams"), " / ", stream.dag_id);
-  return [path, make("h1", {}, `${stream.task_id}${mapped} `, badge(stream.state)), make("p", {}, stream.state_text)];
+  const rest = stream.resumes_at ? [" (", timeUntil(stream.resumes_at), ")"] : [];
+  const state = make("p", { class: "state" }, make("span", {}, stateText(stream)), rest);
+  if (stream.state === "failed") state.append(" ", copyButton(stream.state_text));
+  return [path, make("h1", {}, `${stream.task_id}${mapped} `, badge(stream.state)), state, failedRuns(stream), links(stream)];
+}
+
+// Runs whose day is unknown have no place in the calendar.
+function failedRuns({ failed_runs: runs = [] }) {
+  if (runs.length === 0) return null;
+  const items = runs.map((run) => linkTo(run.task_url, run.first_day ? daysOf(run) : run.run_id));
+  return make("p", { class: "links" }, "Log of failed runs: ", items.flatMap((item, index) => (index ? [", ", item] : [item])));
+}
+
+const daysOf = (run) => (run.first_day === run.last_day ? run.first_day : `${run.first_day} to ${run.last_day}`);
+
+function links(stream) {
+  const pairs = [["DAG", stream.dag_url], ["Task", stream.task_url], ["Newest log", stream.log_url]];
+  const known = pairs.filter(([, url]) => url);
+  return known.length ? make("nav", { class: "links", "aria-label": "In Airflow" }, known.map(([text, url]) => linkTo(url, text))) : null;
 }
 
 function factsOf({ stream, quota, backfill, origin }) {
   const entries = [
-    ["From", stream.source ?? "?", stream.stream],
-    ["Into", stream.sink ?? "?", stream.target],
+    ["Source", stream.source ?? "unknown", stream.stream_label],
+    ["Sink", stream.sink ?? "unknown", stream.target],
     ["Last day", stream.last_day ?? "none yet", `in ${stream.timezone ?? "an unknown zone"}`],
-    ["Days behind", number(stream.lag_days), stream.position ? `no gap up to ${stream.position}` : origin && `counted from ${origin}`],
+    ["Days behind", number(stream.days_behind), gapText(stream, origin)],
   ];
   if (quota) entries.push(quotaEntry(quota));
   if (backfill) entries.push(backfillEntry(backfill));
   return entries.map(([name, value, more]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, more ? make("small", {}, more) : null)));
+}
+
+function gapText({ position, last_day }, origin) {
+  if (!position) return origin && `counted from ${origin}`;
+  return position === last_day ? "no gap before the last day" : `no gap up to ${position}`;
 }
 
 function quotaEntry(quota) {

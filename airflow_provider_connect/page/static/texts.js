@@ -41,6 +41,9 @@ export function span(seconds) {
   return plural(Math.round(seconds / DAY), "day");
 }
 
+// The text of a stream's state without the state's name, which stands before it.
+export const stateText = ({ state_text: text }) => text.replace(/^(Failed|Catching up): /, "");
+
 export function moment(instant) {
   return instant ? `${instant.slice(0, 10)} ${instant.slice(11, 16)} UTC` : "–";
 }

@@ -17,9 +17,9 @@ export function toolbar(move) {
     return make("button", { type: "button", "aria-label": label, title: label, onclick }, text);
   }
 
-  function show({ stream, from, to }, query) {
+  function show({ stream, from, to, first_day }, query) {
     const { length } = windowOf(query);
-    steps = { earlier: earlier(to, length), later: later(to, length, todayIn(stream.timezone)) };
+    steps = { earlier: earlier(to, length, first_day), later: later(to, length, todayIn(stream.timezone)) };
     back.ariaDisabled = String(steps.earlier === null);
     forth.ariaDisabled = String(steps.later === null);
     period.textContent = `${from} to ${to}`;

@@ -2,7 +2,7 @@
 
 import { dateOf, dayOf, daysAfter } from "./texts.js";
 
-export const SPANS = { year: ["One year", 366], three: ["Three years", 1098], ten: ["Ten years", 3660] };
+export const SPANS = { month: ["30 days", 30], quarter: ["90 days", 90], year: ["One year", 366], three: ["Three years", 1098], ten: ["Ten years", 3660] };
 const FIRST_YEAR = 1971;
 const EASTMOST_MILLISECONDS = 14 * 3_600_000; // of UTC
 
@@ -41,17 +41,36 @@ export function todayIn(zone, now = Date.now()) {
   }
 }
 
+// The answer without days before the first wanted one and days that have not begun.
+export function withKnownDays(data, query, now = Date.now()) {
+  return withoutEarlyDays(withoutFutureDays(data, query, now), query);
+}
+
+// A stream without a wanted day has only today's. A window before the first wanted day, which only an address has, stays.
+function withoutEarlyDays(data, query) {
+  const isEmpty = data.days.every((each) => each.state === "none");
+  let first = data.first_day ?? (isEmpty ? data.to : data.from);
+  if (first > data.to) {
+    if (readParams(query).until) return data;
+    first = data.to;
+  }
+  if (first <= data.from) return data;
+  const isWanted = (each) => each.day >= first;
+  return { ...data, from: first, days: data.days.filter(isWanted), band: data.band.filter(isWanted) };
+}
+
 // The answer without days that have not begun in the stream's zone, unless the address contains them.
-export function withoutFutureDays(data, query, now = Date.now()) {
+function withoutFutureDays(data, query, now) {
   const today = todayIn(data.stream.timezone, now);
   if (readParams(query).until || data.to <= today) return data;
   const hasBegun = (each) => each.day <= today;
   return { ...data, to: today, days: data.days.filter(hasBegun), band: data.band.filter(hasBegun) };
 }
 
-export function earlier(to, length) {
+// The last day of the previous window. Null without a previous window.
+export function earlier(to, length, first) {
   const day = daysAfter(to, -length);
-  return dateOf(day).getUTCFullYear() < FIRST_YEAR ? null : day;
+  return dateOf(day).getUTCFullYear() < FIRST_YEAR || (first && day < first) ? null : day;
 }
 
 // The last day of the next window. Empty for today, null without a next window.

@@ -7,7 +7,14 @@ import math
 from typing import Any
 
 TODAY = dt.date(2026, 11, 22)
+FIRST_DAY = "2016-11-01"
 NOW = "2026-11-22T09:30:00+00:00"
+FAILED_RUN = {
+    "run_id": "scheduled__2026-11-20T08:00:00+00:00",
+    "first_day": "2026-11-20",
+    "last_day": "2026-11-20",
+    "task_url": "/dags/orders_daily/runs/scheduled__2026-11-20/tasks/orders",
+}
 HOSTILE = '<img src=x onerror="window.hacked=1">'
 
 
@@ -28,11 +35,18 @@ def stream(dag_id: str, task_id: str = "events", **changes: Any) -> dict[str, An
         "position": "2026-11-21",
         "lag_days": 0,
         "state": "ok",
-        "state_text": "Every day up to 2026-11-21 is loaded.",
+        "state_text": "Every day up to 2026-11-21 is done",
         "reported_at": "2026-11-22T09:02:11+00:00",
         "rows_last_day": 1_284_310,
         "rejected_last_day": 0,
         "can_edit": True,
+        "stream_label": "mixpanel_default.export",
+        "days_behind": 0,
+        "resumes_at": None,
+        "dag_url": f"/dags/{dag_id}",
+        "task_url": f"/dags/{dag_id}/tasks/{task_id}",
+        "log_url": f"/dags/{dag_id}/runs/newest/tasks/{task_id}",
+        "failed_runs": [],
     }
     return answer | changes
 
@@ -46,6 +60,9 @@ def streams() -> list[dict[str, Any]]:
             "orders",
             source="sql",
             stream="shop.public.orders",
+            stream_label="shop.public.orders",
+            days_behind=2,
+            failed_runs=[FAILED_RUN],
             sink="bigquery",
             target="analytics.shop.orders",
             timezone="UTC",
@@ -53,14 +70,17 @@ def streams() -> list[dict[str, Any]]:
             position="2026-11-12",
             lag_days=2,
             state="failed",
-            state_text="2026-11-20 failed: day 2026-11-20: the source answered with 412 rows, and 9,310 are published.",
+            state_text="Failed: 2026-11-20: the source answered with 412 rows, and 9,310 are published.",
             rows_last_day=9_310,
         ),
         stream(
             "posts_daily",
             "posts",
             source="x_search",
-            stream="brand",
+            stream="x_default.brand.3fa98c01",
+            stream_label="x_default.brand",
+            days_behind=1,
+            resumes_at="2026-11-22T09:45:00+00:00",
             sink="kafka",
             target="social.posts",
             timezone="UTC",
@@ -68,7 +88,7 @@ def streams() -> list[dict[str, Any]]:
             position="2026-11-20",
             lag_days=1,
             state="waiting",
-            state_text="Waits for room in the quota until about 09:45 UTC.",
+            state_text="Waiting until 2026-11-22 09:45 UTC (ready_after): 2026-11-21",
             rows_last_day=48_201,
             rejected_last_day=3,
         ),
@@ -77,7 +97,7 @@ def streams() -> list[dict[str, Any]]:
 
 def many(count: int) -> list[dict[str, Any]]:
     """Return so many streams."""
-    return [stream(f"dag_{number:02d}", rows_last_day=1000 * number, lag_days=number % 7) for number in range(count)]
+    return [stream(f"dag_{number:02d}", rows_last_day=1000 * number, days_behind=number % 7) for number in range(count)]
 
 
 def days(first: dt.date, last: dt.date, state: str) -> list[dict[str, Any]]:
@@ -154,6 +174,7 @@ def detail(stream: dict[str, Any], first: dt.date, last: dt.date) -> dict[str, A
         "as_of": NOW,
         "stream": stream,
         "origin": "2016-11-20",
+        "first_day": FIRST_DAY,
         "from": str(first),
         "to": str(last),
         "days": window_days,

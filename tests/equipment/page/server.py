@@ -44,6 +44,7 @@ class Answers:
     asked: list[str] = field(default_factory=list)
     orders: list[tuple[str, dict[str, str], dict[str, Any]]] = field(default_factory=list)
     url: str = ""
+    first_day: str = sample_answers.FIRST_DAY
 
     def of(self, path: str, query: dict[str, list[str]]) -> dict[str, Any]:
         """Return the answer to a question."""
@@ -58,7 +59,7 @@ class Answers:
         if more:
             return sample_answers.one_day(stream, dt.date.fromisoformat(more[1]))
         first, last = (dt.date.fromisoformat(query[name][0]) for name in ("from", "to"))
-        detail = sample_answers.detail(stream, first, last)
+        detail = sample_answers.detail(stream, first, last) | {"first_day": self.first_day}
         return detail if self.missing is None else detail | {"missing": self.missing}
 
 

@@ -38,7 +38,7 @@ def changed(page: Page, answers: Answers, text: str = "Changed meanwhile.") -> N
 
 def test_the_page_refreshes_every_half_minute(page: Page, answers: Answers) -> None:
     at_noon(page, answers)
-    answers.streams[0]["state_text"] = "Changed meanwhile."
+    answers.streams[1]["state_text"] = "Changed meanwhile."
     count = len(answers.asked)
     page.clock.run_for(TICK - 1000)
     assert len(answers.asked) == count
@@ -196,6 +196,20 @@ def test_a_window_ends_with_today_where_the_days_are_counted(
     page.get_by_role("button", name="Earlier days").click()
     page.get_by_role("button", name="Later days").click()
     expect(page.locator(".window")).to_contain_text(f"to {today}")
+
+
+@pytest.mark.parametrize(
+    ("first_day", "count"), [("2026-11-20", 2), ("2026-11-21", 1), ("2026-12-01", 1), ("2020-01-01", 365)]
+)
+def test_a_stream_without_days_has_no_year_of_empty_boxes(
+    page: Page, answers: Answers, first_day: str, count: int
+) -> None:
+    answers.streams[0]["timezone"], answers.first_day = "UTC", first_day
+    at_noon(page, answers, "?dag_id=mixpanel_daily&task_id=events", now="2026-11-21T12:00:00+00:00")
+    expect(page.locator('[role="gridcell"]').filter(visible=True)).to_have_count(count)
+    expect(page.get_by_role("button", name="Earlier days")).to_have_attribute(
+        "aria-disabled", str(first_day > "2025-01-01").lower()
+    )
 
 
 def test_midnight_of_the_stream_brings_its_new_day(page: Page, answers: Answers) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -298,3 +300,36 @@ def test_what_another_site_sends_does_nothing(client: TestClient, api: RestApi, 
 def test_an_order_with_unknown_words_is_refused(client: TestClient) -> None:
     got = press(client, "backfill", "all", {"dag_id": "a", "from": "2026-01-01", "to": "2026-01-02", "force": True})
     assert (got.status_code, "force" in got.json()["error"]) == (422, True)
+
+
+def test_a_stream_that_never_ran_shows_what_its_dag_declares(client: TestClient, api: RestApi) -> None:
+    api.runs, api.events = [], []
+    pacific = MixpanelSource(zone="US/Pacific")
+    api.declare("a", {"t": SimpleNamespace(source=pacific.serialize(), sink=SINK.serialize())})
+    api.declare("b", {"t": SimpleNamespace(source=pacific.serialize(), sink=SINK.serialize())})
+    for _ in range(2):
+        found = {each["id"]: each for each in ask(client, "streams")["streams"]}
+        assert {(each["source"], each["sink"], each["timezone"]) for each in found.values()} == {
+            ("mixpanel", "delta", "US/Pacific")
+        }
+    assert api.declarations_read == 2, "once for each DAG"
+
+
+def test_a_failed_run_without_a_known_day_has_its_links(client: TestClient, api: RestApi) -> None:
+    failed = instance("a", "failed", TODAY)
+    failed["rendered_fields"] = {**failed["rendered_fields"], "days": None}
+    api.runs = [failed]
+    (found, _) = ask(client, "streams")["streams"]
+    address = f"/dags/a/runs/run-{TODAY}/tasks/t"
+    assert found["failed_runs"] == [
+        {"run_id": f"run-{TODAY}", "first_day": None, "last_day": None, "task_url": address}
+    ]
+    assert (found["dag_url"], found["task_url"], found["log_url"]) == ("/dags/a", "/dags/a/tasks/t", address)
+
+
+def test_a_hash_in_a_stream_s_name_is_not_shown(client: TestClient, api: RestApi) -> None:
+    source = MixpanelSource(stream="segmentation", event=["a"])
+    api.runs = [instance("a", "success", TODAY) | {"rendered_fields": {"source": source.serialize(), "sink": {}}}]
+    (found, _) = ask(client, "streams")["streams"]
+    assert re.fullmatch(r"mixpanel_default\.segmentation\.[0-9a-f]{8}", found["stream"])
+    assert found["stream_label"] == "mixpanel_default.segmentation"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,7 +77,11 @@ UP_TO_DATE = offset(*D[:19], origin=D[0])
         ({"offset": UP_TO_DATE, "runs": [run("none", D[19])]}, "running", "Queued: 2026-11-20"),
         ({"runs": [run("up_for_retry", D[19])]}, "running", "A try failed and will be repeated: 2026-11-20"),
         ({"runs": [run("deferred", D[0], D[3], trigger=QUOTA)]}, "waiting", "Waiting for room in the source's quota"),
-        ({"runs": [run("deferred", D[0], trigger="x.DateTimeTrigger")]}, "waiting", "until the source is ready"),
+        (
+            {"runs": [run("deferred", D[0], trigger="x.DateTimeTrigger")]},
+            "waiting",
+            "Waiting for ready_after: 2026-11-01",
+        ),
         ({"runs": [run("failed", D[3])], "message": "cut"}, "failed", "Failed: 2026-11-04: cut"),
         ({"runs": [run("upstream_failed")]}, "failed", "Failed: one run"),
         ({"runs": [run("failed", D[3]), run("running", D[4])]}, "running", "Loading: 2026-11-05"),
@@ -85,7 +90,7 @@ UP_TO_DATE = offset(*D[:19], origin=D[0])
         ({"has_run": False}, "new", "Has not run yet"),
         ({"offset": offset(*D[:3], *D[5:19], origin=D[0])}, "gap", "2 days are missing: 2026-11-04..2026-11-05"),
         ({"offset": offset(*D[1:19], origin=D[0])}, "gap", "One day is missing: 2026-11-01"),
-        ({"offset": offset(*D[:17], origin=D[0])}, "late", "By its schedule 2026-11-19 should be done. The last"),
+        ({"offset": offset(*D[:17], origin=D[0])}, "late", "2 days behind. By its schedule 2026-11-19 should be done"),
         ({"dag": dag(next_dagrun_run_after=None), "offset": offset(*D[:2])}, "ok", "Every day up to 2026-11-02"),
     ],
 )
@@ -275,3 +280,72 @@ def test_a_task_without_a_state_counts_while_its_run_goes_on() -> None:
     found = waiting.with_dag_run(interval | {"state": "queued"}, "UTC")
     assert found is not None
     assert (found.days, found.phase) == ((D[4], D[4]), "running")
+
+
+def waiting_run(ready_after: str) -> TaskRun:
+    return replace(run("deferred", D[19], trigger="x.DateTimeTrigger"), fields={"ready_after": ready_after})
+
+
+@pytest.mark.parametrize(
+    ("ready_after", "moment"),
+    [("10:00:00", "2026-11-21 10:00"), ("1 day, 0:30:00", "2026-11-22 00:30"), ("2 days, 1:00:00", "2026-11-23 01:00")],
+)
+def test_a_wait_for_the_source_names_the_time_at_which_it_ends(ready_after: str, moment: str) -> None:
+    pacific = ConnectorPair(MixpanelSource(zone="US/Pacific"), SINK)
+    found = stream(connectors=pacific, runs=[waiting_run(ready_after)])
+    assert found.state.text == f"Waiting until {moment} US/Pacific (ready_after): 2026-11-20"
+    assert found.resumes_at is not None
+    assert f"{found.resumes_at.astimezone(dt.UTC) - dt.timedelta(hours=8):%Y-%m-%d %H:%M}" == moment
+    assert stream(runs=[waiting_run("soon")]).resumes_at is None
+
+
+def overdue_dag() -> dict[str, Any]:
+    return dag(
+        next_dagrun_data_interval_start="2026-11-19T00:00:00Z",
+        next_dagrun_data_interval_end="2026-11-20T00:00:00Z",
+        next_dagrun_run_after="2026-11-20T00:00:00Z",
+    )
+
+
+def test_a_backlog_that_shrinks_is_caught_up_not_late() -> None:
+    done = offset(*D[:18], origin=D[0])
+    recent = [report(day, NOW - dt.timedelta(minutes=20)) for day in D[12:18]]
+    found = stream(dag=overdue_dag(), offset=done, reports=recent).state
+    assert found == ("catching_up", "Catching up: 1 of 7 days left")
+    old = [report(day, NOW - dt.timedelta(hours=2)) for day in D[12:18]]
+    assert stream(dag=overdue_dag(), offset=done, reports=old).state.name == "late", "no progress for an hour"
+    behind = stream(
+        dag=overdue_dag(), offset=offset(*D[:16], origin=D[0]), reports=recent[:4], runs=[run("queued", D[16])]
+    )
+    assert behind.state == ("running", "Queued: 2026-11-17. Catching up: 3 of 7 days left")
+    usual = stream(offset=done, reports=recent[-1:], runs=[run("running", D[18])])
+    assert usual.state.text == "Loading: 2026-11-19", "one day is no backlog"
+
+
+def test_a_stream_that_is_ok_is_not_behind() -> None:
+    done = offset(*D[:2], origin=D[0])
+    unscheduled = dag(next_dagrun_run_after=None, timetable_summary="Asset")
+    found = stream(dag=unscheduled, offset=done)
+    assert (found.state.name, found.lag_days, found.days_behind) == ("ok", 17, None)
+    assert stream(offset=UP_TO_DATE).days_behind == 0
+    assert stream(offset=offset(*D[:17], origin=D[0])).days_behind == 2
+
+
+def test_a_failure_names_its_day_once() -> None:
+    found = stream(runs=[run("failed", D[3])], message="day 2026-11-04: the source returned 0 rows")
+    assert found.state.text == "Failed: 2026-11-04: the source returned 0 rows"
+
+
+def test_the_first_day_is_the_first_wanted_one() -> None:
+    assert stream(offset=offset(*D[4:6], origin=D[2])).first_day == D[2]
+    assert stream(offset=offset(*D[1:6], origin=D[2])).first_day == D[1], "a backfill before the origin"
+    assert stream(reports=[report(D[7])], runs=[run("failed", D[5])]).first_day == D[5]
+    assert stream(has_run=False).first_day == D[19], "the next run's"
+    assert stream(dag=dag(next_dagrun_run_after=None)).first_day is None
+
+
+def test_the_newest_instance_has_the_newest_log() -> None:
+    failed = run("failed", at=NOW)
+    assert stream(runs=[failed], reports=[report(D[0], NOW - ONE_DAY)]).newest_instance == ("run-failed", -1)
+    assert stream(runs=[failed], reports=[report(D[0], NOW + ONE_DAY)]).newest_instance == ("r", -1)
+    assert stream().newest_instance is None
