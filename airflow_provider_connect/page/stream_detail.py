@@ -108,5 +108,7 @@ async def _load_quota_usage(viewer: Viewer, stream: Stream) -> dict[str, Any] | 
         return None
     quota_variables = None if quota is None else await read_variables(viewer.airflow, prefix_of(quota))
     return (
-        None if quota is None or quota_variables is None else quota_usage(quota, quota_variables, viewer.requested_at)
+        None
+        if quota is None or quota_variables is None
+        else quota_usage(quota, quota_variables, viewer.requested_at) | {"conn_id": source.conn_id}
     )

@@ -18,6 +18,8 @@ StateName = Literal["running", "waiting", "failed", "gap", "catching_up", "late"
 _OVERDUE = dt.timedelta(hours=1)
 _RECENT = dt.timedelta(days=1)
 _QUOTA = "QuotaTrigger"
+_WITHOUT_DAYS = ("@once", "@continuous")
+"""Timetable summaries of DAGs whose runs have no days of their own."""
 
 
 class StreamName(NamedTuple):
@@ -238,7 +240,7 @@ class Stream:
     def _late_state(self) -> StreamState | None:
         days = self._days_due
         if days is None:
-            return None
+            return self._stalled_state()
         # For snapshots that replace the target, any one day of the run's interval is enough.
         due = days[0] if self.connectors.replaces_whole else days[1]
         if self.last_day is not None and self.last_day >= due:
@@ -248,6 +250,13 @@ class Stream:
         count = self.lag_days
         lag = "" if count is None else f"{_plural_days(count)} behind. "
         return StreamState("late", f"{lag}By its schedule {due} should be done")
+
+    def _stalled_state(self) -> StreamState | None:
+        """Return the state of a DAG that has a schedule and no next run, for example while other runs wait."""
+        summary = self.dag.get("timetable_summary") or ""
+        if "Asset" in summary or summary in _WITHOUT_DAYS or not self.lag_days:
+            return None
+        return StreamState("late", f"{_plural_days(self.lag_days)} behind. Airflow plans no run")
 
     @cached_property
     def _days_due(self) -> DayRange | None:

@@ -2,7 +2,7 @@
 
 import { allow, button, dialog, label } from "./actions.js";
 import { ask, order, reasonOf } from "./api.js";
-import { make, put } from "./elements.js";
+import { copyButton, make, put } from "./elements.js";
 import { plural } from "./texts.js";
 
 const TYPING_MS = 400;
@@ -112,23 +112,12 @@ function earlyText({ before_start, runs, first_day }) {
 // The same backfill as a command, to copy.
 function commandOf() {
   const code = make("code");
-  const copy = make("button", { type: "button", onclick: () => copyText(code).then((text) => (copy.textContent = text)) }, "Copy");
+  const copy = copyButton(() => code.textContent, "Copy");
   const element = make("details", { hidden: true }, make("summary", {}, "As a command"), code, copy);
   function show(text, isOpen) {
     element.hidden = !text;
     code.textContent = text ?? "";
-    copy.textContent = "Copy";
     if (isOpen) element.open = true;
   }
   return { element, show, open: () => (element.open = true) };
-}
-
-async function copyText(element) {
-  getSelection().selectAllChildren(element);
-  try {
-    await navigator.clipboard.writeText(element.textContent);
-    return "Copied";
-  } catch {
-    return document.execCommand("copy") ? "Copied" : "Selected"; // without TLS a browser has no clipboard
-  }
 }

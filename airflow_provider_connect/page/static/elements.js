@@ -69,13 +69,13 @@ export function badge(state) {
   return make("span", { class: "badge", "data-state": state }, state.replaceAll("_", " "));
 }
 
-export function copyButton(text) {
-  const button = make("button", { type: "button", class: "copy", onclick: copy }, "Copy error");
+export function copyButton(text, label = "Copy error") {
+  const button = make("button", { type: "button", class: "copy", onclick: copy }, label);
 
   async function copy() {
-    const isCopied = await copied(text);
+    const isCopied = await copied(typeof text === "function" ? text() : text);
     button.textContent = isCopied ? "Copied" : "Not copied";
-    setTimeout(() => (button.textContent = "Copy error"), 2000);
+    setTimeout(() => (button.textContent = label), 2000);
   }
   return button;
 }
@@ -89,7 +89,7 @@ async function copied(text) {
     const field = make("textarea", { "aria-label": "Text to copy" });
     field.value = text;
     const focused = document.activeElement;
-    document.body.append(field);
+    (document.querySelector("dialog[open]") ?? document.body).append(field); // an open dialog keeps the focus inside
     field.select();
     const isCopied = document.execCommand("copy");
     field.remove();

@@ -107,7 +107,7 @@ function gapText({ position, last_day }, origin) {
 function quotaEntry(quota) {
   const left = quota.limit - quota.used;
   const meter = make("meter", { min: 0, max: quota.limit, value: left, "aria-label": "Requests left of the quota" });
-  const more = [`of ${quota.name}: ${number(quota.limit)} in ${span(quota.period_seconds)}`];
+  const more = [`of connection ${quota.conn_id}: ${number(quota.limit)} in ${span(quota.period_seconds)}`];
   if (quota.resets_at) more.push(", more ", timeUntil(quota.resets_at));
   if (quota.waiting) more.push(`, ${plural(quota.waiting, "task")} waiting`);
   return ["Quota left", [`${number(left)} `, meter], more];

@@ -155,6 +155,7 @@ def detail(stream: dict[str, Any], first: dt.date, last: dt.date) -> dict[str, A
     window_days = days(first, last, stream["state"])
     quota = {
         "name": "mixpanel project 3141592",
+        "conn_id": "mixpanel_default",
         "used": 41,
         "limit": 60,
         "period_seconds": 3600,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
+import axe_playwright_python
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -21,10 +21,7 @@ VIEWS = ["", EVENTS + "&day=2026-11-04", ORDERS + "&day=2026-11-20", ORDERS + "&
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    spec = importlib.util.find_spec("axe_playwright_python")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("axe-playwright-python, which carries axe-core, is not installed")
-    return (Path(spec.submodule_search_locations[0]) / "axe.min.js").read_text(encoding="utf-8")
+    return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
 def violations(page: Page, axe: str) -> list[str]:
@@ -46,10 +43,20 @@ def test_no_view_has_a_violation(page: Page, answers: Answers, axe: str, scheme:
         assert page.evaluate("document.documentElement.scrollWidth") == width, query
 
 
-def test_a_dialog_has_no_violation(page: Page, answers: Answers, axe: str) -> None:
+@pytest.mark.parametrize("button", ["Load 2026-11-20 again…", "Start a backfill…", "Load the 2 missing days…"])
+def test_a_dialog_has_no_violation(page: Page, answers: Answers, axe: str, button: str) -> None:
     go(page, answers, ORDERS + "&day=2026-11-20")
-    page.get_by_role("button", name="Load 2026-11-20 again…").click()
+    page.get_by_role("button", name=button).click()
+    expect(page.get_by_role("dialog")).to_be_visible()
     assert violations(page, axe) == []
+
+
+@pytest.mark.parametrize("span", ["month", "year"])
+def test_a_phone_shows_the_newest_days(page: Page, answers: Answers, span: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
+    go(page, answers, EVENTS + f"&span={span}")
+    for day in ("2026-11-02", "2026-11-22"):
+        expect(page.locator(f'[data-day="{day}"]')).to_be_in_viewport()
 
 
 def test_states_differ_without_colours(page: Page, answers: Answers) -> None:

@@ -91,7 +91,19 @@ UP_TO_DATE = offset(*D[:19], origin=D[0])
         ({"offset": offset(*D[:3], *D[5:19], origin=D[0])}, "gap", "2 days are missing: 2026-11-04..2026-11-05"),
         ({"offset": offset(*D[1:19], origin=D[0])}, "gap", "One day is missing: 2026-11-01"),
         ({"offset": offset(*D[:17], origin=D[0])}, "late", "2 days behind. By its schedule 2026-11-19 should be done"),
-        ({"dag": dag(next_dagrun_run_after=None), "offset": offset(*D[:2])}, "ok", "Every day up to 2026-11-02"),
+        (
+            {"dag": dag(next_dagrun_run_after=None), "offset": offset(*D[:2])},
+            "late",
+            "17 days behind. Airflow plans no",
+        ),
+        *(
+            (
+                {"dag": dag(next_dagrun_run_after=None, timetable_summary=summary), "offset": offset(*D[:2])},
+                "ok",
+                "Every day up to 2026-11-02",
+            )
+            for summary in (None, "Asset", "@once")
+        ),
     ],
 )
 def test_each_case_has_its_state(fields: dict[str, Any], name: str, text: str) -> None:
