@@ -32,7 +32,7 @@ from typing import Literal
 from pydantic import Field
 
 from airflow_provider_connect.sink import Ledger, LedgerRow, OnEmpty
-from airflow_provider_connect.stage.counts import FILTERED, VendorCount
+from airflow_provider_connect.stage.counts import ABSENT_COLUMN, FILTERED, VendorCount
 from airflow_provider_connect.stage.manifest import PollResult
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 from airflow_provider_connect.window import ONE_DAY
@@ -58,6 +58,7 @@ and rows that the vendor's reports leave out. A cut answer usually lacks more.
 
 
 _DAYS_AT_ONCE = 31
+_MANY_RECORDS = 100
 
 
 class RowBounds(Wire):
@@ -143,7 +144,28 @@ def findings(
         )
     if not any(candidates) and not (polled if result is None else result).rows_written and not has_rows():
         candidates.append(never_had_rows(day, polled, result))
+    candidates.append(absent_columns(day, polled))
     return [finding for finding in candidates if finding is not None]
+
+
+def absent_columns(day: dt.date, polled: PollResult) -> Finding | None:
+    """Return a warning for columns that are null in every row because no record has their field.
+
+    A day with few records may lack an optional field, so it gets no warning.
+    """
+    records = polled.rows_read
+    names = [
+        key.removeprefix(ABSENT_COLUMN)
+        for key, count in sorted(polled.counts.items())
+        if key.startswith(ABSENT_COLUMN) and count >= records
+    ]
+    if not names or records < _MANY_RECORDS:
+        return None
+    return Finding(
+        f"day {day}: none of {records:,} records has the field of column {', '.join(map(repr, names))}, which is null "
+        "in every row. Correct the place of the field in records.columns, or remove the column",
+        is_fatal=False,
+    )
 
 
 def rows_answered(day: PollResult | LedgerRow) -> int:

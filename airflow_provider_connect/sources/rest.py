@@ -58,7 +58,8 @@ A field's name may contain dots and ``@``. A nested field is a JSON Pointer: ``/
 record of a key.
 
 **Counts** in the report: pages, duplicates, rejected, other_day, outside_day, undeclared_dropped, lone_surrogates,
-parents, ignored_parents, repeated_listings, and counts of the parent source, such as parent_duplicates.
+parents, ignored_parents, repeated_listings, column_absent.NAME, and counts of the parent source, such as
+parent_duplicates.
 
 **Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row. Parents are read page by
 page and never collected. With ``partitions`` above 1, each partition reads all parent pages and takes its share by key.

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 FILTERED = "shape_filtered"
 """Name of the count of rows that shapes removed."""
 
+ABSENT_COLUMN = "column_absent."
+"""Begins the count of records read while no record had a column's field. The column's name follows."""
+
 MAX_LATE_DAYS = 10
 """The longest delay with its own count, in days."""
 

@@ -260,3 +260,13 @@ def test_a_day_all_of_whose_parents_were_ignored_is_told_by_that_and_once(
     assert "all 7 parents" in text
     assert is_fatal is (on_empty != "accept")
     assert not any("parents" in text for text, _ in told(parents=7, ignored_parents=6) + told())
+
+
+@pytest.mark.parametrize(
+    ("records", "absent", "is_warned"), [(100, 100, True), (99, 99, False), (100, 60, False), (200, 200, True)]
+)
+def test_a_column_that_is_null_in_every_row_is_warned_of(records: int, absent: int, is_warned: bool) -> None:
+    polled = PollResult(files=(), rows_read=records, rows_written=records, counts={"column_absent.at": absent})
+    found = findings(DAY, polled, on_empty="fail", rules=Rules(), replaced=None, earlier=None)
+    texts = [each.text for each in found if "column 'at'" in each.text and not each.is_fatal]
+    assert len(texts) == is_warned

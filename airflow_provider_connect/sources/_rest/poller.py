@@ -149,6 +149,7 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
                 for batch in reader.batches(parent):
                     if batch.num_rows:
                         yield day, batch
+            reader.note_absent_columns()
 
     def _open_api(self, options: RestOptions) -> CountedApi:
         own_options = self._options
@@ -248,6 +249,10 @@ class _PageReader:
             slices=self._parser.slices,
             sibling_check=self._sibling_check,
         )
+
+    def note_absent_columns(self) -> None:
+        """Count the columns whose field no record had, at the end of the poll."""
+        self._row_builder.note_absent_columns()
 
     def batches(self, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of each page of a parent.

@@ -11,6 +11,7 @@ from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import keys_as_hex, record_keys
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._rest.absent_columns import AbsentColumns
 from airflow_provider_connect.sources._rest.column_builder import build_column
 from airflow_provider_connect.sources._rest.options import RestOptions
 from airflow_provider_connect.sources._rest.page_parser import PageParts
@@ -127,6 +128,7 @@ class RowBuilder:
         self._tally = tally
         self._schema = row_schema(records, parent_columns)
         self._decoder = RecordDecoder(records, slices)
+        self._absent_columns = AbsentColumns(records, slices)
         self._siblings = sibling_check
 
     def build_rows(self, page: PageParts, parent_values: Mapping[str, Any], label: str) -> PageRows:
@@ -143,6 +145,7 @@ class RowBuilder:
         decoded = self._decoder.decode(page)
         self._count_undeclared(decoded.undeclared, label)
         columns, invalid = self._columns(page, decoded)
+        self._absent_columns.note_page(columns, page.records, label)
         for parent_column in self._parents:
             value = pa.scalar(parent_values[parent_column.parent_name], self._schema.field(parent_column.name).type)
             columns[parent_column.name] = pa.repeat(value, len(page.records))
@@ -167,6 +170,10 @@ class RowBuilder:
         )
         rows = batch if keep.all() else batch.filter(pa.array(keep))
         return PageRows(rows, fingerprint, len(page.records), key_bytes, is_readable, duplicates)
+
+    def note_absent_columns(self) -> None:
+        """Count the columns whose field no record of the poll had."""
+        self._tally.counts.update(self._absent_columns.counts(self._tally.rows))
 
     def _columns(
         self, page: PageParts, decoded: DecodedRecords

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sources.rest import RestSource, Single
 from airflow_provider_connect.testing.polls import Poll
 from tests.equipment.rest_api.reading import DAY, counts, read, tally_of
@@ -264,3 +264,25 @@ def test_bytes_that_are_no_text_beside_a_decimal_are_one_record_s_matter(undecla
     found = polled(b'[{"id":1,"cost":{"price":1.5,"unit":"\xff"}},{"id":2,"cost":{"price":2,"unit":"kg"}}]', declared)
     assert [(row["id"], row["unit"]) for row in rows(found)] == [(2, "kg")]
     assert "invalid UTF-8 at its byte" in tally_of(found).rejects[0].reason
+
+
+def test_a_place_that_is_written_with_dots_is_refused_with_the_pointer() -> None:
+    declared = source({"user": {"type": "bigint", "at": "user.id"}})
+    with pytest.raises(ConfigError, match=r"column 'user': no field 'user\.id', but there is one at '/user/id'"):
+        polled([{"id": 1, "user": {"id": 2}}], declared)
+
+
+@pytest.mark.parametrize(
+    ("records", "absent"),
+    [
+        ([{"id": number} for number in range(150)], 150),
+        ([{"id": number, "x": None} for number in range(150)], 0),
+        ([*({"id": number} for number in range(149)), {"id": 149, "x": 1}], 0),
+        ([], 0),
+    ],
+    ids=["no field", "a field with null", "in the last record", "no record"],
+)
+def test_a_column_whose_field_no_record_has_is_counted(records: list[Any], absent: int) -> None:
+    found = counts(polled(records, source({"x": "string"})))
+    assert found.get("column_absent.x", 0) == absent
+    assert "column_absent.id" not in found
