@@ -221,10 +221,13 @@ def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
     Validators that compare several options wait until all of them are rendered.
     """
     schema: Any = model.__pydantic_core_schema__
+    definitions: dict[str, Any] = {}  # of a model that contains itself
     while schema["type"] != "model-fields":
-        schema = schema["schema"]
-    fields = {name: schema["fields"][name] for name in options}
-    validator = SchemaValidator(core_schema.model_fields_schema(fields))
+        if schema["type"] == "definitions":
+            definitions = {definition["ref"]: definition for definition in schema["definitions"]}
+        schema = definitions[schema["schema_ref"]] if schema["type"] == "definition-ref" else schema["schema"]
+    fields = core_schema.model_fields_schema({name: schema["fields"][name] for name in options})
+    validator = SchemaValidator(core_schema.definitions_schema(fields, list(definitions.values())))
     values: dict[str, Any] = validator.validate_python(options)[0]
     return values
 

@@ -181,6 +181,8 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        if self.templates or (self.parent is not None and self.parent.templates):
+            return self  # compared once the task has rendered them
         if problems := option_problems(self):
             raise ValueError("; ".join(problems))
         return self
