@@ -118,7 +118,7 @@ _OFFSET_COMMANDS = GroupCommand(
     name="offsets",
     help="List the settled days of each stream",
     subcommands=(
-        _command("list", "offsets.list_offsets", "List the streams with their positions", ARG_OUTPUT),
+        _command("list", "offsets.list_offsets", "List the streams with their positions", *_OFFSETS, ARG_OUTPUT),
         _command(
             "show", "offsets.show_offset", "Show one offset with its ranges of settled days", *_OFFSET, ARG_OUTPUT
         ),

@@ -31,8 +31,8 @@ _UNREADABLE = "not an offset. Reset it, and the stream's next task recomputes it
 
 @command
 def list_offsets(args: Namespace) -> None:
-    """Print a line for each offset."""
-    rows = [_offset_line(name, offset) for name, offset in offsets.stored_offsets().items()]
+    """Print a line for each offset, or for one."""
+    rows = [_offset_line(name, offset) for name, offset in _selected_offsets(args).items()]
     print_rows(rows, args.output, empty="no offsets: no task has published a day yet")
 
 
@@ -52,7 +52,7 @@ def show_offset(args: Namespace) -> None:
 @command
 def list_gaps(args: Namespace) -> int:
     """Print each range of missing days. The exit code is :data:`.EXIT_PROBLEMS` if a day is missing."""
-    selected = offsets.stored_offsets() if args.offset is None else dict([_find_offset(args)])
+    selected = _selected_offsets(args)
     unreadable = [name for name, offset in selected.items() if offset is None]
     rows = [
         {"offset": name, "from": first, "to": last, "days": (last - first).days + 1}
@@ -113,6 +113,11 @@ def _no_gaps_text(readable: Sequence[Offset]) -> str:
         return "no gaps: no stream has a settled day yet"
     first, last = min(days[0][0] for days in ranges), max(days[-1][1] for days in ranges)
     return f"no gaps in {len(readable)} stream{'' if len(readable) == 1 else 's'}, {first} to {last}"
+
+
+def _selected_offsets(args: Namespace) -> dict[str, Offset | None]:
+    """Return the offset that the arguments name, or all."""
+    return offsets.stored_offsets() if args.offset is None else dict([_find_offset(args)])
 
 
 def _find_offset(args: Namespace) -> tuple[str, Offset | None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, Failure
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -27,10 +27,11 @@ class TryAgainError(AirflowException):
 
 def to_airflow_error(error: ConnectError) -> AirflowException:
     """Convert an error to Airflow's: wrong options and bad data are not retried, other errors are."""
+    failure = Failure.from_error(error)
+    text = f"{failure.type}: {failure.message}"  # the type is what the page "At 3 a.m." lists
     if isinstance(error, (ConfigError, DataError)):
-        return AirflowFailException(str(error))
-    retry_after = error.retry_after_seconds if isinstance(error, RetriableError) else None
-    return TryAgainError(str(error), retry_after_seconds=retry_after)
+        return AirflowFailException(text)
+    return TryAgainError(text, retry_after_seconds=failure.retry_after_seconds)
 
 
 class ConnectRetryPolicy(RetryPolicy):

@@ -198,7 +198,7 @@ class Run:
                 raise
             offset = offsets.recompute(source, sink, ledger, self.first_day, origin=self.spec.origin)
             self.spec.metrics.send_lag(offset, source.timezone, self.schedule)
-        log.info("Offset %s: %d days settled, %s", self.key, len(offset.done), _position_text(offset))
+        log.info("Offset %s: settled days: %d, %s", self.key, len(offset.done), _position_text(offset))
         return report
 
     def _run_job(self, submit: Callable[[Submission], None], on_report: Callable[[JobReport], None]) -> JobReport:
@@ -218,7 +218,8 @@ class Run:
             raise (job_outcome.explain_exit(failure) if self.folder.exists() else None) or failure
         on_report(report)
         self.spec.metrics.send_job(report)
-        self.spec.log.info("Outcome by day:\n%s", job_outcome.format_days(report))
+        if report.days:
+            self.spec.log.info("Outcome by day:\n%s", job_outcome.format_days(report))
         for warning in (*report.warnings, *(warning for day in report.days for warning in day.warnings)):
             self.spec.log.warning("%s", warning)
         if report.failure is not None:
@@ -329,7 +330,7 @@ def _shared_folder(root: str | None) -> str:
 def _position_text(offset: offsets.Offset) -> str:
     if offset.position is not None:
         return f"without a gap up to {offset.position}"
-    return f"the first day {offset.origin} is missing"
+    return f"the first wanted day {offset.origin} (start_date or origin=) is missing"
 
 
 def _join_lists(*file_lists: str | None) -> str | None:

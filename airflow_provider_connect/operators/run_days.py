@@ -94,7 +94,7 @@ def resolve_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, current
             f"days must be text such as '2026-10-05' or '2026-10-05..2026-10-11', not {type(inputs.days)}"
         )
     if inputs.days and inputs.days.strip():
-        return RunDays(_parse_begun(inputs.days, zone_name, current_time), "days= of the task")
+        return RunDays(_parse_begun(inputs.days, zone_name, current_time), "option days=")
     if isinstance(inputs.form_days, str) and inputs.form_days.strip():
         return RunDays(_parse_begun(inputs.form_days, zone_name, current_time), "parameter days of the run")
     if run.partition_key:

@@ -32,10 +32,20 @@ def require_day_schedule(dag: DAG, days: object, zone_name: str) -> None:
         return
     if problem := _schedule_problem(dag.timetable, None if has_template(zone_name) else zone_name):
         remedy = "daily()" if has_template(zone_name) else f"daily({zone_name!r})"
+        zone_remedy = _zone_remedy(dag.timetable, zone_name) if "midnight" in problem else ""
         raise ConfigError(
             f"schedule of DAG {dag.dag_id!r}: {problem}. Set schedule={remedy} from "
-            "airflow_provider_connect.timetables, or set days= of the task"
+            f"airflow_provider_connect.timetables, {zone_remedy}or set days= of the task"
         )
+
+
+def _zone_remedy(timetable: Any, zone_name: str) -> str:
+    """Return the remedy of a source whose zone was forgotten: the schedule's zone, if its runs begin at midnight."""
+    zone = getattr(timetable, "timezone", None)
+    name = getattr(zone, "name", zone)
+    if getattr(timetable, "expression", None) != MIDNIGHT_CRON or not isinstance(name, str) or name == zone_name:
+        return ""
+    return f"or zone={name!r} of the source if its days begin there, "
 
 
 def _form_days(params: Mapping[str, Any]) -> object:

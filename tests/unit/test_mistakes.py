@@ -49,7 +49,10 @@ MISTAKES = {
     "argument_typo": (operator("on_empti='fail'"), "'orders': on_empti: unknown argument; did you mean 'on_empty'?"),
     "argument_value": (operator("on_shrink='fial'"), "on_shrink: cannot be 'fial'; did you mean 'fail'?"),
     "bare_daily": (operator(schedule="'@daily'"), r"no data interval.*Set schedule=daily\('UTC'\)"),
-    "other_zone": (operator(schedule="daily('US/Pacific')"), r"midnight in UTC. Set schedule=daily\('UTC'\)"),
+    "other_zone": (
+        operator(schedule="daily('US/Pacific')"),
+        r"midnight in UTC. Set schedule=daily\('UTC'\) .*or zone='US/Pacific' of the source",
+    ),
     "unknown_zone": (operator(schedule="daily('Europe/Berln')"), "did you mean 'Europe/Berlin'?"),
     "impossible_day": (operator("days='2026-13-01'"), "days: '2026-13-01' is neither 'YYYY-MM-DD'"),
     "days_as_date": (operator("days=dt.date(2026, 11, 1)"), "days: must be text such as '2026-10-05'"),

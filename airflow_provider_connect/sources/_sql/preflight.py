@@ -13,7 +13,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.polling.findings import Finding, Level, PreflightReport, level_of
 from airflow_provider_connect.sources._sql.connections import validate_connection
 from airflow_provider_connect.sources._sql.day_bounds import ColumnClock
-from airflow_provider_connect.sources._sql.options import CLOCK_QUERIES, JDBC, SqlOptions
+from airflow_provider_connect.sources._sql.options import CLOCK_QUERIES, JDBC, SQLITE, SqlOptions
 from airflow_provider_connect.sources._sql.reset_detection import greatest_and_counter, readable_counter
 from airflow_provider_connect.sources._sql.table_shape import (
     RowLayout,
@@ -142,7 +142,8 @@ class _SqlPreflight:
         assert column is not None, "the caller has looked"
         subject = f"day_column {column.name!r}"
         self._note_nullable(subject, column, "day")
-        self._note_missing_index(subject, shape, column, "a day", "day")
+        if self.connection.conn_type != SQLITE:  # it converts its texts, and so uses no index
+            self._note_missing_index(subject, shape, column, "a day", "day")
         if clock == "wall":
             self._check_zone(database, "day_column", column)
         else:

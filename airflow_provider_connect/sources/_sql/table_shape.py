@@ -179,7 +179,11 @@ def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
     (read_column,) = database.read_columns([column], ValueChoices())
     clock = clock_of_type(read_column.type)
     if clock is None:
-        raise ConfigError(f"day_column: {column.name!r} of type {column.type} is neither a timestamp nor a date")
+        raise ConfigError(
+            f"day_column: {column.name!r} {f'of type {column.type}' if column.type else 'without a declared type'} is "
+            "neither a timestamp nor a date. Name another column, or load snapshots. In SQLite the type in CREATE "
+            "TABLE counts: declare the column as DATE or TIMESTAMP"
+        )
     return clock
 
 

@@ -159,7 +159,10 @@ class DefinitionGuard:
         if changes:
             self._warn(f"{'; '.join(changes)}. {self._loaded_otherwise(notes)}")
         if comparison.access:
-            self._warn(f"{'; '.join(comparison.access)}")
+            self._warn(
+                f"{self.source.stream_key}: of the connection, {'; '.join(comparison.access)}. If this is another "
+                "system, give the task a target of its own"
+            )
 
     def _comparison(self, published: StreamDefinition, *, is_same_task: bool) -> Comparison:
         by_key = self.sink.identifies_by_key(self.source.kind)

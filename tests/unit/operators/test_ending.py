@@ -107,8 +107,8 @@ def test_a_killed_jvm_is_reported_with_a_remedy(task: Task, spark_submit: SparkS
         ),
         ("ConnectError", "sys.exit(137)", r"killed \(SIGKILL\) while .*reported: Spark lost a task"),
         ("RetriableError", "sys.exit(52)", r"ran out of its heap while .*driver_memory=.*reported: Spark lost a task"),
-        ("RetriableError", "sys.exit(75)", r"^Spark lost a task: gone$"),
-        ("RetriableError", "sys.exit(1)", r"^Spark lost a task: gone$"),
+        ("RetriableError", "sys.exit(75)", r"^RetriableError: Spark lost a task: gone$"),
+        ("RetriableError", "sys.exit(1)", r"^RetriableError: Spark lost a task: gone$"),
     ],
 )
 def test_a_killed_jvm_is_named_though_its_driver_could_still_report(
@@ -127,7 +127,7 @@ def test_a_killed_jvm_hides_no_error_that_a_person_must_correct(
     task: Task, spark_submit: SparkSubmit, kind: str
 ) -> None:
     spark_submit.does(f'report(failure=dict(type="{kind}", message="mend it")); os.kill(os.getpid(), 9)')
-    with pytest.raises(AirflowFailException, match=r"^mend it$"):
+    with pytest.raises(AirflowFailException, match=rf"^{kind}: mend it$"):
         task.run()
 
 

@@ -187,7 +187,7 @@ def test_the_reason_names_the_part_of_the_run_that_decides() -> None:
 
     run = triggered(daily("UTC"), utc("2026-11-03"))
     assert reason(run) == "logical date 2026-11-03T00:00:00+00:00 of the manual run"
-    assert reason(run, days="2026-11-03") == "days= of the task"
+    assert reason(run, days="2026-11-03") == "option days="
     assert reason(run, form_days="2026-11-03") == "parameter days of the run"
     assert reason(manual(None)) == "manual run without a logical date, created 2026-11-10T09:30:00+00:00"
     assert reason(dag_run()) == "data interval 2026-10-05T00:00:00+00:00 to 2026-10-06T00:00:00+00:00"
