@@ -28,6 +28,7 @@ def test_the_lines_of_the_page_load_a_day(tmp_path: Path) -> None:
     run(start.replace("airflow standalone", once), tmp_path)
     counted = run(look.partition("\n")[2], tmp_path)
     assert re.search(r"day: \[\[2026-11-02\]\]\s*id_count: \[\[1000\]\]", counted), counted
+    run(change, tmp_path)
 
 
 def run(script: str, folder: Path) -> str:
