@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "start.md"
 def test_the_lines_of_the_page_load_a_day(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     shop, dag = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    _, start, look = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    _, start, look, change = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     (tmp_path / "shop.py").write_text(shop)
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "shop_daily.py").write_text(dag)
@@ -28,6 +28,7 @@ def test_the_lines_of_the_page_load_a_day(tmp_path: Path) -> None:
     run(start.replace("airflow standalone", once), tmp_path)
     counted = run(look.partition("\n")[2], tmp_path)
     assert re.search(r"day: \[\[2026-11-02\]\]\s*id_count: \[\[1000\]\]", counted), counted
+    run(change, tmp_path)
 
 
 def run(script: str, folder: Path) -> str:

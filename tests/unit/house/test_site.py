@@ -179,6 +179,8 @@ def test_commands_in_blocks_exist(block: Block) -> None:
                 airflow_cli().parse_args(arguments)
             case ["python", "-m", module, *_]:
                 assert importlib.util.find_spec(module), module
+            case ["pip", "install", "-c", _, clone]:
+                assert Requirement(f"clone[{clone.partition('[')[2]}").extras <= optional_dependencies()
             case ["pip", "install", *packages]:
                 for package in map(Requirement, packages):
                     if package.name != "airflow-provider-connect":
