@@ -34,6 +34,10 @@ _STORE_REFUSES = re.compile(
     r"|SIGNATURE_DOES_NOT_MATCH|40[13] (?:Forbidden|Unauthorized))|(?P<bucket>NO_SUCH_BUCKET|NoSuchBucket)"
 )
 _NO_NETWORK = re.compile(r"NETWORK_CONNECTION|Could not resolve host|dns error|Couldn't connect to server")
+_GOOGLE_REFUSES = "Could not create a OAuth2 access token"
+_GOOGLE_ADVICE = "Set GOOGLE_APPLICATION_CREDENTIALS to a readable key file, in the worker's and in Spark's environment"
+_GOOGLE_LIMIT_SECONDS = 60
+"""Time for which Google's client repeats a request. Its own limit is 15 minutes, during which a task says nothing."""
 
 
 def normalise_path(path: str) -> str:
@@ -88,6 +92,10 @@ def translate_errors(path: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise storage_error(path, error) from error
+    except Exception as error:
+        if type(error).__name__ != "ArrowException":  # how pyarrow reports some errors of Google's client
+            raise
+        raise storage_error(path, error) from error
 
 
 def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
@@ -100,6 +108,8 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
             f"{path} cannot be written or read ({errno.errorcode[number]}). Give this user the permission, or "
             "choose another path. Earlier files are unchanged"
         )
+    if _GOOGLE_REFUSES in str(error):
+        return _google_error(path, str(error))
     match = _STORE_REFUSES.search(str(error))
     if match:
         reason = "there is no such bucket" if match["bucket"] else f"the store answers {match['right']}"
@@ -109,6 +119,12 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
     if _NO_NETWORK.search(str(error)):
         return RetriableError(f"{path}: the store cannot be reached. Check its name, the endpoint and the network")
     return RetriableError(f"{path}: {type(error).__name__}: {_first_line(error)}")
+
+
+def _google_error(path: str, text: str) -> ConfigError | RetriableError:
+    if _NO_NETWORK.search(text):
+        return RetriableError(f"{path}: Google gives no access token, or cannot be reached. {_GOOGLE_ADVICE}")
+    return ConfigError(f"{path}: Google gives no access token. {_GOOGLE_ADVICE}")
 
 
 def _errno(error: Exception) -> int | None:
@@ -152,7 +168,9 @@ class Folder:
         self.url = normalise_path(path)
         try:
             with translate_errors(self.url):
-                self.filesystem, self.root = fs.FileSystem.from_uri(self.url)
+                is_google = self.url.startswith("gs://")
+                limit = f"?retry_limit_seconds={_GOOGLE_LIMIT_SECONDS}" if is_google else ""
+                self.filesystem, self.root = fs.FileSystem.from_uri(self.url + limit)
         except ArrowInvalid as error:
             raise ConfigError(f"{self.url}: no filesystem can serve this path ({_first_line(error)})") from None
 

@@ -212,3 +212,10 @@ def test_a_file_where_a_folder_should_be_and_a_folder_where_a_file_should_be_are
     for root, name in (("file", "x"), ("file/below", "x"), ("folder", "x")):
         with pytest.raises(ConfigError, match="choose another path"):
             Folder(str(tmp_path / root)).write(name, b"x")
+
+
+def test_credentials_of_google_that_cannot_be_read_are_told_with_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Google's own client answers, without a network: it reads the key file first."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")
+    with pytest.raises(ConfigError, match=r"^gs://bucket/lake/x: Google gives no access token\. Set GOOGLE"):
+        Folder("gs://bucket/lake").files("x")
