@@ -61,7 +61,7 @@ def test_records_that_wait_behind_others_on_a_slow_line_are_acknowledged_at_last
 ) -> None:
     kafka_proxy.breaks(Api.PRODUCE, Slow(0.4))
     slow = {"batch.num.messages": 5, "max.in.flight.requests.per.connection": 1}
-    outbox = AcknowledgedOutbox(connection_to(kafka_proxy.bootstrap), 1.0, slow)
+    outbox = AcknowledgedOutbox(connection_to(kafka_proxy.bootstrap), 3.0, slow)
     outbox.send_batch(topic, batch(50), 200)
     outbox.flush()
     assert len(records(broker.bootstrap, topic)) == 50

@@ -119,8 +119,9 @@ def test_refused_calls_give_the_error_and_have_no_effect(kafka_proxy, broker, to
     with pytest.raises(KafkaException) as refused:
         producer(kafka_proxy).init_transactions(30)
     assert refused.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    kafka_proxy.breaks(Api.END_TXN, Refuse(KafkaError.INVALID_PRODUCER_EPOCH), 1)
-    made = begun(kafka_proxy, topic)
+    name = uuid.uuid4().hex  # a producer of an earlier test may still end its transaction
+    kafka_proxy.breaks(Api.END_TXN, Refuse(KafkaError.INVALID_PRODUCER_EPOCH), 1, containing=name.encode())
+    made = begun(kafka_proxy, topic, transactional_id=name)
     with pytest.raises(KafkaException):
         made.commit_transaction(30)
     assert values(broker, topic) == []
