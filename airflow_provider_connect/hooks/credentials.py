@@ -34,7 +34,7 @@ def resolve_connection(conn_id: str) -> Connection:
     except AirflowNotFoundException:
         raise ConfigError(
             f"Airflow has no connection {conn_id!r}. Create it under Admin > Connections or with 'airflow connections "
-            f"add {conn_id} …'"
+            f"add {conn_id} --conn-json …'"
         ) from None
     extra = _extra(conn_id, stored.extra)
     for secret in filter(None, [stored.password, *_secrets(extra), *_url_passwords(stored.host)]):
@@ -110,9 +110,14 @@ def _type_problems(user: str, connection: Connection | None, types: tuple[str, .
     if connection is None or connection.conn_type in ("", *types):
         return []
     accepted_types = " or ".join(map(repr, types))
-    return [
-        f"connection {connection.conn_id!r} has type {connection.conn_type!r}; {user} requires type {accepted_types}"
-    ]
+    problem = f"connection {connection.conn_id!r} has type {connection.conn_type!r}; "
+    problem += f"{user} requires type {accepted_types}"
+    if connection.conn_type == "generic":
+        problem += (
+            ". For a type whose provider is not installed, 'airflow connections add --conn-type' stores 'generic': use "
+            "--conn-json, with conn_type in it"
+        )
+    return [problem]
 
 
 def _extra(conn_id: str, text: str | None) -> dict[str, Any]:

@@ -330,7 +330,7 @@ def _shared_folder(root: str | None) -> str:
 def _position_text(offset: offsets.Offset) -> str:
     if offset.position is not None:
         return f"without a gap up to {offset.position}"
-    return f"the first wanted day {offset.origin} (start_date or origin=) is missing"
+    return f"and days are missing from {offset.origin} on, the first wanted day"
 
 
 def _join_lists(*file_lists: str | None) -> str | None:

@@ -65,7 +65,8 @@ class SQLite(Database):
             raise ConfigError(f"{label}: host: give the path of the database's file")
         path = Path(connection.host)
         if not path.is_file():
-            raise ConfigError(f"{label}: host: there is no file {connection.host}")
+            place = "" if path.is_absolute() else f" in {Path.cwd()}. Give the absolute path"
+            raise ConfigError(f"{label}: host: there is no file {connection.host}{place}")
         try:
             link = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro",

@@ -255,7 +255,7 @@ def require_parent(path: str) -> None:
     """
     parent = Folder(path.rpartition("/")[0] or "/")
     if Folder(path).is_local and not parent.exists():
-        raise ConfigError(f"{parent.url} does not exist. Make it, or correct path={path!r}")
+        raise ConfigError(f"{parent.url} does not exist. Create it, or correct path={path!r}")
 
 
 def require_writable(path: str) -> None:

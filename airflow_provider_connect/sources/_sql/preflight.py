@@ -228,7 +228,10 @@ class _SqlPreflight:
         clock_zone = self.options.clock_zone
         zone = database_zone(database, self.connection.conn_type)
         text = f"it has timestamps without a zone, which are read as times in {clock_zone}"
-        if zone is None or zone.name == clock_zone or (zone.is_utc and clock_zone in _UTC_NAMES):
+        if zone is None and self.options.db_timezone is None and self.options.zone not in _UTC_NAMES:
+            remedy = f"set db_timezone={self.options.zone!r} if the database has local times"
+            self.add(subject, "note", f"{text}, and the days are in {self.options.zone}", remedy)
+        elif zone is None or zone.name == clock_zone or (zone.is_utc and clock_zone in _UTC_NAMES):
             self.add(subject, "ok", text)
         elif self.options.db_timezone is not None:
             remedy = "make sure that it is the zone of the clock that writes them. The data cannot show a wrong zone"

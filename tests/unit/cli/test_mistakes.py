@@ -83,7 +83,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "many_days": ([*sql("shop"), "--day", "2026-11-01..2026-11-02"], "is not one day. Write YYYY-MM-DD"),
     "dag": (["check", "shop_dayly"], "no DAG 'shop_dayly'; did you mean 'shop_daily'?"),
     "task": (["check", "shop_daily", "order"], "no ConnectOperator task 'order': did you mean 'orders'?"),
-    "sink_folder": (["check", "shop_daily", "lost"], "/nowhere does not exist. Make it, or correct path="),
+    "sink_folder": (["check", "shop_daily", "lost"], "/nowhere does not exist. Create it, or correct path="),
     "spark": (["check", "shop_daily", "sparkless"], "Airflow has no connection 'spark_lost'"),
     "spark_form": (["check", "shop_daily", "sprak"], r"'sprak://x' is not a master of Spark. Use local\[\*\]"),
     "spark_host": (["check", "shop_daily", "far"], "host 'spark.nowhere.invalid' is unknown.*Correct the connection's"),

@@ -20,7 +20,7 @@ def test_a_table_that_is_missing_is_not_made(tmp_path: Path) -> None:
     assert Lab(tmp_path / "t").publisher.inspect(SCHEMA, (), "day") == []
     assert not list(tmp_path.iterdir())
     [problem] = Lab(tmp_path / "none" / "t").publisher.inspect(SCHEMA, (), "day") or ()
-    assert "does not exist. Make it" in problem
+    assert "does not exist. Create it" in problem
 
 
 def test_inspect_returns_the_problems_of_preflight_and_writes_no_file(tmp_path: Path) -> None:
