@@ -223,6 +223,7 @@ def test_an_alert(tmp_path: Path, connect: Any, shop: Path) -> None:
         loaded.xcoms.clear()
         callback(loaded.context | {"exception": RuntimeError("<no report>")})
     first, second = (message["text"].splitlines() for message in messages)
-    assert first[0].startswith("alert_to_slack.orders has failed: day 2026-10-05: the source answered without a row")
+    failure = "DataError: day 2026-10-05: the source answered without a row"
+    assert first[0].startswith(f"alert_to_slack.orders has failed: {failure}")
     assert first[1:] == ["2026-10-05 failed", "http://airflow/log"]
     assert second == ["alert_to_slack.orders has failed: &lt;no report&gt;", "http://airflow/log"]
