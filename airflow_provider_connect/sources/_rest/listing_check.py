@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.errors import SetupError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import record_keys
@@ -18,8 +19,8 @@ _KEY_BYTES = 16
 _LIMIT_BYTES = 16 << 20
 
 
-class ListingCheck:
-    """The records of one listing so far.
+class ListingCheck(Closable):
+    """The records of one listing so far. Closed at the listing's end, since a poll may have a listing for each parent.
 
     :param keys: keys of the listing's records, if the poll's own keys cannot tell which records the listing repeats.
     """
@@ -29,10 +30,9 @@ class ListingCheck:
         self.different_records = 0
 
     @classmethod
-    def for_options(cls, options: RestOptions, stack: ExitStack, *, is_repeated: bool = False) -> ListingCheck:
+    def for_options(cls, options: RestOptions, *, is_repeated: bool = False) -> ListingCheck:
         """Return the check of a listing that begins.
 
-        :param stack: closes the key set at the end of the poll.
         :param is_repeated: true if the listing begins again, so that the poll already has its first records.
         """
         paging = options.paging
@@ -40,7 +40,13 @@ class ListingCheck:
         shares_keys = (
             is_repeated or options.parent is not None or options.records.outside == "drop" or _has_cap(options)
         )
-        return cls(stack.enter_context(KeySet(_LIMIT_BYTES)) if has_total and shares_keys else None)
+        return cls(KeySet(_LIMIT_BYTES) if has_total and shares_keys else None)
+
+    def close(self) -> None:
+        """Release the keys."""
+        if self._keys is not None:
+            self._keys.close()
+            self._keys = None
 
     def add(self, rows: PageRows) -> None:
         """Count a page's records that differ from all earlier ones of the listing. A rejected record counts as one."""
@@ -51,7 +57,7 @@ class ListingCheck:
         self.different_records += int(is_new.sum()) + rows.record_count - len(is_new)
 
 
-class EdgeCheck:
+class EdgeCheck(Closable):
     """Detects records that are lost between two pages, where the next page starts at a field of the last record.
 
     A field that is not unique has the same value in several records, and the edge of a page may divide them. If the
@@ -64,28 +70,38 @@ class EdgeCheck:
     :param spans_listings: true if the edge lies between two listings.
     """
 
-    def __init__(self, path: str, column: str | None, stack: ExitStack, *, spans_listings: bool) -> None:
+    def __init__(self, path: str, column: str | None, *, spans_listings: bool) -> None:
         self._path = path
         self._column = column
-        self._stack = stack
         self._spans_listings = spans_listings
+        self._values: KeySet | None = None
         self.start_parent()
 
     @classmethod
     def for_options(cls, options: RestOptions, stack: ExitStack) -> EdgeCheck | None:
-        """Return a check, or None if the key says that the field is unique, or the paging uses no field."""
+        """Return a check, or None if the key says that the field is unique, or the paging uses no field.
+
+        :param stack: closes the check at the end of the poll.
+        """
         paging = options.paging
         path = last_record_path(paging)
         if path is None or options.records.is_identified_by(path):
             return None
         column = options.records.column_at(path) if names_unique_field(paging) else None
-        return cls(path, column, stack, spans_listings=not isinstance(paging, LastKey))
+        return stack.enter_context(cls(path, column, spans_listings=not isinstance(paging, LastKey)))
+
+    def close(self) -> None:
+        """Release the keys."""
+        if self._values is not None:
+            self._values.close()
+            self._values = None
 
     def start_parent(self) -> None:
         """Start the records of the next parent."""
         self._last_key: bytes | None = None
         self._edge_key: bytes | None = None
-        self._values = self._stack.enter_context(KeySet(_LIMIT_BYTES)) if self._column is not None else None
+        self.close()
+        self._values = KeySet(_LIMIT_BYTES) if self._column is not None else None
 
     def start_listing(self) -> None:
         """Start a listing: the first one, or the next one after a cap."""

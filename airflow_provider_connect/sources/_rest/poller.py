@@ -238,7 +238,6 @@ class _PageReader:
         self._parser = PageParser(options.records, paging_value_paths(options.paging))
         self._sibling_check = SiblingCheck.for_options(options, stack)
         self._edge_check = EdgeCheck.for_options(options, stack)
-        self._stack = stack
         self._row_builder = RowBuilder(
             options.records,
             options.resolved_parent_columns,
@@ -280,11 +279,20 @@ class _PageReader:
     def _listing_batches(
         self, pager: Pager, parent: Mapping[str, Any], *, is_repeated: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        listing = ListingCheck.for_options(self._options, self._stack, is_repeated=is_repeated)
         if self._edge_check is not None:
             if is_repeated:
                 self._edge_check.start_parent()
             self._edge_check.start_listing()
+        with ListingCheck.for_options(self._options, is_repeated=is_repeated) as listing:
+            yield from self._announced_batches(pager, parent, listing)
+            yield from self._batches_beyond_total(pager, parent, listing)
+        if self._edge_check is not None:
+            self._edge_check.end_listing(self._options.stream)
+
+    def _announced_batches(
+        self, pager: Pager, parent: Mapping[str, Any], listing: ListingCheck
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the pages up to the end by the declared rule."""
         seen_rows = SeenRows()
         with self._open_pages(pager) as pages_read:
             for page in pages_read:
@@ -297,6 +305,11 @@ class _PageReader:
                 if rows is not None:
                     self._check(listing, rows, label)
                     yield rows.batch
+
+    def _batches_beyond_total(
+        self, pager: Pager, parent: Mapping[str, Any], listing: ListingCheck
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of pages after the announced total, if records came twice or a next page is named."""
         while (token := pager.token_beyond_total(listing.different_records)) is not None:
             page = self._page(pager, token)
             if page.facts is not None:
@@ -304,8 +317,6 @@ class _PageReader:
             if (rows := self._rows(page, parent)) is not None:
                 self._check(listing, rows, page.label)
                 yield rows.batch
-        if self._edge_check is not None:
-            self._edge_check.end_listing(self._options.stream)
 
     def _check(self, listing: ListingCheck, rows: PageRows, label: str) -> None:
         listing.add(rows)

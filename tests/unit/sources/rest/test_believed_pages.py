@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, RetriableError, SetupError
+from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.sources.rest import (
     Cap,
     Cursor,
@@ -19,6 +20,7 @@ from airflow_provider_connect.sources.rest import (
     PageNumber,
     RestSource,
     ShortPage,
+    Single,
     Total,
 )
 from tests.equipment.rest_api.items import DATE, item, items_of
@@ -26,6 +28,7 @@ from tests.equipment.rest_api.reading import counts, declared, ids, read, record
 from tests.equipment.rest_api.server import Answer, Request, RestApi
 
 NOON = dt.datetime.combine(DATE, dt.time(12), dt.UTC)
+LATER = NOON + dt.timedelta(seconds=1)
 Serve = Callable[[list[dict[str, Any]], Request], dict[str, Any]]
 
 
@@ -75,6 +78,62 @@ def test_records_that_come_twice_do_not_count_towards_the_total(serve: Serve, pa
     source = declared("/x", paging, records=records("items", day="at", outside=outside))
     with serving(serve, 200) as api:
         assert sorted(ids(read(api, source))) == list(range(1, 201))
+
+
+class CountedKeySet(KeySet):
+    """Counts the key sets that are open at the same time, each with a filter of 2 MiB."""
+
+    open_sets: ClassVar[int] = 0
+    most: ClassVar[int] = 0
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        CountedKeySet.open_sets += 1
+        CountedKeySet.most = max(CountedKeySet.most, CountedKeySet.open_sets)
+
+    def close(self) -> None:
+        CountedKeySet.open_sets -= 1
+        super().close()
+
+
+@pytest.mark.parametrize(
+    "paging",
+    [PageNumber(ends=TOTAL), LastKey(param="after", field="at", ends=TOTAL, unique=True)],
+    ids=["total", "unique field"],
+)
+def test_the_listings_of_many_parents_are_checked_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, paging: Any
+) -> None:
+    monkeypatch.setattr("airflow_provider_connect.sources._rest.listing_check.KeySet", CountedKeySet)
+    CountedKeySet.open_sets = CountedKeySet.most = 0
+    parents = {
+        "conn_id": "api",
+        "stream": "p",
+        "request": {"path": "/parents"},
+        "paging": Single(),
+        "records": {"key": ["id"], "columns": {"id": "bigint"}},
+        "snapshot": "replace",
+    }
+    child = RestSource(
+        conn_id="api",
+        stream="c",
+        request={"path": "/children/{parent.id}", "params": {"since": "{day.start}", "until": "{day.end}"}},
+        paging=paging,
+        records=records("items"),
+        parent=parents,
+    )
+
+    def serve(asked: Request) -> Answer:
+        if asked.path == "/parents":
+            return Answer([{"id": number} for number in range(40)])
+        number = int(asked.path.rpartition("/")[2])
+        rows = [] if asked.first("after") else [item(100 * number, NOON), item(100 * number + 1, LATER)]
+        return Answer({"items": rows, "total": 2})
+
+    with RestApi() as api:
+        api.faults.append(serve)
+        assert len(ids(read(api, child))) == 80
+    assert (CountedKeySet.open_sets, CountedKeySet.most <= 2) == (0, True)
 
 
 def test_a_total_whose_records_never_come_fails_the_day() -> None:
