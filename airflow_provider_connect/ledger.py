@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from pydantic import Field
 
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.stage.definition import digest_of
 from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.stage.notes import LedgerNote
@@ -61,9 +63,9 @@ def task_of(run: str) -> str:
 
 
 class LedgerRow(Wire):
-    """One published day, as the sink records it.
+    """One published day, as the sink records it. Of increments, one published span of a day.
 
-    :param generation: 1 for a day's first publish, one more for every reload.
+    :param generation: 1 for a day's or span's first publish, one more for every reload.
     :param checks: number of confirmations of this generation: the source returned the same answer again.
     :param token: the intent that published the day or confirmed it last. ``run`` and ``clear_number`` belong to that
         intent. All fields that describe the data stay as published.
@@ -97,6 +99,33 @@ class LedgerRow(Wire):
     reference: str | None = None
     link: str | None = None
 
+    @property
+    def span_number(self) -> int | None:
+        """Number of the span that an increment has read, or None for other kinds."""
+        return None if self.span is None else self.span.number
+
+
+def day_row(rows: Sequence[LedgerRow]) -> LedgerRow | None:
+    """Return one row for a day of increments: the sums of its spans' rows and counts. None without a row.
+
+    The generation is the highest of a span. The other fields are those of the newest span.
+
+    :param rows: the newest publish of each of the day's spans.
+    """
+    if len(rows) < 2:
+        return rows[0] if rows else None
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts.update(row.counts)
+    newest = max(rows, key=lambda row: row.span_number or 0)
+    return newest.model_copy(
+        update={
+            "generation": max(row.generation for row in rows),
+            "rows": sum(row.rows for row in rows),
+            "counts": dict(counts),
+        }
+    )
+
 
 class DefinitionInForce(NamedTuple):
     """The definition with which a stream's newest publish was loaded, and the task that published it.
@@ -117,7 +146,10 @@ class Ledger(ABC):
 
     @abstractmethod
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the day's newest published state, or None if it was never published."""
+        """Return the day's newest published state, or None if it was never published.
+
+        For increments, all spans of the day together (:func:`day_row`).
+        """
 
     @abstractmethod
     def days(self) -> DaySet:
@@ -137,10 +169,34 @@ class Ledger(ABC):
         """Return the publish that the next publish of a day must follow, or None if there is none.
 
         For days, it is the day's newest publish. For snapshots that replace everything, it is the stream's newest
-        snapshot, of any day: rows that arrived after its ``polled_at`` count as late. For increments, it is the day's
-        newest publish or, if the day has none, the stream's publish whose span has the highest number.
+        snapshot, of any day: rows that arrived after its ``polled_at`` count as late. For increments, see
+        :meth:`newest_increment`.
         """
         return self.row(day)
+
+    def newest_increment(self, day: dt.date, run: str) -> LedgerRow | None:
+        """Return the publish that a run's increment must follow, or None if there is none.
+
+        It is the newest publish of the day's span that belongs to the run. The row's :attr:`.Span.run` is then ``run``.
+        If the run has no span of the day, it is the stream's publish whose span has the highest number. A publish of
+        the day without a span comes before both, since no increment can follow it.
+
+        The default is for ledgers with one span a day, whose :meth:`newest` returns that span.
+
+        :param run: the intent's :attr:`Intent.run`.
+        :raises ConfigError: the ledger keeps one span a day, and the day's belongs to another run.
+        """
+        row = self.newest(day, "increment")
+        if row is None or row.span is None or row.day != day:
+            return row
+        owner = row.span.run or row.run
+        if owner != run:
+            raise ConfigError(
+                f"day {day} has an increment of run {owner or 'of an earlier version'} already, and this sink's ledger "
+                "keeps one increment a day. Clear that run to read its rows again, or let the next day's run read the "
+                "later rows"
+            )
+        return row.model_copy(update={"span": row.span.model_copy(update={"run": run})})
 
     def erased(self) -> EraseList:
         """Return the erase list of the target, which all streams share. Empty by default."""

@@ -23,8 +23,10 @@ answer was polled: the newest *answer* wins, whichever attempt started first. Th
   (:mod:`.stage.erase_list`).
 * **An unchanged answer** adds a check instead of a generation. Checks are compared as well. Otherwise an answer older
   than the confirmed one could replace it.
-* **Two runs of increments at the same time**, of any days. Both saw the stream's newest publish and read the rows after
-  it. One is published. The other is refused and reads the rows after the new publish (:mod:`.stage.spans`).
+* **Two runs of increments at the same time**, of any days or of one. Both saw the stream's newest publish and read the
+  rows after it. One is published. The other is refused and reads the rows after the new publish (:mod:`.stage.spans`).
+* **A run of increments that is cleared** after later runs. It follows its own span's publish alone, so the later spans
+  stay, also those of its day.
 * **A clear during a publish.** Airflow ends the running try. If its commit succeeds all the same, the cleared run saw
   the commit before its poll, or is refused and polls again. In both cases the cleared run's answer is the newer one.
 
@@ -40,7 +42,7 @@ from typing import Any
 from airflow_provider_connect.errors import OvertakenError, SupersededError
 from airflow_provider_connect.sink import DefinitionInForce, LedgerRow, Publish
 from airflow_provider_connect.stage.erase_list import is_erase_run
-from airflow_provider_connect.stage.manifest import SeenPublish
+from airflow_provider_connect.stage.manifest import Manifest, SeenPublish
 
 
 def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *, erased: int = 0) -> int:
@@ -60,15 +62,28 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *
         raise superseded_error(publish, newest)
     if seen_publish(newest, erased) != publish.manifest.seen:
         raise overtaken_error(publish, newest, erased)
-    published = newest.generation if newest is not None and newest.day == day else 0
+    published = newest.generation if newest is not None and is_reload(publish.manifest, newest) else 0
     return max(published, used) + 1
+
+
+def is_reload(manifest: Manifest, newest: LedgerRow | None) -> bool:
+    """Return True if a ledger row is an earlier publish of the staged day or, for increments, of the staged span."""
+    if newest is None or newest.day != manifest.day.date:
+        return False
+    return manifest.span is None or manifest.span_number == newest.span_number
 
 
 def seen_publish(newest: LedgerRow | None, erased: int = 0) -> SeenPublish:
     """Return the ledger state that the commit compares: the newest publish, and the erase list's version."""
     if newest is None:
         return SeenPublish(erased=erased)
-    return SeenPublish(day=newest.day, generation=newest.generation, checks=newest.checks, erased=erased)
+    return SeenPublish(
+        day=newest.day,
+        generation=newest.generation,
+        checks=newest.checks,
+        span=newest.span_number,
+        erased=erased,
+    )
 
 
 def require_definition(publish: Publish, in_force: DefinitionInForce | None) -> None:

@@ -72,11 +72,13 @@ class DaysToPoll:
 
     :param newest_rows: ledger rows by day, in ascending order.
     :param attempt: name of the attempt, without the day.
+    :param run: the run of the intent, which decides the span of an increment.
     :param is_first_load: as :attr:`Admission.is_first_load`.
     """
 
     newest_rows: Mapping[Day, LedgerRow | None]
     attempt: str
+    run: str
     erase_list: EraseList
     restart: Restart | None = None
     is_first_load: bool = False
@@ -99,9 +101,11 @@ class DaysToPoll:
         return seen_publish(self.newest_rows[day], self.erase_list.version)
 
     def last_polled_at(self, day: Day) -> dt.datetime | None:
-        """Return when this day was last polled, or None if it has no ledger row."""
+        """Return when this day, or the run's span of it, was last polled. None if the ledger has no row of it."""
         newest = self.newest_rows[day]
-        return newest.polled_at if newest is not None and newest.day == day.date else None
+        if newest is None or newest.day != day.date:
+            return None
+        return newest.polled_at if newest.span is None or newest.span.belongs_to(self.run) else None
 
 
 @dataclass(frozen=True)

@@ -108,12 +108,14 @@ class SeenPublish(Wire):
     :param day: day of that publish. None without a publish.
     :param generation: its generation. 0 without a publish.
     :param checks: number of its confirmations as unchanged.
+    :param span: number of its span. None if it is not an increment.
     :param erased: version of the stream's erase list.
     """
 
     day: dt.date | None = None
     generation: int = 0
     checks: int = 0
+    span: int | None = None
     erased: int = 0
 
 
@@ -148,6 +150,11 @@ class Manifest(Wire):
     polled_at: dt.datetime | None = None
     span: Span | None = None
     transformed: TransformResult | None = None
+
+    @property
+    def span_number(self) -> int | None:
+        """Number of the span that an increment read. None for other sources."""
+        return None if self.span is None else self.span.number
 
     @property
     def source_answer(self) -> PollResult:

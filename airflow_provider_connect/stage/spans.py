@@ -3,9 +3,12 @@
 A source of kind ``increment`` reads the rows after the last position, up to the position at the time of the poll. Its
 rows get the run's day. The increments of a stream form a chain: each begins where its predecessor ended.
 
-The sink's ledger keeps the chain, one span in each day's row. A commit checks that its increment follows the *stream's*
+A span belongs to one run and day. A run that is cleared, or made again under the same run id, reads its own span again
+and does not change the chain. Any other run makes the next span, also on the same day.
+
+The sink's ledger keeps the chain, one row for each span. A commit checks that its increment follows the *stream's*
 newest increment (:meth:`.Ledger.newest`). So no two runs follow the same increment, and no row is read twice or
-skipped. A day that is loaded again reads its own span again and does not change the chain.
+skipped.
 """
 
 from __future__ import annotations
@@ -28,11 +31,18 @@ class Span(Wire):
     :param number: number of the span in the stream's chain, from 1.
     :param after: the position before the first row, as the source writes it. None at the beginning of the stream.
     :param to: the last position, also of an increment without rows.
+    :param run: the run that the span belongs to, as in :attr:`.Intent.run`. In a row of a ledger, None if the ledger
+        does not know it or was not asked for it.
     """
 
     number: int = Field(ge=1)
     after: str | None = Field(default=None, max_length=MAX_POSITION_CHARACTERS)
     to: str = Field(max_length=MAX_POSITION_CHARACTERS)
+    run: str | None = None
+
+    def belongs_to(self, run: str) -> bool:
+        """Return True if a run reads this span again instead of making the next one."""
+        return self.run == run
 
 
 class _Published(Protocol):
@@ -62,21 +72,23 @@ class Restart(NamedTuple):
 def next_span(
     newest: _Published | None,
     day: dt.date,
+    run: str,
     find_end: Callable[[str | None, str | None], str],
     restart: Restart | None = None,
 ) -> Span:
-    """Return the span for a day's next increment: the day's own span again, or the successor of the newest. Pure.
+    """Return the span for a run's increment: the run's own span again, or the successor of the newest. Pure.
 
     :param newest: the publish that the increment must follow.
-    :param find_end: returns a span's end, given its ``after`` and, for a day that is loaded again, its earlier end.
+    :param run: the run, as in :attr:`.Intent.run`.
+    :param find_end: returns a span's end, given its ``after`` and, for a span that is read again, its earlier end.
     :raises ValueError: the newest publish was no increment.
     """
     if newest is None:
-        return Span(number=1, to=find_end(None, None))
+        return Span(number=1, to=find_end(None, None), run=run)
     if (newest_span := newest.span) is None:
         raise ValueError("the newest publish has no span, so the next increment has no beginning")
-    if newest.day == day:
+    if newest.day == day and newest_span.belongs_to(run):
         return newest_span.model_copy(update={"to": find_end(newest_span.after, newest_span.to)})
     is_answered = restart is not None and (restart.number, restart.to) == (newest_span.number, newest_span.to)
     after = restart.after if restart is not None and is_answered else newest_span.to
-    return Span(number=newest_span.number + 1, after=after, to=find_end(after, None))
+    return Span(number=newest_span.number + 1, after=after, to=find_end(after, None), run=run)

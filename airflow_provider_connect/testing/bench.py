@@ -111,7 +111,10 @@ class Bench:
         """
         refuse_text("rows", rows)
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
-        newest = self.ledger.newest(date, kind)
+        if kind == "increment":
+            newest = self.ledger.newest_increment(date, intent(number).run)
+        else:
+            newest = self.ledger.newest(date, kind)
         seen = seen_publish(newest, self.ledger.erased().version)
         in_force = None if definition is None else self.ledger.definition_in_force()
         folder = Folder(str(self.root))
@@ -135,7 +138,8 @@ class Bench:
         )
         manifest = Manifest(day=day, attempt=name, fingerprint="f", polled=polled, seen=seen, polled_at=polled_at)
         if kind == "increment":
-            manifest = manifest.model_copy(update={"span": next_span(newest, date, lambda *_: to)})
+            span = next_span(newest, date, intent(number).run, lambda *_: to)
+            manifest = manifest.model_copy(update={"span": span})
         folder.write(manifest_file(name), manifest.model_dump_json().encode())
         return Publish(
             key=KEY,

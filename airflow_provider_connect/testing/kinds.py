@@ -1,7 +1,6 @@
-"""Conformance cases of sinks with snapshots and increments.
+"""Conformance cases of sinks with snapshots.
 
-A sink shows only the newest snapshot, which replaces all earlier rows. Its ledger keeps each increment's end position,
-where the next increment begins.
+A sink shows only the newest snapshot, which replaces all earlier rows.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import pytest
 
 from airflow_provider_connect.errors import ConnectError, OvertakenError, RetriableError, SupersededError
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.testing.bench import DAYS, MONDAY, SCHEMA, TUESDAY, WEDNESDAY, Bench, number_of
 from airflow_provider_connect.testing.races import all_at_once
 from airflow_provider_connect.window import ONE_DAY
@@ -141,90 +139,3 @@ class SnapshotCases:
 
 def _snapshot(bench: Bench, rows: list[str], number: int, day: dt.date, files: int = 1) -> Publish:
     return bench.stage(day, rows, number, kind="snapshot", files=files)
-
-
-class IncrementCases:
-    """Cases of increments. Skipped if the sink has no ``keeps_spans``."""
-
-    @pytest.fixture
-    def following(self, bench: Bench) -> Bench:
-        """Return a bench with Tuesday's increment as the stream's first. Skips the case if the sink keeps no spans."""
-        if not bench.target.sink.keeps_spans:
-            pytest.skip("the sink does not keep spans")
-        assert bench.ledger.newest(TUESDAY, "increment") is None
-        row = bench.publish(_increment(bench, TUESDAY, ["a"], 1, to='{"id": 7}'))
-        assert row.span == Span(number=1, after=None, to='{"id": 7}')
-        return bench
-
-    def test_an_increment_follows_the_stream_s_newest_of_whatever_day(self, following: Bench) -> None:
-        """If it followed its own day's or the latest day's increment, some rows would be read twice or never."""
-        for number, day in enumerate((MONDAY, WEDNESDAY), 2):
-            row = following.publish(_increment(following, day, [str(number)], number, to=str(number)))
-            assert (row.generation, row.span and row.span.number) == (1, number)
-            with following.another_process() as other_publisher:
-                newest_rows = (
-                    other_publisher.ledger.newest(WEDNESDAY + ONE_DAY, "increment"),
-                    other_publisher.ledger.row(day),
-                )
-            assert [newest_row and newest_row.span for newest_row in newest_rows] == [row.span, row.span]
-        assert [following.ledger.row(day).span for day in (TUESDAY, MONDAY, WEDNESDAY)] == [
-            Span(number=1, to='{"id": 7}'),
-            Span(number=2, after='{"id": 7}', to="2"),
-            Span(number=3, after="2", to="3"),
-        ]
-        assert following.readable() == [(MONDAY, "2"), (TUESDAY, "a"), (WEDNESDAY, "3")]
-
-    def test_a_day_that_is_loaded_again_keeps_its_own_span(self, following: Bench) -> None:
-        """A cleared task reads the same span again. The next increment still begins at the newest span's end."""
-        following.publish(_increment(following, WEDNESDAY, ["b"], 2, to="9"))
-        row = following.publish(_increment(following, TUESDAY, ["changed"], 3, to='{"id": 7}'))
-        assert (row.generation, row.span) == (2, Span(number=1, to='{"id": 7}'))
-        newest = following.ledger.newest(MONDAY, "increment")
-        assert (newest.day, newest.generation, newest.span) == (WEDNESDAY, 1, Span(number=2, after='{"id": 7}', to="9"))
-        assert following.readable() == [(TUESDAY, "changed"), (WEDNESDAY, "b")]
-
-    def test_an_increment_that_follows_another_than_the_newest_is_refused(self, following: Bench) -> None:
-        """Two increments from the same position would show their rows twice."""
-        stale = _increment(following, WEDNESDAY, ["twice"], 2, to="8")
-        following.publish(_increment(following, MONDAY, ["b"], 3, to="9"))
-        state_before = following.state()
-        with pytest.raises(OvertakenError, match=f"run-3/task has published generation 1 of {MONDAY}"):
-            following.publish(stale)
-        assert following.state() == state_before
-
-    def test_two_increments_at_once_leave_one_and_the_other_is_refused(self, following: Bench) -> None:
-        """Both begin at the same position, but are of different days. The sink must detect the conflict."""
-        staged = [
-            _increment(following, day, [f"{number}-{i}" for i in range(3)], number, to=str(number))
-            for number, day in ((2, MONDAY), (3, WEDNESDAY))
-        ]
-        results = all_at_once(following, staged)
-        (row,) = [result for result in results if isinstance(result, LedgerRow)]
-        assert len([result for result in results if isinstance(result, OvertakenError)]) == 1, results
-        assert row.span is not None
-        number = row.span.to
-        assert following.readable() == sorted([(TUESDAY, "a"), *((row.day, f"{number}-{i}") for i in range(3))])
-        assert following.ledger.newest(WEDNESDAY + ONE_DAY, "increment").span == row.span
-
-    def test_an_increment_without_rows_moves_the_chain_on(self, following: Bench) -> None:
-        """An increment without rows completes its day. The next increment begins at the same position."""
-        row = following.publish(_increment(following, WEDNESDAY, [], 2, to='{"id": 7}'))
-        assert (row.rows, row.span) == (0, Span(number=2, after='{"id": 7}', to='{"id": 7}'))
-        assert list(following.ledger.days()) == [TUESDAY, WEDNESDAY]
-
-    def test_a_retry_of_a_published_increment_changes_nothing(self, following: Bench) -> None:
-        """The commit's response was lost, and a later increment may have followed."""
-        staged = _increment(following, WEDNESDAY, ["b"], 2, to="9")
-        following.publish(staged)
-        for after_later_publish in (False, True):
-            if after_later_publish:
-                following.publish(_increment(following, MONDAY, ["c"], 3, to="10"))
-            state_before = following.state()
-            with following.another_process() as other_publisher:
-                retried = following.publish(staged, other_publisher)
-            assert (retried.day, retried.generation, retried.attempt) == (WEDNESDAY, 1, staged.manifest.attempt)
-            assert following.state() == state_before
-
-
-def _increment(bench: Bench, day: dt.date, rows: list[str], number: int, *, to: str) -> Publish:
-    return bench.stage(day, rows, number, kind="increment", to=to)

@@ -39,7 +39,8 @@ from airflow_provider_connect.testing.connectors import (
 from airflow_provider_connect.testing.definitions import DefinitionCases
 from airflow_provider_connect.testing.differences import DifferencesCases
 from airflow_provider_connect.testing.gaps import GapCases
-from airflow_provider_connect.testing.kinds import IncrementCases, SnapshotCases
+from airflow_provider_connect.testing.increments import IncrementCases, SpanCases
+from airflow_provider_connect.testing.kinds import SnapshotCases
 from airflow_provider_connect.testing.races import RaceCases
 from airflow_provider_connect.testing.recovery import RecoveryCases
 from airflow_provider_connect.window import ONE_DAY
@@ -51,6 +52,7 @@ class SinkConformance(
     GapCases,
     SnapshotCases,
     IncrementCases,
+    SpanCases,
     ConfirmationCases,
     DefinitionCases,
     DifferencesCases,

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._delta.slots import FILE_SUFFIX
 from airflow_provider_connect.stage.counts import FILTERED, LATE_COUNTS
 from airflow_provider_connect.stage.soft_deletes import SOFT_DELETED_TOTAL
-from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 
 UNIX_EPOCH, MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
@@ -34,7 +33,6 @@ SWEPT = 0
 DELETED_SUFFIX = "/deleted"
 _LATE, _POLLED = "/late", f"/{ROWS_POLLED}"
 _KEPT_OUT = ("erased", FILTERED)
-_SPAN = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)/span/(?P<number>\d+)/(?P<ends>.*)", re.DOTALL)
 
 FindTransaction = Callable[[dt.date, str], int | None]
 """Takes a day and the end of an application id. Returns the transaction's version, or None."""
@@ -45,9 +43,12 @@ def app_prefix(key: StreamKey) -> str:
     return f"connect/{key}/"
 
 
-def app_id(key: StreamKey, day: dt.date) -> str:
-    """Return the Delta application id whose version is a day's generation number."""
-    return f"{app_prefix(key)}{day}"
+def app_id(key: StreamKey, day: dt.date, suffix: str = "") -> str:
+    """Return the Delta application id whose version is a day's generation number.
+
+    :param suffix: of the day's slot (:mod:`.slots`), whose generation it is.
+    """
+    return f"{app_prefix(key)}{day}{suffix}"
 
 
 def attempt_id(key: StreamKey, attempt: str) -> str:
@@ -60,12 +61,15 @@ def deleted_file_id(key: StreamKey, attempt: str) -> str:
     return f"{attempt_id(key, attempt)}/deleted"
 
 
-def publish_transactions(row: LedgerRow, key: StreamKey, find_transaction: FindTransaction) -> dict[str, int]:
+def publish_transactions(
+    row: LedgerRow, key: StreamKey, find_transaction: FindTransaction, slot_suffix: str = ""
+) -> dict[str, int]:
     """Return the application transactions that record a ledger row and its counts: id to version.
 
     :param find_transaction: reads the table version that the commit builds on.
+    :param slot_suffix: of the day's slot (:mod:`.slots`).
     """
-    app = app_id(key, row.day)
+    app = app_id(key, row.day, slot_suffix)
     return {
         **_intent_transactions(row, app),
         f"{app}/rows": row.rows,
@@ -76,7 +80,7 @@ def publish_transactions(row: LedgerRow, key: StreamKey, find_transaction: FindT
         **{
             app + suffix: count
             for suffix, count in _count_suffixes(row).items()
-            if count or find_transaction(row.day, suffix)
+            if count or find_transaction(row.day, slot_suffix + suffix)
         },
     }
 
@@ -121,11 +125,14 @@ def _answer_transactions(row: LedgerRow, app: str) -> dict[str, int]:
 
 
 def _span_transactions(row: LedgerRow, app: str) -> dict[str, int]:
-    """Return the transaction of an increment's span. Its id holds the span. A reload writes the same id again."""
+    """Return the transactions of an increment's span and attempt. The first id holds the span, and is written again."""
     if row.span is None:
         return {}
     ends = json.dumps([row.span.after, row.span.to], separators=(",", ":"))
-    return {f"{app}/span/{row.span.number}/{ends}": row.generation}
+    return {
+        f"{app}/span/{row.span.number}/{ends}": row.generation,
+        f"{app}{FILE_SUFFIX}{row.attempt}": row.generation,
+    }
 
 
 def _count_suffixes(row: LedgerRow) -> dict[str, int]:
@@ -143,17 +150,6 @@ def _count_suffixes(row: LedgerRow) -> dict[str, int]:
 def check_version(generation: int, checks: int) -> int:
     """Combine a generation and its number of confirmations in one number. A new generation needs no write to have 0."""
     return generation << _CHECKS_BITS | checks
-
-
-def recorded_spans(app_ids: Iterable[str], prefix: str) -> dict[dt.date, Span]:
-    """Return the span of each day that an increment loaded."""
-    spans = {}
-    for app in app_ids:
-        match = _SPAN.fullmatch(app.removeprefix(prefix))
-        if match is not None:
-            start, end = json.loads(match["ends"])
-            spans[dt.date.fromisoformat(match["day"])] = Span(number=int(match["number"]), after=start, to=end)
-    return spans
 
 
 def kept_out_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str, int]:

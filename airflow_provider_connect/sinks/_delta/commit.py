@@ -1,6 +1,7 @@
 """Publishes a day into one Delta table. Reads one version of the table, and commits on exactly that version.
 
-The day replaces its own files. A snapshot replaces all files, unless the table keeps the snapshot of each day.
+The day replaces its own files. A snapshot replaces all files, unless the table keeps the snapshot of each day. An
+increment replaces the files of its own span, and keeps those of the day's other spans.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from airflow_provider_connect.patience import FROM_NONE, Patience, doubling_paus
 from airflow_provider_connect.publishing import confirmed_row, ledger_row, next_generation, seen_publish
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.app_transactions import (
+    app_id,
     app_prefix,
     commit_metadata,
     confirmation_metadata,
@@ -36,9 +38,11 @@ from airflow_provider_connect.sinks._delta.log import (
     open_table,
     translate_log_errors,
 )
+from airflow_provider_connect.sinks._delta.slots import Slot
 from airflow_provider_connect.sinks._delta.soft_deletes import SoftDeleter
 from airflow_provider_connect.sinks._delta.sweep import claim_files, delete_confirmed_attempt
 from airflow_provider_connect.sinks._delta.table import (
+    add_columns,
     add_local_time_feature,
     delta_columns,
     merge_columns,
@@ -105,8 +109,11 @@ class Commit:
     def _publish(self, view: LedgerView, table: DeltaTable) -> LedgerRow | None:
         """Commit on top of exactly this version. Returns None if the table has a newer version now."""
         publish, polled, folder = self.publish, self.publish.manifest.polled, view.folder
-        predecessor_day = view.predecessor_day(publish.day.date, publish.kind, replaces_whole=self.replaces_whole)
-        generation = next_generation(publish, find_newest(view, publish, predecessor_day), erased=erase_version(table))
+        span = publish.manifest.span
+        slot = view.slot_for(publish.day.date, span)
+        keeps_others = self._keeps_others(view, slot)
+        predecessor = view.predecessor(publish.day.date, span, replaces_whole=self.replaces_whole)
+        generation = next_generation(publish, find_newest(view, publish, predecessor), erased=erase_version(table))
         if self.replaces_whole:
             require_only_newest_snapshot(view)
         stored_files = claim_files(folder, view, publish)
@@ -114,7 +121,7 @@ class Commit:
         columns = merge_columns(
             table, delta_columns(publish.schema), self.options.schema_contract, self.path, sink_columns
         )
-        if add_local_time_feature(table, columns):
+        if add_local_time_feature(table, columns) or (keeps_others and add_columns(table, columns)):
             return None
         # An erase stages the table's own rows, deleted ones included. Rows that it lacks must go.
         writes_deleted_rows = self.deletes_softly and not is_erase_run(publish.intent.run)
@@ -122,7 +129,7 @@ class Commit:
         rows = sum(file.rows for file in polled.files) - polled.counts.get(SOFT_DELETED_TOTAL, 0)
         row = ledger_row(publish, generation, rows=rows, counts=polled.all_counts | (deleted.counts if deleted else {}))
         files = list(polled.files)
-        app_transactions = self._app_transactions(view, row)
+        app_transactions = self._app_transactions(view, row, slot)
         if deleted is not None:
             deleted_file = 0 if deleted.file is None else deleted_file_number(deleted.file.path) or 0
             # A sweep may delete the files of deleted rows from the attempt's other tries.
@@ -130,14 +137,45 @@ class Commit:
             if deleted.file is not None:
                 stored_files |= folder.entries([deleted.file.path])
                 files.append(deleted.file)
-        self._commit(
-            table,
-            row,
-            columns,
-            [add_action(file, publish, stored_files[file.path]) for file in files],
-            app_transactions,
-        )
+        additions = [add_action(file, publish, stored_files[file.path]) for file in files]
+        if keeps_others:
+            self._commit_beside_others(view, slot, row, additions, app_transactions)
+        else:
+            self._commit(table, row, columns, additions, app_transactions)
         return row
+
+    def _keeps_others(self, view: LedgerView, slot: Slot) -> bool:
+        """Return whether the day has other spans, whose files must stay.
+
+        :raises ConfigError: the publish would replace a day of increments by one that is no increment.
+        """
+        others = [other for other in view.slots_of(slot.day) if other.suffix != slot.suffix]
+        if others and slot.span is None:
+            raise ConfigError(
+                f"table {self.path}: day {slot.day} holds {len(others) + 1} increments, which a {self.publish.kind} "
+                "cannot replace. Load the stream into a new table"
+            )
+        return bool(others)
+
+    def _commit_beside_others(
+        self, view: LedgerView, slot: Slot, row: LedgerRow, additions: list[Any], app_transactions: dict[str, int]
+    ) -> None:
+        """Commit a span of a day that has other spans: takes out the span's own files, and adds the new ones."""
+        from deltalake.transaction import RemoveAction
+
+        assert view.table is not None
+        now = int(dt.datetime.now(dt.UTC).timestamp() * 1000)
+        removals = [
+            RemoveAction(path, data_change=True, deletion_timestamp=now, partition_values={"day": str(slot.day)})
+            for _, path, _ in (view.files_of(slot) if row.generation > 1 else ())
+        ]
+        commit(
+            view.table,
+            app_transactions,
+            commit_metadata(row, self.publish),
+            files=[*removals, *additions],
+            retries=0 if removals else 100,  # as in _commit
+        )
 
     def _commit(
         self,
@@ -173,31 +211,33 @@ class Commit:
             raise ConfigError("; ".join(problems))
         return table
 
-    def _app_transactions(self, view: LedgerView, row: LedgerRow) -> dict[str, int]:
+    def _app_transactions(self, view: LedgerView, row: LedgerRow, slot: Slot) -> dict[str, int]:
         """Return the application transactions of this publish: id to version.
 
-        All snapshots of the whole table write the same id, and so do all increments that follow another day's
-        increment. So Delta accepts only one of two concurrent ones, even of different days.
+        All snapshots of the whole table write the same id, and so do all new spans of increments. So Delta accepts only
+        one of two concurrent ones, even of different days.
         """
         prefix = app_prefix(self.publish.key)
-        app_transactions = publish_transactions(row, self.publish.key, view.transaction)
+        app_transactions = publish_transactions(row, self.publish.key, view.transaction, slot.suffix)
         app_transactions |= in_force_transactions(self.publish, view.app_transactions, prefix)
-        app_transactions |= day_definition_transactions(self.publish, row.generation, view.app_transactions, prefix)
+        app_transactions |= day_definition_transactions(
+            self.publish, row.generation, view.app_transactions, app_id(self.publish.key, row.day, slot.suffix)
+        )
         if self.replaces_whole:
             app_transactions[f"{prefix}snapshot"] = int(f"{row.day:%Y%m%d}")
-        if row.span is not None and view.transaction(row.day) is None:
+        if row.span is not None and slot.suffix not in [known.suffix for known in view.slots_of(row.day)]:
             app_transactions[f"{prefix}increment"] = row.span.number
         return app_transactions
 
 
-def find_newest(view: LedgerView, publish: Publish, day: dt.date) -> LedgerRow | None:
-    """Return the ledger row of a day's newest publish, with details if it was made after the attempt's poll.
+def find_newest(view: LedgerView, publish: Publish, slot: Slot) -> LedgerRow | None:
+    """Return the ledger row of a slot's newest publish, with details if it was made after the attempt's poll.
 
     The losing attempt decides by these details whether to poll again.
     """
-    newest = view.newest(day, publish.intent.run)
+    newest = view.newest_of(slot, publish.intent.run)
     newest_seen = seen_publish(newest, erase_version(view.table))
-    return newest if newest_seen == publish.manifest.seen else view.row(day, publish.intent.run)
+    return newest if newest_seen == publish.manifest.seen else view.row_of(slot, publish.intent.run)
 
 
 def add_action(file: StagedFile, publish: Publish, entry: StoredFile) -> Any:
@@ -264,7 +304,8 @@ class Confirmation(Commit):
         view = LedgerView(Folder(self.path), table, publish.key)
         row = published_row = view.published(publish.day.date, publish.intent.token)
         if row is None:
-            row = confirmed_row(publish, find_newest(view, publish, publish.day.date), erase_version(table))
+            newest = find_newest(view, publish, view.predecessor(publish.day.date))
+            row = confirmed_row(publish, newest, erase_version(table))
             self._write(table, row)
         flush_log(view.folder, table)
         if published_row is None:

@@ -43,10 +43,12 @@ def in_force_transactions(publish: Publish, app_transactions: Mapping[str, int],
 
 
 def day_definition_transactions(
-    publish: Publish, generation: int, app_transactions: Mapping[str, int], prefix: str
+    publish: Publish, generation: int, app_transactions: Mapping[str, int], app: str
 ) -> dict[str, int]:
-    """Return the transactions that record the definition of a day's generation. An erase keeps the earlier one."""
-    app = f"{prefix}{publish.day}"
+    """Return the transactions that record the definition of a day's generation. An erase keeps the earlier one.
+
+    :param app: the day's application id.
+    """
     if publish.definition is not None:
         return {f"{app}{_OF_DAY}": int(publish.definition, 16), f"{app}{_GENERATION}": generation}
     is_carried = is_erase_run(publish.intent.run) and definition_of_day(app_transactions, app) is not None

@@ -19,6 +19,7 @@ from airflow_provider_connect.sinks._delta.erase_list import erase_version, read
 from airflow_provider_connect.sinks._delta.foreign_writers import require_only_newest_snapshot
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, is_lost_race, make_durable, open_table
+from airflow_provider_connect.sinks._delta.slots import Slot
 from airflow_provider_connect.sinks._delta.soft_deletes import columns_of_files
 from airflow_provider_connect.sinks._delta.table import ownership_problems
 from airflow_provider_connect.stage.erase_list import (
@@ -35,6 +36,7 @@ from airflow_provider_connect.stage.manifest import Manifest, PollResult, data_f
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.rows import open_parquet, read_batches
 from airflow_provider_connect.stage.soft_deletes import SOFT_DELETED_TOTAL, deleted_mask
+from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.stage.storage import Folder, storage_error
 from airflow_provider_connect.values.arrow import is_text
 from airflow_provider_connect.window import Day, SourceKind
@@ -80,7 +82,7 @@ class DeltaEraser:
         erase_list = self._extend_erase_list(values, shaping)
         rows: dict[dt.date, int] = {}
         for day in self._count_rows(self._view(), erase_list):
-            rows[day] = self._rewrite(Day(date=day), erase_list, kind)
+            rows[day] = self._rewrite_day(Day(date=day), erase_list, kind)
         return Erasure(self.options.path, self.column, len(set(values)), rows, erase_list.version)
 
     def _view(self) -> LedgerView:
@@ -149,18 +151,24 @@ class DeltaEraser:
             if self.column in file.schema_arrow.names:
                 yield from file.iter_batches(columns=[self.column])
 
-    def _rewrite(self, day: Day, erase_list: EraseList, kind: SourceKind) -> int:
+    def _rewrite_day(self, day: Day, erase_list: EraseList, kind: SourceKind) -> int:
+        """Rewrite a day, span by span if increments loaded it. Returns the number of deleted rows."""
+        slots = self._view().slots_of(day.date)
+        return sum(self._rewrite(day, slot.span, erase_list, kind) for slot in slots)
+
+    def _rewrite(self, day: Day, span: Span | None, erase_list: EraseList, kind: SourceKind) -> int:
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             view = self._view()
+            slot = view.slot_for(day.date, span)
             attempt = f"{ERASE_PREFIX}{erase_list.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
             # The table may hold deleted rows although its next snapshot will delete them hard.
             softly = self.options.deletes_softly(kind) or bool(view.transaction(day.date, DELETED_SUFFIX))
-            polled = self._stage_rewritten(view, day, erase_list, attempt, softly=softly)
+            polled = self._stage_rewritten(view, slot, erase_list, attempt, softly=softly)
             if not (deleted_rows := polled.rows_read - polled.rows_written):
                 return 0
-            predecessor_day = view.predecessor_day(day.date, kind, replaces_whole=self.options.replaces_whole(kind))
-            newest = view.newest(predecessor_day)
+            predecessor = view.predecessor(day.date, span, replaces_whole=self.options.replaces_whole(kind))
+            newest = view.newest_of(predecessor)
             manifest = Manifest(
                 day=day,
                 attempt=attempt,
@@ -168,8 +176,8 @@ class DeltaEraser:
                 polled=polled,
                 seen=seen_publish(newest, erase_version(view.table)),
                 # The source was not polled, so the lookback must treat the day as before.
-                polled_at=view.polled_at(day.date),
-                span=view.spans.get(day.date),
+                polled_at=view.polled_at(slot),
+                span=span,
             )
             intent = Intent(token=attempt, run=erase_run(erase_list.version))
             publish = Publish(
@@ -193,28 +201,31 @@ class DeltaEraser:
             return deleted_rows
 
     def _stage_rewritten(
-        self, view: LedgerView, day: Day, erase_list: EraseList, attempt: str, *, softly: bool
+        self, view: LedgerView, slot: Slot, erase_list: EraseList, attempt: str, *, softly: bool
     ) -> PollResult:
-        root, parts = Folder(self.options.root), []
-        for part, (folder, table, path) in enumerate(self._files_of_day(view, day.date)):
+        root, parts, day = Folder(self.options.root), [], Day(date=slot.day)
+        for part, (folder, table, path) in enumerate(self._files_of(view, slot)):
             # A progress file before every data file: a day may take long, and a sweep must find the attempt alive.
             root.write(progress_file(attempt, part), b"{}")
             target = f"{folder}{data_file(day, attempt, part, secrets.token_hex(4))}"
             parts.append(self._copy_file(table, path, target, erase_list, softly))
         total = PollResult.total(parts)
         # A reload needs the total of erased rows, to tell them from the missing rows of a cut answer.
-        counts_before = kept_out_counts(view.transaction, day.date)
+        find_transaction = view.finder(slot)
+        counts_before = kept_out_counts(find_transaction, slot.day)
         # A measured lookback needs the late counts.
         erased_count = {"erased": counts_before.get("erased", 0) + total.counts.get("erased", 0)}
-        counts = total.counts | counts_before | erased_count | late_counts(view.transaction, day.date)
+        counts = total.counts | counts_before | erased_count | late_counts(find_transaction, slot.day)
         return total.model_copy(update={"counts": counts})
 
-    def _files_of_day(self, view: LedgerView, day: dt.date) -> Iterator[tuple[str, LedgerView, str]]:
-        """Yield each file of a day: its table's folder under the root, the table, and the file's path in the table."""
+    def _files_of(self, view: LedgerView, slot: Slot) -> Iterator[tuple[str, LedgerView, str]]:
+        """Yield each file of a slot: its table's folder under the root, the table, and the file's path in the table.
+
+        :raises ConfigError: another writer has put the rows of several increments into one file.
+        """
         for folder, table in self._tables(view).items():
-            for date, path, _ in table.files:
-                if date == day:
-                    yield folder, table, path
+            for _, path, _ in table.files_of(slot):
+                yield folder, table, path
 
     def _columns_of_day(self, view: LedgerView, day: dt.date) -> pa.Schema:
         return columns_of_files(view, (path for date, path, _ in view.files if date == day))

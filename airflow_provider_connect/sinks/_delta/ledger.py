@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.ledger import day_row
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._delta import definitions
 from airflow_provider_connect.sinks._delta.app_transactions import (
@@ -17,6 +18,7 @@ from airflow_provider_connect.sinks._delta.app_transactions import (
     HALF_BITS,
     MICROSECOND,
     UNIX_EPOCH,
+    FindTransaction,
     app_id,
     app_prefix,
     attempt_id,
@@ -24,10 +26,17 @@ from airflow_provider_connect.sinks._delta.app_transactions import (
     deleted_file_id,
     kept_out_counts,
     late_counts,
-    recorded_spans,
 )
 from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
 from airflow_provider_connect.sinks._delta.log import make_durable, open_table, read_transactions, translate_log_errors
+from airflow_provider_connect.sinks._delta.slots import (
+    FILE_SUFFIX,
+    DayFiles,
+    LiveFile,
+    Slot,
+    slots_with_spans,
+    span_suffix,
+)
 from airflow_provider_connect.sinks._delta.table import OWNER_PROPERTY
 from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.stage.notes import LedgerNote
@@ -56,9 +65,13 @@ class LedgerView:
         """Return the version of a day's application transaction, or None. Its id ends in ``suffix``."""
         return self.app_transactions.get(app_id(self.key, day) + suffix)
 
-    def polled_at(self, day: dt.date) -> dt.datetime | None:
-        """Return when a day's newest answer was polled (UTC), or None if not recorded."""
-        microseconds = self.transaction(day, "/polled")
+    def finder(self, slot: Slot) -> FindTransaction:
+        """Return :meth:`transaction` for the suffixes of one slot."""
+        return lambda day, suffix: self.transaction(day, slot.suffix + suffix)
+
+    def polled_at(self, slot: Slot) -> dt.datetime | None:
+        """Return when a slot's newest answer was polled (UTC), or None if not recorded."""
+        microseconds = self.transaction(slot.day, f"{slot.suffix}/polled")
         return UNIX_EPOCH + MICROSECOND * microseconds if microseconds else None
 
     def checks(self, day: dt.date, generation: int) -> int:
@@ -94,20 +107,73 @@ class LedgerView:
             return {}
         return read_transactions(self.folder, self.table.version(), app_prefix(self.key))
 
-    def predecessor_day(self, day: dt.date, kind: SourceKind, *, replaces_whole: bool) -> dt.date:
-        """Return the day whose newest publish the next publish of ``day`` must follow.
+    def predecessor(self, day: dt.date, span: Span | None = None, *, replaces_whole: bool = False) -> Slot:
+        """Return the slot whose newest publish the next publish of ``day`` must follow. It may have none yet.
 
-        For a snapshot of the whole table and for a day's first increment, this is the stream's newest day. Otherwise it
-        is ``day`` itself.
+        For a snapshot of the whole table, this is the slot of the stream's newest day. For an increment, it is the slot
+        of its span or, for a new span, of the stream's newest span.
         """
-        if kind == "increment" and self.transaction(day) is None:
-            return max(self.spans, key=lambda date: self.spans[date].number, default=day)
-        return max(self.days(), default=day) if replaces_whole else day
+        if span is None:
+            newest_day = max(self.days(), default=day) if replaces_whole else day
+            return next(iter(self.slots_of(newest_day)), Slot(newest_day))
+        if self.transaction(day) is not None and day not in self.span_slots:
+            return Slot(day)  # a publish without a span, which no increment can follow
+        slots = [slot for day_slots in self.span_slots.values() for slot in day_slots]
+        return next((slot for slot in slots if slot.number == span.number), self.last_slot or Slot(day))
+
+    def increment_to_follow(self, day: dt.date, run: str) -> Slot:
+        """Return the slot that a run's increment follows, see :meth:`.Ledger.newest_increment`."""
+        for slot in self.slots_of(day):
+            if slot.span is None:
+                return slot
+            if self.transaction(day, f"{slot.suffix}/run/{run}") is not None:
+                return slot._replace(span=slot.span.model_copy(update={"run": run}))
+        return self.last_slot or Slot(day)
 
     @cached_property
-    def spans(self) -> dict[dt.date, Span]:
-        """The span that each day's increment read."""
-        return recorded_spans(self.app_transactions, app_prefix(self.key))
+    def span_slots(self) -> dict[dt.date, list[Slot]]:
+        """The slots of each day that increments loaded, in the order of their numbers."""
+        return slots_with_spans(self.app_transactions, app_prefix(self.key))
+
+    @property
+    def last_slot(self) -> Slot | None:
+        """The slot of the stream's newest span, or None without an increment."""
+        return max((slots[-1] for slots in self.span_slots.values()), key=lambda slot: slot.number, default=None)
+
+    def slots_of(self, day: dt.date) -> list[Slot]:
+        """Return the slots of a published day: one, or one for each span. Empty if the day is not published."""
+        if self.transaction(day) is None:
+            return []
+        return self.span_slots.get(day, [Slot(day)])
+
+    def slot_for(self, day: dt.date, span: Span | None) -> Slot:
+        """Return the slot into which a publish goes: its span's, or else a new one."""
+        slots = self.slots_of(day)
+        if span is None or not slots:
+            return Slot(day, span=span)
+        own_slot = next((slot for slot in slots if slot.number == span.number), None)
+        return own_slot or Slot(day, span_suffix(span.number), span)
+
+    def files_of(self, slot: Slot) -> list[LiveFile]:
+        """Return the live files with a slot's rows.
+
+        :raises ConfigError: another writer has put the rows of several slots into one file.
+        """
+        day_id = app_id(self.key, slot.day)
+        slots = self.slots_of(slot.day)
+        attempts = {
+            app.removeprefix(prefix): known.suffix
+            for known in slots
+            for prefix in [f"{day_id}{known.suffix}{FILE_SUFFIX}"]
+            for app in (self.app_transactions if len(slots) > 1 else ())
+            if app.startswith(prefix)
+        }
+        day_files = DayFiles(
+            [file for file in self.files if file[0] == slot.day],
+            {known.suffix: self.transaction(slot.day, f"{known.suffix}/rows") or 0 for known in slots},
+            attempts,
+        )
+        return day_files.of_slot(slot, self.folder.url)
 
     @property
     def last_snapshot_day(self) -> dt.date:
@@ -122,32 +188,41 @@ class LedgerView:
 
         :param run: copied into the row if this run made that publish, or confirmed it last.
         """
-        generation = self.transaction(day)
+        return day_row([row for slot in self.slots_of(day) if (row := self.newest_of(slot, run)) is not None])
+
+    def newest_of(self, slot: Slot, run: str | None = None) -> LedgerRow | None:
+        """Return the ledger row of a slot's newest publish, like :meth:`newest`."""
+        day, find_transaction = slot.day, self.finder(slot)
+        generation = find_transaction(day, "")
         if generation is None:
             return None
-        checks = self.checks(day, generation)
+        checks = 0 if slot.suffix else self.checks(day, generation)
         if checks:
             is_this_run = self.transaction(day, f"/check/{run}") == check_version(generation, checks)
         else:
-            is_this_run = self.transaction(day, f"/run/{run}") == generation
+            is_this_run = find_transaction(day, f"/run/{run}") == generation
         return LedgerRow(
             day=day,
             generation=generation,
             checks=checks,
             token="",
-            rows=self.transaction(day, "/rows") or 0,
+            rows=find_transaction(day, "/rows") or 0,
             run=run if is_this_run else None,
-            clear_number=self.transaction(day, "/clear") or 0,
-            answer=self.answer(day, generation),
-            counts=kept_out_counts(self.transaction, day),
-            span=self.spans.get(day),
-            definition=definitions.definition_of_day(self.app_transactions, app_id(self.key, day)),
+            clear_number=find_transaction(day, "/clear") or 0,
+            answer=None if slot.suffix else self.answer(day, generation),
+            counts=kept_out_counts(find_transaction, day),
+            span=slot.span,
+            definition=definitions.definition_of_day(self.app_transactions, app_id(self.key, day, slot.suffix)),
         )
 
     def row(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
         """Return :meth:`newest`, with details from the log's history if it still has the commit."""
-        newest = self.newest(day, run)
-        if newest is None or (row := self._from_history(day, newest.generation)) is None:
+        return day_row([row for slot in self.slots_of(day) if (row := self.row_of(slot, run)) is not None])
+
+    def row_of(self, slot: Slot, run: str | None = None) -> LedgerRow | None:
+        """Return :meth:`newest_of`, with details from the log's history if it still has the commit."""
+        day, newest = slot.day, self.newest_of(slot, run)
+        if newest is None or (row := self._from_history(slot, newest.generation)) is None:
             return newest
         row = row.model_copy(update={"definition": newest.definition})  # an erase records none
         if not newest.checks:
@@ -157,22 +232,28 @@ class LedgerView:
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return the ledger row that an intent published or confirmed, or None. ``token`` names the intent."""
-        generation = self.transaction(day, f"/token/{token}")
-        if generation is None:
-            return None
-        newest = self.newest(day)
+        for slot in self.slots_of(day):
+            generation = self.transaction(day, f"{slot.suffix}/token/{token}")
+            if generation is not None:
+                return self._published_row(slot, generation, token)
+        return None
+
+    def _published_row(self, slot: Slot, generation: int, token: str) -> LedgerRow:
+        day, newest = slot.day, self.newest_of(slot)
         assert newest is not None
         # Transactions hold the rows of the newest publish only. Older ones are lost with their commit's log entry.
-        row = self._from_history(day, generation) or newest.model_copy(update={"generation": generation})
+        row = self._from_history(slot, generation) or newest.model_copy(update={"generation": generation})
         confirmation = self._confirmation(day, token=token, generation=generation)
         return row.model_copy(update=confirmation or {"token": token})
 
-    def _from_history(self, day: dt.date, generation: int) -> LedgerRow | None:
-        for commit in self._commits_of(day, generation=generation):
+    def _from_history(self, slot: Slot, generation: int) -> LedgerRow | None:
+        for commit in self._commits_of(slot.day, generation=generation):
             if "connect.counts" in commit:
                 fields = _fields(commit, LedgerRow.model_fields)
                 parsed = {name: json.loads(fields[name]) for name in ("counts", "span") if name in fields}
-                return LedgerRow.model_validate(fields | parsed)
+                row = LedgerRow.model_validate(fields | parsed)
+                if slot.span is None or row.span_number == slot.number:
+                    return row
         return None
 
     def _confirmation(self, day: dt.date, **metadata: Any) -> dict[str, Any] | None:
@@ -209,7 +290,7 @@ class LedgerView:
             return self.table.history()
 
     @cached_property
-    def files(self) -> list[tuple[dt.date, str, int | None]]:
+    def files(self) -> list[LiveFile]:
         """Day, path and number of rows of each file of this version. The number is None if the writer gave none.
 
         Leaves out other writers' files without a day, or with a day outside Python's calendar.
@@ -234,6 +315,13 @@ def _fields(commit: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, "None")}
 
 
+def _row_with_late_counts(view: LedgerView, slot: Slot) -> LedgerRow:
+    row = view.newest_of(slot)
+    assert row is not None
+    counts = row.counts | late_counts(view.finder(slot), slot.day)
+    return row.model_copy(update={"polled_at": view.polled_at(slot), "counts": counts})
+
+
 @dataclass(frozen=True)
 class DeltaLedger(Ledger):
     """The ledger of one stream. Each call reads the table's log again."""
@@ -249,22 +337,24 @@ class DeltaLedger(Ledger):
         """Return the ledger row of each day's newest publish, all from one version of the table."""
         view = self.view()
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
-        return [
-            row.model_copy(
-                update={
-                    "polled_at": view.polled_at(day),
-                    "counts": row.counts | late_counts(view.transaction, day),
-                }
-            )
-            for day in days
-            if (row := view.newest(day)) is not None
-        ]
+        rows = (day_row([_row_with_late_counts(view, slot) for slot in view.slots_of(day)]) for day in days)
+        return [row for row in rows if row is not None]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that the next publish of a day must follow, without details from the log's history."""
+        if kind == "increment":
+            return self.newest_increment(day, "")
         view = self.view()
-        row = view.newest(view.predecessor_day(day, kind, replaces_whole=self.options.replaces_whole(kind)))
-        return row and row.model_copy(update={"polled_at": view.polled_at(row.day)})
+        newest_day = view.predecessor(day, replaces_whole=self.options.replaces_whole(kind)).day
+        row = view.newest(newest_day)
+        return row and row.model_copy(update={"polled_at": view.polled_at(view.slots_of(newest_day)[-1])})
+
+    def newest_increment(self, day: dt.date, run: str) -> LedgerRow | None:
+        """Return the publish that a run's increment must follow, without details from the log's history."""
+        view = self.view()
+        slot = view.increment_to_follow(day, run)
+        row = view.newest_of(slot)
+        return row and row.model_copy(update={"polled_at": view.polled_at(slot)})
 
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish."""

@@ -229,10 +229,11 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
 
         Returns None if the day was published again since the attempt's poll. The commit will refuse that publish.
         """
-        view, day = self.ledger.view(), publish.day.date
-        if (view.transaction(day) or 0) != publish.manifest.seen.generation:
+        view = self.ledger.view()
+        slot = view.slot_for(publish.day.date, publish.manifest.span)
+        if (view.transaction(slot.day, slot.suffix) or 0) != publish.manifest.seen.generation:
             return None
-        live_paths = [path for date, path, _ in view.files if date == day]
+        live_paths = [path for _, path, _ in view.files_of(slot)]
         staged_paths = [file.path for file in publish.manifest.polled.files]
         live_only = self._options.deletes_softly(publish.kind)
         return compare_states(view.folder, live_paths, staged_paths, publish.schema, live_only=live_only)

@@ -7,12 +7,14 @@ attempt for good. The number of rejects is only in the commit's metadata, which 
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 from collections.abc import Iterator
 
 from airflow_provider_connect.sinks._delta.app_transactions import app_prefix
 from airflow_provider_connect.sinks._delta.eraser import ERASE_PREFIX
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.slots import FILE_SUFFIX
 from airflow_provider_connect.stage.manifest import (
     CONTROL_FOLDER,
     Manifest,
@@ -27,8 +29,8 @@ from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
 
 _ATTEMPTS = f"{CONTROL_FOLDER}/attempts"
-_Answer = tuple[dt.date, int]
-"""A day, and the generation that published an answer of the source."""
+_Answer = tuple[dt.date, int, int]
+"""A day, the number of an increment's span or 0, and the generation that published an answer of the source."""
 
 
 def rejects_of(view: LedgerView, stage: Folder, first: dt.date, last: dt.date) -> Iterator[DayRejects]:
@@ -39,31 +41,46 @@ def rejects_of(view: LedgerView, stage: Folder, first: dt.date, last: dt.date) -
     if not view.belongs_to_stream:
         return
     answers, counts, attempts = _answer_generations(view), _reject_counts(view), _attempts_with_rejects(view, stage)
+    location = f"{stage.url}/{_ATTEMPTS}"
     for day in (first + ONE_DAY * i for i in range((last - first).days + 1)):
-        generation = answers.get(day)
-        if generation is None:
-            continue
-        counted, attempt = counts.get((day, generation)), attempts.get((day, generation))
-        if counted or attempt is not None:
-            location = f"{stage.url}/{_ATTEMPTS}"
-            records = () if attempt is None else stored_source_rejects(stage.url, _reject_files(stage, attempt))
-            yield DayRejects(day, generation, counted, location, records)
+        found = [
+            (answer[2], counts.get(answer), attempts.get(answer))
+            for answer in answers.get(day, ())
+            if counts.get(answer) or answer in attempts
+        ]
+        if found:
+            generations, counted, names = zip(*found, strict=True)
+            files = [_reject_files(stage, attempt) for attempt in names if attempt is not None]
+            records = itertools.chain.from_iterable(stored_source_rejects(stage.url, each) for each in files)
+            total = None if None in counted else sum(filter(None, counted))
+            yield DayRejects(day, max(generations), total, location, records if files else ())
 
 
-def _answer_generations(view: LedgerView) -> dict[dt.date, int]:
-    """Return by day the newest generation that a poll published. Skips generations that an erase published."""
-    erase_generations: dict[dt.date, set[int]] = {}
+def _answer_generations(view: LedgerView) -> dict[dt.date, list[_Answer]]:
+    """Return by day the newest generation that a poll published, of each span of increments.
+
+    Skips generations that an erase published.
+    """
+    erase_generations: set[_Answer] = set()
     for attempt, generation in _published_attempts(view).items():
         day = day_of_attempt(attempt)
         if day is not None and attempt.startswith(ERASE_PREFIX):
-            erase_generations.setdefault(day, set()).add(generation)
-    answers = {}
+            erase_generations.add((day, _number_of_attempt(view, day, attempt), generation))
+    answers: dict[dt.date, list[_Answer]] = {}
     for day in view.days():
-        generation = view.transaction(day) or 0
-        while generation in erase_generations.get(day, ()):
-            generation -= 1
-        answers[day] = generation
+        for slot in view.slots_of(day):
+            generation = view.transaction(day, slot.suffix) or 0
+            while (day, slot.number, generation) in erase_generations:
+                generation -= 1
+            answers.setdefault(day, []).append((day, slot.number, generation))
     return answers
+
+
+def _number_of_attempt(view: LedgerView, day: dt.date, attempt: str) -> int:
+    """Return the number of the span that an attempt published. 0 if the day is no increment."""
+    slots = view.slots_of(day)
+    of_attempt = [slot for slot in slots if view.transaction(day, f"{slot.suffix}{FILE_SUFFIX}{attempt}") is not None]
+    return next((slot.number for slot in (*of_attempt, *slots)), 0)
 
 
 def _reject_counts(view: LedgerView) -> dict[_Answer, int]:
@@ -72,7 +89,8 @@ def _reject_counts(view: LedgerView) -> dict[_Answer, int]:
     for commit in view.commits:
         if stream_metadata.items() <= commit.items() and "connect.counts" in commit:
             day, generation = dt.date.fromisoformat(commit["connect.day"]), int(commit["connect.generation"])
-            counts[day, generation] = json.loads(commit["connect.counts"]).get("rejected", 0)
+            span = json.loads(commit["connect.span"]) if commit.get("connect.span", "None") != "None" else {}
+            counts[day, span.get("number", 0), generation] = json.loads(commit["connect.counts"]).get("rejected", 0)
     return counts
 
 
@@ -83,7 +101,7 @@ def _attempts_with_rejects(view: LedgerView, stage: Folder) -> dict[_Answer, str
         attempt, _, name = entry.name.removeprefix(f"{_ATTEMPTS}/").partition("/")
         day, generation = day_of_attempt(attempt), generations.get(attempt, 0)
         if day is not None and generation > 0 and name.startswith("rejects-"):
-            attempts[day, generation] = attempt
+            attempts[day, _number_of_attempt(view, day, attempt), generation] = attempt
     return attempts
 
 

@@ -202,6 +202,19 @@ def add_local_time_feature(table: DeltaTable, fields: list[DeltaField]) -> bool:
     return True
 
 
+def add_columns(table: DeltaTable, fields: list[DeltaField]) -> bool:
+    """Add the fields that the table lacks as columns. Returns whether there were any.
+
+    delta-rs ignores the new columns of a commit that replaces no files. Adding them is a commit, so ``table`` is then
+    at a newer version.
+    """
+    known = {field.name for field in table.schema().fields}
+    new_fields = [field for field in fields if field.name not in known]
+    if new_fields:
+        table.alter.add_columns(new_fields)
+    return bool(new_fields)
+
+
 def _type_name(field: DeltaField) -> str:
     return str(getattr(field.type, "type", field.type))
 

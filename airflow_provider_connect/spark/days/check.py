@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider_connect import completeness
 from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.publishing import is_reload
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.spark.capabilities.counts import DayCounter
 from airflow_provider_connect.spark.context import JobContext, answer_digest
@@ -65,8 +66,8 @@ class DayChecker:
     def _findings(self, manifest: Manifest, newest_row: LedgerRow | None) -> list[completeness.Finding]:
         date, ledger, job = manifest.day.date, self.context.outlet.publisher.ledger, self.context.job
         kind = self.context.intake.source.kind
-        if kind == "increment" and newest_row is not None and newest_row.day != date:
-            newest_row = None  # how much an earlier day's increment brought says nothing of this one
+        if kind == "increment" and not is_reload(manifest, newest_row):
+            newest_row = None  # how much an earlier increment brought says nothing of this one
         if newest_row is not None and newest_row.day > date:
             return []  # an earlier snapshot does not touch the later one that is published
         replaced = newest_row if self.context.outlet.sink.replaces(kind) else None

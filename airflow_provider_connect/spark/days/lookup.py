@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.publishing import seen_publish
+from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.spark.context import JobContext
 from airflow_provider_connect.spark.days.publish import report_of_published
 from airflow_provider_connect.spark.days.sweep import delete_stage
@@ -40,11 +41,18 @@ class DayLookup:
             if (row := ledger.published(day.date, job.intent.token)) is not None:
                 self._delete_leftovers(day)
                 return report_of_published(day, row)
-            newest = ledger.newest(day.date, self.context.intake.source.kind)
+            newest = self._newest_row(day)
             manifest = self.stager.reusable_manifest(day, seen_publish(newest, erased.version))
             return UnpolledDay(newest) if manifest is None else StagedDay(manifest, newest, is_from_earlier_try=True)
         except Exception as error:  # noqa: BLE001  # it concerns this day alone
             return Failure.from_error(error)
+
+    def _newest_row(self, day: Day) -> LedgerRow | None:
+        """Return the ledger row that the day's publish must follow, or None."""
+        ledger, kind = self.context.outlet.publisher.ledger, self.context.intake.source.kind
+        if kind == "increment":
+            return ledger.newest_increment(day.date, self.context.job.intent.run)
+        return ledger.newest(day.date, kind)
 
     def _delete_leftovers(self, day: Day) -> None:
         """Delete staged files of drivers that published the day and died before their cleanup."""

@@ -16,7 +16,7 @@ from typing import Any
 from airflow_provider_connect.capabilities.publisher import Confirms, TellsDifferences
 from airflow_provider_connect.errors import ConnectError, Failure, OvertakenError, SupersededError
 from airflow_provider_connect.job import DayReport
-from airflow_provider_connect.publishing import is_unchanged
+from airflow_provider_connect.publishing import is_reload, is_unchanged
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher
 from airflow_provider_connect.spark.context import JobContext, PutShares
 from airflow_provider_connect.spark.days.sweep import delete_stage
@@ -77,7 +77,7 @@ class DayPublisher:
         figures: dict[str, Any] = {
             "generation": row.generation,
             "rows_written": row.rows,
-            "rows_before": newest.rows if newest and newest.day == day.date else None,
+            "rows_before": newest.rows if newest and is_reload(manifest, newest) else None,
             "publish_seconds": seconds,
             "warnings": checked.warnings,
             **transforming.report_fields(manifest),
@@ -104,10 +104,12 @@ class DayPublisher:
 def with_differences(publisher: Publisher, publish: Publish) -> Publish:
     """Return a publish with the counts ``added``, ``changed`` and ``vanished``, if the sink can count them.
 
-    Days without a published predecessor are not compared. The counts only inform people, so errors do not fail the day.
+    Days and spans without a published predecessor are not compared. The counts only inform people, so errors do not
+    fail the day.
     """
     manifest = publish.manifest
-    if not isinstance(publisher, TellsDifferences) or manifest.seen.day != publish.day.date:
+    is_first = manifest.seen.day != publish.day.date or manifest.seen.span != manifest.span_number
+    if not isinstance(publisher, TellsDifferences) or is_first:
         return publish
     try:
         differences = publisher.differences(publish)

@@ -130,7 +130,12 @@ class DayRunner:
                 states |= {day: DayReport.for_day(day, "not_started") for day in group}
                 continue
             to_poll = DaysToPoll(
-                {day: newest[day] for day in group}, attempt, erased, admission.restart, admission.is_first_load
+                {day: newest[day] for day in group},
+                attempt,
+                self.job.intent.run,
+                erased,
+                admission.restart,
+                admission.is_first_load,
             )
             polled = self._poll(to_poll)
             states |= polled

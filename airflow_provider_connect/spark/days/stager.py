@@ -1,6 +1,6 @@
 """The step from days to staged days: plan, poll, and write a manifest last.
 
-For an increment, the step first fixes the span (range of positions) that the day reads.
+For an increment, the step first fixes the span (range of positions) that the run reads.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from functools import partial
 from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.errors import ConfigError, Failure
 from airflow_provider_connect.registry import require_capability
-from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.spark.attempts import EarlierAttempts
 from airflow_provider_connect.spark.context import Intake
 from airflow_provider_connect.spark.days.plan import DayPlanner
 from airflow_provider_connect.spark.days.poll import PlanPoller
 from airflow_provider_connect.spark.states import DaysToPoll, PolledDays
 from airflow_provider_connect.stage.manifest import Manifest, SeenPublish, manifest_file
-from airflow_provider_connect.stage.spans import Restart, Span, next_span
+from airflow_provider_connect.stage.spans import Span, next_span
 from airflow_provider_connect.window import Day
 
 
@@ -36,7 +35,7 @@ class PolledStager:
     def stage(self, days: DaysToPoll) -> dict[Day, Manifest | Failure]:
         """Poll days, and write their manifests."""
         started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
-        spans = {day: span_of(self.intake, day, days.newest_rows[day], days.restart) for day in days.days}
+        spans = {day: span_of(self.intake, day, days) for day in days.days}
         answers = self.planner.splitter.poll_days(days, self._poll)
         seconds = time.monotonic() - started
         frozen: dict[Day, Manifest | Failure] = {}
@@ -68,8 +67,8 @@ class PolledStager:
         return manifest
 
 
-def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart | None) -> Span | None:
-    """Return the span of a day: its earlier span, or the rows after the stream's newest. None if not an increment.
+def span_of(intake: Intake, day: Day, days: DaysToPoll) -> Span | None:
+    """Return the run's span of a day: its earlier one, or the rows after the stream's newest. None if no increment.
 
     :raises ConfigError: the ledger has no position to continue from.
     """
@@ -77,7 +76,7 @@ def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart
         return None
     follower = require_capability(intake.poller, Follows, "its rows are increments")
     try:
-        return next_span(newest, day.date, partial(follower.follow, day), restart)
+        return next_span(days.newest_rows[day], day.date, days.run, partial(follower.follow, day), days.restart)
     except ValueError as error:
         raise ConfigError(
             f"{intake.source.stream_key} {day}: the publish before this one was not an increment, and {error}. "

@@ -76,10 +76,12 @@ class Shop:
         conn_id: str = "shop",
         task: str = "load",
         attempt: int = 1,
+        clear_number: int = 0,
         **job: Any,
     ) -> JobReport:
         """Run a job of a new intent of a task.
 
+        :param clear_number: how often the run was cleared before.
         :param job: further fields of the job, as this version has them.
         """
         self.runs += 1
@@ -92,8 +94,12 @@ class Shop:
             sink=self.sink(sink).serialize(),
             days=tuple(Day(date=day) for day in days),
             lookback=tuple(Day(date=day) for day in lookback),
-            intent=Intent(token=f"{number:032x}", run=f"dag/run-{number}/{task}"),
-            attempt=f"{number:016x}-{attempt}",
+            intent=Intent(
+                token=f"{number + clear_number * 1_000_000:032x}",
+                run=f"dag/run-{number}/{task}",
+                clear_number=clear_number,
+            ),
+            attempt=f"{number + clear_number * 1_000_000:016x}-{attempt}",
             report=str(self.root / f"run-{number}-{attempt}" / "report.json"),
             progress_seconds=1,
             **own,

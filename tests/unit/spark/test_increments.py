@@ -37,18 +37,20 @@ class Stream:
         with self.file.open("a") as file:
             file.writelines(f"{line}\n" for line in lines)
 
-    def run(self, *dates: dt.date, **source: Any) -> list[DayReport]:
-        """Run a job of an intent of its own, in the window of these days."""
-        self._runs += 1
+    def run(self, *dates: dt.date, number: int | None = None, clear_number: int = 0, **source: Any) -> list[DayReport]:
+        """Run a job in the window of these days, of a new run, or of run ``number`` again."""
+        self._runs += number is None
+        number = number or self._runs
+        token = f"{clear_number:08x}{number:08x}"
         job = JobConfig(
             source_name="growing",
             source={"file": str(self.file)} | source,
             sink_name="delta",
             sink={"path": self.path},
             days=tuple(Day(date=date) for date in dates),
-            intent=Intent(token=f"{self._runs:032x}", run=f"dag/run-{self._runs}/task"),
-            attempt=f"{self._runs:016x}-1",
-            report=str(self.root / f"run-{self._runs}" / "report.json"),
+            intent=Intent(token=token * 2, run=f"dag/run-{number}/task", clear_number=clear_number),
+            attempt=f"{token}-1",
+            report=str(self.root / f"run-{token}" / "report.json"),
             progress_seconds=1,
         )
         return list(drive(job, {"growing": Connection(conn_id="growing")}).days)
@@ -90,10 +92,102 @@ def test_a_day_that_is_loaded_again_reads_what_it_has_read_before(stream: Stream
     stream.grow("c")
     stream.run(TUESDAY)
     stream.grow("d")
-    (report,) = stream.run(MONDAY)
+    (report,) = stream.run(MONDAY, number=1, clear_number=1)
     assert (report.status, report.generation, report.rows_written) == ("published", 2, 2)
     assert [report.rows_written for report in stream.run(WEDNESDAY)] == [1]
     assert [line for _, line in stream.rows()] == ["a", "b", "c", "d"]
+
+
+def test_each_run_of_a_day_reads_what_came_behind_the_last_one(stream: Stream) -> None:
+    stream.grow("a", "b", "c")
+    assert [report.rows_written for report in stream.run(MONDAY)] == [3]
+    stream.grow("d", "e")
+    (report,) = stream.run(MONDAY)
+    assert (report.status, report.generation, report.rows_written, report.rows_before) == ("published", 1, 2, None)
+    assert stream.rows() == [(MONDAY, line) for line in "abcde"]
+    assert [report.rows_written for report in stream.run(MONDAY)] == [0]
+    row = stream.row(MONDAY)
+    assert row.span is not None
+    assert (row.rows, row.span.number) == (5, 3)
+
+
+def test_a_clear_after_later_runs_of_its_day_reads_its_own_span_and_keeps_theirs(stream: Stream) -> None:
+    for line in "abc":
+        stream.grow(line)
+        stream.run(MONDAY)
+    lines = stream.file.read_text()
+    stream.file.write_text(lines.replace("a", "A").replace("c", "C"))
+    for clear_number in (1, 2):
+        (report,) = stream.run(MONDAY, number=1, clear_number=clear_number)
+        assert (report.generation, report.rows_written, report.rows_before) == (1 + clear_number, 1, 1)
+        assert [line for _, line in stream.rows()] == ["A", "b", "c"]
+    (report,) = stream.run(MONDAY, number=3, clear_number=1)
+    assert [line for _, line in stream.rows()] == ["A", "C", "b"]
+    stream.grow("d")
+    stream.run(MONDAY)
+    stream.run(TUESDAY)
+    assert [line for _, line in stream.rows()] == ["A", "C", "b", "d"]
+
+
+def test_a_driver_that_died_after_its_commit_is_known_after_later_runs(stream: Stream) -> None:
+    stream.grow("a")
+    stream.run(MONDAY)
+    stream.grow("b")
+    stream.run(MONDAY)
+    for number, rows in ((1, 1), (2, 1)):
+        (report,) = stream.run(MONDAY, number=number)
+        assert (report.status, report.rows_written) == ("already_published", rows)
+    assert [line for _, line in stream.rows()] == ["a", "b"]
+
+
+def test_of_two_runs_of_a_day_at_once_the_later_one_reads_on_from_the_other(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poller = type(
+        registry.source_class("growing").from_options({"file": ""}).open(Connection(conn_id="growing"), PollContext())
+    )
+    planned: Callable[..., Any] = poller.plan
+    for line in ("a", "c"):  # the day's first span, and a later one
+        stream.grow(line)
+        others: list[DayReport] = []
+
+        def plan(*args: Any, others: list[DayReport] = others, line: str = line) -> Any:
+            if not others:
+                others.append(DayReport.for_day(Day(date=MONDAY), "not_started"))  # its own plans go on
+                others.extend(stream.run(MONDAY))
+                stream.grow(chr(ord(line) + 1))
+            return planned(*args)
+
+        monkeypatch.setattr(poller, "plan", plan)
+        (report,) = stream.run(MONDAY)
+        assert (report.status, report.rows_written) == ("published", 1)
+    assert [line for _, line in stream.rows()] == ["a", "b", "c", "d"]
+
+
+def test_a_new_column_comes_with_a_later_span_of_a_day(stream: Stream) -> None:
+    stream.grow("a")
+    stream.run(MONDAY)
+    stream.grow("b")
+    stream.run(MONDAY, has_numbers=True)
+    stream.grow("c")
+    stream.run(MONDAY)
+    table = DeltaTable(stream.path).to_pyarrow_table(columns=["line", "number"]).to_pylist()
+    assert sorted((row["line"], row["number"]) for row in table if row["number"]) == [("b", 2)]
+    assert [line for _, line in stream.rows()] == ["a", "b", "c"]
+
+
+def test_compacted_spans_take_new_ones_and_a_clear_that_cannot_tell_its_rows_is_refused(stream: Stream) -> None:
+    for line in "ab":
+        stream.grow(line)
+        stream.run(MONDAY)
+    DeltaTable(stream.path).optimize.compact()
+    stream.grow("c")
+    assert [report.rows_written for report in stream.run(MONDAY)] == [1]
+    (report,) = stream.run(MONDAY, number=1, clear_number=1)
+    assert report.failure is not None
+    assert "cannot be told from those of the day's other increments" in report.failure.message
+    assert [report.rows_written for report in stream.run(MONDAY, number=3, clear_number=1)] == [1]
+    assert [line for _, line in stream.rows()] == ["a", "b", "c"]
 
 
 def test_the_days_of_a_window_come_one_after_the_other(stream: Stream) -> None:

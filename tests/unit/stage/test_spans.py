@@ -26,5 +26,5 @@ NEWEST = LedgerRow(day=MONDAY, generation=1, token="t", rows=1, span=Span(number
     ],
 )
 def test_an_answer_counts_for_the_very_increment_that_the_alarm_was_about(restart: Restart | None, after: str) -> None:
-    span = next_span(NEWEST, TUESDAY, lambda begin, end: f"{begin}+", restart)
-    assert span == Span(number=4, after=after, to=f"{after}+")
+    span = next_span(NEWEST, TUESDAY, "dag/run/task", lambda begin, end: f"{begin}+", restart)
+    assert span == Span(number=4, after=after, to=f"{after}+", run="dag/run/task")

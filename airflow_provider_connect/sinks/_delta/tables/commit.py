@@ -24,6 +24,7 @@ from airflow_provider_connect.sinks._delta.definitions import day_definition_tra
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import commit, open_table
+from airflow_provider_connect.sinks._delta.slots import Slot
 from airflow_provider_connect.sinks._delta.sweep import claim_files
 from airflow_provider_connect.sinks._delta.table import (
     add_local_time_feature,
@@ -119,7 +120,7 @@ class TablesCommit:
 
     def _next_generation(self, view: HeadView) -> int:
         """Return the generation to publish. Raises an error if the ledger has changed since the attempt's poll."""
-        newest = find_newest(view, self.publish, self.publish.day.date)
+        newest = find_newest(view, self.publish, Slot(self.publish.day.date))
         return next_generation(self.publish, newest, erased=erase_version(view.table))
 
     def _require_room(self, view: HeadView) -> None:
@@ -169,7 +170,7 @@ class TablesCommit:
         row = ledger_row(self.publish, generation, rows=rows)
         app_transactions = publish_transactions(row, self.publish.key, view.transaction)
         app_transactions |= day_definition_transactions(
-            self.publish, generation, view.app_transactions, app_prefix(self.publish.key)
+            self.publish, generation, view.app_transactions, app_id(self.publish.key, day)
         )
         app_transactions |= completion_transactions(view, self.publish, reservation.number, self._files_by_table)
         metadata = commit_metadata(row, self.publish) | {"connect.tables": json.dumps(sorted(self._files_by_table))}
@@ -190,7 +191,7 @@ class TablesCommit:
 
     def _reservation_lost_error(self, view: HeadView, reservation: Reservation) -> ConnectError:
         day, intent = self.publish.day.date, self.publish.intent
-        newest, erase_list_version = find_newest(view, self.publish, day), erase_version(view.table)
+        newest, erase_list_version = find_newest(view, self.publish, Slot(day)), erase_version(view.table)
         if seen_publish(newest, erase_list_version) != self.publish.manifest.seen:
             return overtaken_error(self.publish, newest, erase_list_version)
         number = view.reservation(day)

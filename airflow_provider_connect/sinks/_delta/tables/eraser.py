@@ -67,10 +67,10 @@ class TablesEraser(DeltaEraser):
                 break  # erase() raises once the other days are done
         return erased
 
-    def _rewrite(self, day: Day, erased: EraseList, kind: SourceKind) -> int:
+    def _rewrite_day(self, day: Day, erased: EraseList, kind: SourceKind) -> int:
         if day.date in self._view().pending_days():
             return 0  # its tables may hold rows of two answers, which must not count as one
-        return super()._rewrite(day, erased, kind)
+        return super()._rewrite_day(day, erased, kind)
 
     def _view(self) -> HeadView:
         path = self.options.ledger_path

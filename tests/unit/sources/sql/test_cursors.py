@@ -120,16 +120,17 @@ def test_runs_follow_each_other_through_the_ledger_of_a_table(tmp_path: Path) ->
     events = Events(tmp_path, snapshot_mode="when_needed")
     events.add(1, 2)
 
-    def run(number: int, day: Day) -> int:
+    def run(number: int, day: Day, clear_number: int = 0) -> int:
+        token = f"{clear_number:08x}{number:08x}"
         job = JobConfig(
             source_name="sql",
             source={"conn_id": "shop_db"} | events.options,
             sink_name="delta",
             sink={"path": str(tmp_path / "table")},
             days=(day,),
-            intent=Intent(token=f"{number:032x}", run=f"dag/run-{number}/task"),
-            attempt=f"{number:016x}-1",
-            report=str(tmp_path / f"run-{number}" / "report.json"),
+            intent=Intent(token=token * 2, run=f"dag/run-{number}/task", clear_number=clear_number),
+            attempt=f"{token}-1",
+            report=str(tmp_path / f"run-{number}-{clear_number}" / "report.json"),
             progress_seconds=1,
         )
         connection = Connection(conn_id="shop_db", conn_type="sqlite", host=str(events.file))
@@ -140,12 +141,14 @@ def test_runs_follow_each_other_through_the_ledger_of_a_table(tmp_path: Path) ->
     assert run(1, DAYS[1]) == 2
     events.add(7)
     assert run(2, DAYS[0]) == 1
-    assert run(3, DAYS[1]) == 2, "a day that is loaded again"
+    assert run(1, DAYS[1], 1) == 2, "a run that is cleared"
+    assert run(3, DAYS[1]) == 0, "another run of its day"
     assert run(4, DAYS[2]) == 0
     numbers = DeltaTable(str(tmp_path / "table")).to_pyarrow_table(columns=["id"])["id"].to_pylist()
     assert sorted(numbers) == [1, 2, 7]
     events.empty(sets_back=True)
     events.add(1, 3)
-    assert [run(number, DAYS[3]) for number in (5, 6)] == [2, 2], "it begins anew, and is loaded again"
+    assert [run(5, DAYS[3], clear_number) for clear_number in (0, 1)] == [2, 2], "it begins anew, and is cleared"
+    assert run(6, DAYS[3]) == 0
     events.add(4)
     assert run(7, DAYS[4]) == 1

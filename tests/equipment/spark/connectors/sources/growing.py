@@ -23,6 +23,7 @@ class GrowingSource(Source):
     conn_id: str = "growing"
     file: str
     has_days: bool = False
+    has_numbers: bool = False
 
     @property
     def kind(self) -> SourceKind:
@@ -48,7 +49,8 @@ class GrowingPoller(Poller, Follows):
         return Path(self.options.file).read_text().splitlines()
 
     def schema(self) -> pa.Schema:
-        return pa.schema([pa.field("line", pa.string())])
+        numbers = [pa.field("number", pa.int64())] if self.options.has_numbers else []
+        return pa.schema([pa.field("line", pa.string()), *numbers])
 
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
         end = to or str(len(self.lines))
@@ -63,4 +65,6 @@ class GrowingPoller(Poller, Follows):
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         rows = self.lines[part.params["begin"] : part.params["end"]]
         tally.for_day(part.days[0]).rows += len(rows)
-        yield part.days[0], pa.RecordBatch.from_arrays([pa.array(rows, pa.string())], schema=self.schema())
+        numbers = pa.array(range(part.params["begin"] + 1, part.params["end"] + 1), pa.int64())
+        columns = [pa.array(rows, pa.string()), numbers][: len(self.schema())]
+        yield part.days[0], pa.RecordBatch.from_arrays(columns, schema=self.schema())
