@@ -20,7 +20,10 @@ from __future__ import annotations
 
 import pytest
 
-_SUITES = "bench confirmations connectors definitions differences faults gaps kinds polls races recovery sinks sources"
+_SUITES = (
+    "bench confirmations connectors definitions differences faults gaps increments kinds polls races recovery sinks "
+    "sources"
+)
 for _suite in _SUITES.split():
     # Without it, a failed assert does not show its values.
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")

@@ -21,6 +21,7 @@ from airflow_provider_connect.testing.bench import (
     Row,
     intent,
     number_of,
+    outcome,
 )
 from airflow_provider_connect.testing.races import all_at_once
 from airflow_provider_connect.window import ONE_DAY
@@ -119,12 +120,11 @@ class SpanCases:
             pytest.skip("the sink does not keep spans")
         bench.publish(_increment(bench, TUESDAY, ["a", "b"], 1, to="2"))
         state_before = bench.state()
-        try:
-            second = _increment(bench, TUESDAY, ["c"], 2, to="3")
-        except ConfigError as error:
-            assert "keeps one increment a day" in str(error)
+        second = outcome(lambda: _increment(bench, TUESDAY, ["c"], 2, to="3"))
+        if isinstance(second, ConfigError) and "keeps one increment a day" in str(second):
             assert bench.state() == state_before
             pytest.skip("the sink keeps one increment a day")
+        assert isinstance(second, Publish)
         row = bench.publish(second)
         assert (row.generation, row.rows, _ends(row)) == (1, 1, (2, "2", "3"))
         return bench
@@ -137,8 +137,8 @@ class SpanCases:
             (between_row,) = ledger.between(MONDAY, WEDNESDAY)
             newest = ledger.newest(TUESDAY, "increment")
             for row in (ledger.row(TUESDAY), between_row):
-                assert (row.generation, row.rows, _ends(row)) == (1, 3, (2, "2", "3"))
-            assert (newest.rows, _ends(newest)) == (1, (2, "2", "3"))
+                assert _figures(row) == (1, 3, (2, "2", "3"))
+            assert _figures(newest) == (1, 1, (2, "2", "3"))
             assert list(ledger.days()) == [TUESDAY]
 
     def test_each_run_finds_its_own_span(self, twice: Bench) -> None:
@@ -147,12 +147,12 @@ class SpanCases:
         with twice.another_process() as other_publisher:
             rows = {number: other_publisher.ledger.newest_increment(TUESDAY, run) for number, run in runs.items()}
             of_another_day = other_publisher.ledger.newest_increment(WEDNESDAY, runs[1])
-        assert {number: (_ends(row), row.span.belongs_to(runs[number])) for number, row in rows.items()} == {
+        assert {number: (_ends(row), _belongs_to(row, runs[number])) for number, row in rows.items()} == {
             1: ((1, None, "2"), True),
             2: ((2, "2", "3"), True),
             3: ((2, "2", "3"), False),
         }
-        assert (_ends(of_another_day), of_another_day.span.belongs_to(runs[1])) == ((2, "2", "3"), False)
+        assert (_ends(of_another_day), _belongs_to(of_another_day, runs[1])) == ((2, "2", "3"), False)
 
     def test_a_late_clear_of_the_first_run_keeps_the_second_s_rows(self, twice: Bench) -> None:
         """A publish that replaced its day would lose them."""
@@ -221,7 +221,7 @@ class SpanCases:
             published_row = other_publisher.ledger.published(TUESDAY, staged.intent.token)
             retried = twice.publish(staged, other_publisher)
         for row in (published_row, retried):
-            assert (row.generation, row.rows, _ends(row)) == (1, 1, (3, "3", "4"))
+            assert _figures(row) == (1, 1, (3, "3", "4"))
         assert twice.state() == state_before
 
 
@@ -230,10 +230,21 @@ def _increment(bench: Bench, day: dt.date, rows: list[str], number: int, *, to: 
     return bench.stage(day, rows, number, attempt, clear_number=clear_number, kind="increment", to=to)
 
 
-def _ends(row: LedgerRow) -> tuple[int, str | None, str]:
+def _ends(row: LedgerRow | None) -> tuple[int, str | None, str]:
     """Return number, begin and end of a row's span. A ledger need not tell the run."""
+    assert row is not None
     assert row.span is not None
     return row.span.number, row.span.after, row.span.to
+
+
+def _figures(row: LedgerRow | None) -> tuple[int, int, tuple[int, str | None, str]]:
+    """Return generation, rows and the ends of the span."""
+    assert row is not None
+    return row.generation, row.rows, _ends(row)
+
+
+def _belongs_to(row: LedgerRow | None, run: str) -> bool:
+    return row is not None and row.span is not None and row.span.belongs_to(run)
 
 
 def _of_tuesday(*rows: str) -> list[Row]:

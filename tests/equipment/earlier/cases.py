@@ -36,14 +36,26 @@ class Earlier:
     people: Callable[[Shop], Sequence[str]]
 
     def load(
-        self, *days: Any, conn_id: str = "shop", task: str = "load", attempt: int = 1, **reading: Any
+        self,
+        *days: Any,
+        conn_id: str = "shop",
+        task: str = "load",
+        attempt: int = 1,
+        clear_number: int = 0,
+        **reading: Any,
     ) -> JobReport:
         """Run a job as this version's operator does: with a definition."""
         options = {**self.scene.reading, **reading}
         source = self.shop.source(options, conn_id)
         definition = build_definition(source, source.serialize(), self.shop.database(conn_id))
         return self.shop.load(
-            *days, reading=options, conn_id=conn_id, task=task, attempt=attempt, definition=definition
+            *days,
+            reading=options,
+            conn_id=conn_id,
+            task=task,
+            attempt=attempt,
+            clear_number=clear_number,
+            definition=definition,
         )
 
     def load_one(self, day: Any, **how: Any) -> DayReport:
