@@ -1,12 +1,13 @@
-"""Schedules with a data interval of exactly one day for each run, and the day that a run started by hand loads.
+"""Schedules with a data interval for each run: a day, or for increments a part of it. The day of a run by hand.
 
-Airflow stores the import path of :class:`DailyTimetable` with each DAG, so the path never changes. Every process of
-Airflow imports this module, so the rest of the package is imported where it is used.
+Airflow stores the import paths of :class:`DailyTimetable` and :class:`EveryTimetable` with each DAG, so the paths never
+change. Every process of Airflow imports this module, so the rest of the package is imported where it is used.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import timezone as airflow_timezone
@@ -67,6 +68,71 @@ class DailyTimetable(CronDataIntervalTimetable):
         return day.start, day.end
 
 
+class EveryTimetable(CronDataIntervalTimetable):
+    """One run for each part of a day. The run starts when its part is over. For sources that read increments.
+
+    The parts begin at midnight in the zone. Where clocks change, an hour of the day is missing or comes twice.
+
+    :param period: such as ``15 minutes`` or ``6 hours``. Divides an hour or a day into equal parts.
+    :param timezone: IANA zone of the days.
+    :raises ConfigError: the period divides no hour or day, or the zone is unknown.
+    """
+
+    def __init__(self, period: str, timezone: str) -> None:
+        from airflow_provider_connect.window import zone  # noqa: PLC0415
+
+        zone(timezone)
+        self.expression = _cron_of_period(period)
+        super().__init__(self.expression, timezone=timezone)
+        self.timezone = timezone
+        self.period = period
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> EveryTimetable:
+        """Build the timetable from :meth:`serialize`."""
+        return cls(data["period"], data["timezone"])
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the fields that Airflow stores with the DAG."""
+        return {"period": self.period, "timezone": self.timezone}
+
+
+def _cron_of_period(period: object) -> str:
+    """Return the cron expression whose ticks begin the parts of a day.
+
+    :raises ConfigError: the period divides no hour or day.
+    """
+    match = re.fullmatch(r"(\d{1,4}) (minute|hour)s?", period) if isinstance(period, str) else None
+    count, whole = (int(match[1]), {"minute": 60, "hour": 24}[match[2]]) if match else (0, 60)
+    if match is None or not count or whole % count or count == whole:
+        from airflow_provider_connect.errors import ConfigError  # noqa: PLC0415
+
+        raise ConfigError(
+            f"every({period!r}): must be a number of minutes that divides an hour, or of hours that divides a day, "
+            "such as '15 minutes' or '1 hour'. For whole days, set schedule=daily()"
+        )
+    step = "*" if count == 1 else f"*/{count}"
+    return f"{step} * * * *" if match[2] == "minute" else f"0 {step} * * *"
+
+
+def every(period: str, timezone: str = "UTC") -> EveryTimetable:
+    """Return a schedule with a run for each part of a day, such as every 15 minutes, for sources that read increments.
+
+    The run starts when its part is over. Its rows get the day in which the part begins.
+
+    :param period: such as ``15 minutes`` or ``1 hour``. Divides an hour or a day into equal parts.
+    :param timezone: the source's IANA zone.
+    :raises ConfigError: the period divides no hour or day, or the zone is unknown.
+    """
+    from airflow_provider_connect.errors import ConfigError  # noqa: PLC0415
+
+    try:
+        return EveryTimetable(period, timezone)
+    except ConfigError as error:
+        # See errors.raise_from_one_frame.
+        raise error.with_traceback(None) from None
+
+
 def daily(timezone: str = "UTC") -> DailyTimetable:
     """Return a schedule with one run for each calendar day in ``timezone``. The run starts when its day is over.
 
@@ -115,8 +181,15 @@ def day_of_manual_run(logical_date: dt.datetime, created: dt.datetime, zone_name
     """
     from airflow_provider_connect.window import ONE_DAY, zone  # noqa: PLC0415
 
-    default_zone_time: dt.datetime = airflow_timezone.make_naive(logical_date)  # type: ignore[no-untyped-call]
-    is_bare_date = default_zone_time.time() == dt.time()
-    date = default_zone_time.date() if is_bare_date else logical_date.astimezone(zone(zone_name)).date()
+    date = date_of_logical_date(logical_date, zone_name)
     today = created.astimezone(zone(zone_name)).date()
     return today - ONE_DAY if date == today else date
+
+
+def date_of_logical_date(logical_date: dt.datetime, zone_name: str) -> dt.date:
+    """Return the calendar day that a run's logical date means, by the first two rules of :func:`day_of_manual_run`."""
+    from airflow_provider_connect.window import zone  # noqa: PLC0415
+
+    default_zone_time: dt.datetime = airflow_timezone.make_naive(logical_date)  # type: ignore[no-untyped-call]
+    is_bare_date = default_zone_time.time() == dt.time()
+    return default_zone_time.date() if is_bare_date else logical_date.astimezone(zone(zone_name)).date()

@@ -12,7 +12,7 @@ from airflow.timetables.interval import CronDataIntervalTimetable as CoreCronTim
 from airflow_provider_connect.cli.tasks import DeclaredTask
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.run_days import format_days
-from airflow_provider_connect.timetables import DailyTimetable
+from airflow_provider_connect.timetables import DailyTimetable, EveryTimetable
 from airflow_provider_connect.window import Day, days_of_window, parse_days
 
 
@@ -35,6 +35,8 @@ def describe_next_days(task: DeclaredTask, current_time: dt.datetime) -> str | N
     )
     if info is None or info.data_interval is None:
         return "the schedule has ended"
+    if task.require_operator().source.kind == "increment":
+        return f"the newest run reads the rows since the run before, from {info.run_after.isoformat()} on"
     days = days_of_window(info.data_interval.start, info.data_interval.end, task.zone)
     return f"the newest run loads {format_days(days)} in {task.zone}, from {info.run_after.isoformat()} on"
 
@@ -47,7 +49,7 @@ def _require_begun(days: list[Day], current_time: dt.datetime) -> list[Day]:
 
 def _core_timetable(timetable: Any) -> CoreCronTimetable | None:
     """Return the scheduler's form of a timetable with cron intervals, or None for another timetable."""
-    if isinstance(timetable, DailyTimetable):
+    if isinstance(timetable, (DailyTimetable, EveryTimetable)):
         return timetable
     if isinstance(timetable, CronDataIntervalTimetable):
         return CoreCronTimetable(timetable.expression, timezone=timetable.timezone)

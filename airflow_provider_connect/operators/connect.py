@@ -328,11 +328,11 @@ class ConnectOperator(DeclaredOperator):
         from airflow_provider_connect.shapes.chain import Chain  # noqa: PLC0415
 
         current_time, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
-        day_inputs = DayInputs.from_context(self.days, self.origin, self.source.timezone, context)
-        days, reason = resolve_days(day_inputs, context["dag_run"], self.source.timezone, current_time)
+        day_inputs = DayInputs.from_context(self.days, self.origin, self.source, context)
+        days, reason, end = resolve_days(day_inputs, context["dag_run"], self.source.timezone, current_time)
         self.days = format_days(days)
         self.log.info("Days %s in %s, by the %s", self.days, self.source.timezone, reason)
-        if (ready_time := ready_at(days, self.ready_after, current_time)) is not None:
+        if (ready_time := ready_at(days, self.ready_after, current_time, end)) is not None:
             self._defer_to(ready_time)
         spec = RunSpec(
             source=self.source,

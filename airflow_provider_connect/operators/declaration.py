@@ -57,7 +57,7 @@ class DeclaredOperator(SparkSubmitOperator, metaclass=OperatorMeta):
         """
         is_from_mapped = getattr(self, "_BaseOperator__from_mapped", False)
         if self._dag is not None and not is_from_mapped:
-            require_day_schedule(self._dag, self.days, self.source.timezone)
+            require_day_schedule(self._dag, self.days, self.source)
 
 
 def _name_task(operator: str, task_id: object, error: ConfigError) -> ConfigError:

@@ -98,7 +98,7 @@ class ConnectPartial(OperatorPartial):
         maps_days = any(isinstance(values, Mapping) and "days" in values for values in arguments)
         dag, source = self.kwargs.get("dag") or DagContext.get_current(), self.kwargs.get("source")
         if isinstance(dag, DAG) and isinstance(source, Source) and not maps_days:
-            require_day_schedule(dag, self.kwargs.get("days"), source.timezone)
+            require_day_schedule(dag, self.kwargs.get("days"), source)
 
     def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
         """Yield each instance's sink and asset, or Airflow's placeholder if another task returns them."""

@@ -11,6 +11,9 @@ The first of these that the run has decides them:
 6. the data interval
 
 A manual run of a schedule with intervals of several days, such as a weekly one, keeps its data interval.
+
+An increment belongs to its run and needs no whole days. Without whole days, its rows get the day of its data interval's
+start, of a manual run's logical date or, without both, as for a run by an asset event, of the run's creation.
 """
 
 from __future__ import annotations
@@ -21,10 +24,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.timetables import DAYS_PARAM, DailyTimetable, day_of_manual_run
+from airflow_provider_connect.timetables import (
+    DAYS_PARAM,
+    DailyTimetable,
+    date_of_logical_date,
+    day_of_manual_run,
+)
 from airflow_provider_connect.window import (
     ONE_DAY,
     Day,
+    SourceKind,
     days_between,
     days_of_window,
     first_and_last_date,
@@ -38,6 +47,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.types import DagRunProtocol
 
+    from airflow_provider_connect.source import Source
+
 _MANUAL_RUN_TYPES = ("manual", "operator_triggered", "asset_materialization")
 _LONGEST_DAY = dt.timedelta(hours=26)
 
@@ -46,10 +57,12 @@ class RunDays(NamedTuple):
     """Days to move, oldest first.
 
     :param reason: which part of the run named them, for the task's log.
+    :param end: the time whose rows an increment of a part of a day reads at least. None for whole days.
     """
 
     days: list[Day]
     reason: str
+    end: dt.datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -60,23 +73,25 @@ class DayInputs:
     :param form_days: value of the DAG parameter ``days``. Ignored unless it is text.
     :param timetable: timetable of the DAG, which tells an inferred data interval from a person's.
     :param first_day: first day that a manual run may load without naming its days, None for no limit.
+    :param kind: kind of the source's rows.
     """
 
     days: str | None = None
     form_days: object = None
     timetable: Any = None
     first_day: dt.date | None = None
+    kind: SourceKind = "day"
 
     @classmethod
-    def from_context(cls, days: str | None, origin: dt.date | None, zone_name: str, context: Context) -> DayInputs:
+    def from_context(cls, days: str | None, origin: dt.date | None, source: Source, context: Context) -> DayInputs:
         """Collect the inputs in a run.
 
         :param days: the task's rendered ``days=``.
         :param origin: the task's ``origin=``.
         """
         dag, params = context["dag"], context.get("params") or {}
-        first_day = first_day_of_dag(dag.start_date, origin, zone_name)
-        return cls(days, params.get(DAYS_PARAM), dag.timetable, first_day)
+        first_day = first_day_of_dag(dag.start_date, origin, source.timezone)
+        return cls(days, params.get(DAYS_PARAM), dag.timetable, first_day, source.kind)
 
 
 def resolve_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> RunDays:
@@ -97,6 +112,8 @@ def resolve_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, current
         return RunDays(_parse_begun(inputs.days, zone_name, current_time), "option days=")
     if isinstance(inputs.form_days, str) and inputs.form_days.strip():
         return RunDays(_parse_begun(inputs.form_days, zone_name, current_time), "parameter days of the run")
+    if inputs.kind == "increment" and (part := _part_of_day(inputs, run, zone_name)) is not None:
+        return _increment_days(part, zone_name, current_time)
     if run.partition_key:
         day = _day_of_key(run.partition_key, zone_name)
         _require_begun(day.date, day.date, zone_name, current_time)
@@ -115,6 +132,62 @@ def resolve_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, current
         _require_first_day(first, inputs.first_day)
     start, end = run.data_interval_start.isoformat(), run.data_interval_end.isoformat()
     return RunDays(days_of_window(*window), f"data interval {start} to {end}")
+
+
+class _PartOfDay(NamedTuple):
+    """Time that a run of an increment stands for, if it is no whole day."""
+
+    moment: dt.datetime
+    reason: str
+    end: dt.datetime
+
+
+def _part_of_day(inputs: DayInputs, run: DagRunProtocol, zone_name: str) -> _PartOfDay | None:
+    """Return the part of a day that a run stands for. None if the run names whole days."""
+    if run.partition_key:
+        moment = _moment_of_key(run.partition_key, zone_name)
+        if moment is None or _is_start_of_day(moment, zone_name):
+            return None
+        return _PartOfDay(moment, f"partition key {run.partition_key}", moment)
+    if _is_manual(run) and not (run.data_interval_start and _has_own_interval(run, inputs.timetable)):
+        return None if isinstance(inputs.timetable, DailyTimetable) else _part_of_manual_run(run, zone_name)
+    return _part_of_interval(run, zone_name)
+
+
+def _part_of_manual_run(run: DagRunProtocol, zone_name: str) -> _PartOfDay:
+    if run.logical_date is None:
+        return _PartOfDay(run.run_after, f"manual run, created {run.run_after.isoformat()}", run.run_after)
+    start = start_of(date_of_logical_date(run.logical_date, zone_name), zone_name)
+    return _PartOfDay(start, f"logical date {run.logical_date.isoformat()} of the manual run", run.run_after)
+
+
+def _part_of_interval(run: DagRunProtocol, zone_name: str) -> _PartOfDay | None:
+    start, end = run.data_interval_start, run.data_interval_end
+    if start is None or end is None:
+        reason = f"run without a data interval, created {run.run_after.isoformat()}"
+        return _PartOfDay(run.run_after, reason, run.run_after)
+    if start < end and _is_start_of_day(start, zone_name) and _is_start_of_day(end, zone_name):
+        return None
+    return _PartOfDay(start, f"data interval {start.isoformat()} to {end.isoformat()}", end)
+
+
+def _increment_days(part: _PartOfDay, zone_name: str, current_time: dt.datetime) -> RunDays:
+    date = part.moment.astimezone(zone(zone_name)).date()
+    _require_begun(date, date, zone_name, current_time)
+    return RunDays([Day(date=date, zone=zone_name)], part.reason, part.end)
+
+
+def _is_start_of_day(instant: dt.datetime, zone_name: str) -> bool:
+    return start_of(instant.astimezone(zone(zone_name)).date(), zone_name) == instant
+
+
+def _moment_of_key(key: str, zone_name: str) -> dt.datetime | None:
+    """Return the time that a partition key names, in the zone. None if it names none."""
+    try:
+        moment = dt.datetime.fromisoformat(key)
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=zone(zone_name)) if moment.tzinfo is None else moment.astimezone(zone(zone_name))
 
 
 def _parse_begun(text: str, zone_name: str, current_time: dt.datetime) -> list[Day]:
@@ -189,14 +262,20 @@ def _require_begun(first: dt.date, last: dt.date, zone_name: str, current_time: 
     raise ConfigError(f"days {days} are in the future. In {zone_name} they begin at {start.isoformat()}")
 
 
-def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, current_time: dt.datetime) -> dt.datetime | None:
+def ready_at(
+    days: Sequence[Day],
+    ready_after: dt.timedelta | None,
+    current_time: dt.datetime,
+    end: dt.datetime | None = None,
+) -> dt.datetime | None:
     """Return the time from which the days may be polled. None if they may be polled now.
 
     :param ready_after: wait after the last day's end. None never waits.
+    :param end: as :attr:`RunDays.end`.
     """
     if ready_after is None:
         return None
-    moment = days[-1].end + ready_after
+    moment = (end or days[-1].end) + ready_after
     return moment if moment > current_time else None
 
 

@@ -11,25 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.config import has_template
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.timetables import DAYS_PARAM, MIDNIGHT_CRON, DailyTimetable
+from airflow_provider_connect.timetables import DAYS_PARAM, MIDNIGHT_CRON, DailyTimetable, EveryTimetable
 from airflow_provider_connect.window import start_of, zone
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
+    from airflow_provider_connect.source import Source
+
 _TICKS_PER_SEASON = 3
 _SEASON_MONTHS = (1, 4, 7, 10)
 
 
-def require_day_schedule(dag: DAG, days: object, zone_name: str) -> None:
-    """Refuse a schedule whose runs name no day of the source. A task with ``days=`` needs none.
+def require_day_schedule(dag: DAG, days: object, source: Source) -> None:
+    """Refuse a schedule whose runs name no day of the source. A task with ``days=``, or of increments, needs none.
 
     :param days: the task's ``days=``, which may be a template.
-    :param zone_name: the source's zone, which may be a template.
+    :param source: its zone may be a template.
     :raises ConfigError: with the remedy.
     """
-    if days or _form_days(dag.params):
+    if days or _form_days(dag.params) or source.kind == "increment":
         return
+    zone_name = source.timezone
     if problem := _schedule_problem(dag.timetable, None if has_template(zone_name) else zone_name):
         remedy = "daily()" if has_template(zone_name) else f"daily({zone_name!r})"
         zone_remedy = _zone_remedy(dag.timetable, zone_name) if "midnight" in problem else ""
@@ -74,7 +77,7 @@ def _schedule_problem(timetable: Any, zone_name: str | None) -> str | None:
         return "its runs have no data interval, so they name no day. In Airflow 3 that includes a bare '@daily'"
     if zone_name is None:
         return None
-    if isinstance(timetable, (DailyTimetable, interval.CronDataIntervalTimetable)):
+    if isinstance(timetable, (DailyTimetable, EveryTimetable, interval.CronDataIntervalTimetable)):
         name = getattr(timetable.timezone, "name", timetable.timezone)
         return _ticks_problem(timetable.expression, name, zone_name) if isinstance(name, str) else None
     return None

@@ -1,6 +1,6 @@
 """Airflow plugin of the page.
 
-Every Airflow process imports this file, tasks included. So it imports only Airflow's settings and the timetable, and
+Every Airflow process imports this file, tasks included. So it imports only Airflow's settings and the timetables, and
 the API server builds the app at the first request.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 from airflow_provider_connect.page.airflow_links import base_path
-from airflow_provider_connect.timetables import DailyTimetable
+from airflow_provider_connect.timetables import DailyTimetable, EveryTimetable
 
 PREFIX = "/connect"
 _ICON = f"{PREFIX}/icon.svg"
@@ -52,10 +52,10 @@ def _view(route: str, destination: str, query: str) -> dict[str, Any]:
 
 
 class ConnectPlugin(AirflowPlugin):
-    """Adds the page to Airflow's navigation, and as a tab to each DAG, task and task instance. Adds the timetable."""
+    """Adds the page to Airflow's navigation, and as a tab to each DAG, task and task instance. Adds the timetables."""
 
     name = "connect"
-    timetables = [DailyTimetable]
+    timetables = [DailyTimetable, EveryTimetable]
     fastapi_apps = [{"app": PageApp(), "url_prefix": PREFIX, "name": "Connect"}]
     external_views = [
         _view("connect", "nav", ""),

@@ -17,7 +17,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.pipelines import arguments
 from airflow_provider_connect.pipelines.yaml_files import KeyPath, YamlFile
 from airflow_provider_connect.shapes.chain import SHAPES
-from airflow_provider_connect.timetables import daily
+from airflow_provider_connect.timetables import daily, every
 
 DAILY = "daily"
 """The default schedule: each day in the source's zone."""
@@ -67,6 +67,39 @@ class Cron(BaseModel):
         return CronDataIntervalTimetable(self.cron, timezone=self.timezone)
 
 
+class Every(BaseModel):
+    """Schedule with one run for each part of a day, for sources that read increments."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    every: str = Field(
+        description="Minutes that divide an hour, or hours that divide a day.", examples=["15 minutes", "1 hour"]
+    )
+    timezone: window.ZoneName = Field(default="UTC", description="IANA zone of the days.")
+
+    @field_validator("every")
+    @classmethod
+    def _period(cls, period: str) -> str:
+        try:
+            every(period)
+        except ConfigError as error:
+            raise ValueError(str(error).partition(": ")[2]) from None
+        return period
+
+    @property
+    def zone(self) -> str:
+        """Zone of the days."""
+        return self.timezone
+
+    def timetable(self) -> Any:
+        """Return Airflow's timetable."""
+        return every(self.every, self.timezone)
+
+
+Schedule = Daily | Every | Cron
+_SCHEDULES: dict[str, type[Schedule]] = {"cron": Cron, "daily": Daily, "every": Every}
+"""Models of a schedule by the key that each must have."""
+
 _Model = TypeVar("_Model", bound=BaseModel)
 
 DEFAULT_TASK_ID = "load"
@@ -107,7 +140,7 @@ class Pipeline:
     name: str = ""
     dag_options: dict[str, Any] = field(default_factory=dict)
     operator_arguments: dict[str, Any] = field(default_factory=dict)
-    schedule: Daily | Cron | None = None
+    schedule: Schedule | None = None
 
     @property
     def zone(self) -> str:
@@ -231,7 +264,7 @@ def _entry_problem(value: Any, owner: str) -> str:
     return f"must be a mapping with only the {owner} name, which holds its options: {{{kind}: {{…}}}}"
 
 
-def _read_schedule(pipeline: Pipeline) -> Daily | Cron | None:
+def _read_schedule(pipeline: Pipeline) -> Schedule | None:
     file, schedule = pipeline.file, pipeline.file.values.get("schedule", DAILY)
     if schedule is None:
         return None
@@ -241,13 +274,13 @@ def _read_schedule(pipeline: Pipeline) -> Daily | Cron | None:
             file.add_problem(("schedule",), "the source's zone is a template. Set a zone, such as {daily: US/Pacific}")
             return None
         return _validate(file, ("schedule",), Daily, {"daily": zone})
-    if isinstance(schedule, dict) and "cron" in schedule:
-        return _validate(file, ("schedule",), Cron, schedule)
-    if isinstance(schedule, dict) and "daily" in schedule:
-        return _validate(file, ("schedule",), Daily, schedule)
+    for name, model in _SCHEDULES.items():
+        if isinstance(schedule, dict) and name in schedule:
+            return _validate(file, ("schedule",), model, schedule)
     file.add_problem(
         ("schedule",),
-        "must be daily, {daily: US/Pacific}, {cron: '0 0 * * MON', timezone: US/Pacific}, or null for no schedule",
+        "must be daily, {daily: US/Pacific}, {every: 15 minutes, timezone: US/Pacific}, {cron: '0 0 * * MON', "
+        "timezone: US/Pacific}, or null for no schedule",
     )
     return None
 

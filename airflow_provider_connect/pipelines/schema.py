@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.pipelines import arguments
-from airflow_provider_connect.pipelines.pipeline import DAILY, Cron, DagOptions, Daily
+from airflow_provider_connect.pipelines.pipeline import DAILY, Cron, DagOptions, Daily, Every
 from airflow_provider_connect.shapes.chain import SHAPES
 
 _REF = "#/$defs/{model}"
@@ -24,7 +24,15 @@ def schema() -> dict[str, Any]:
     file.
     """
     sources, sinks = _connectors("sources", registry.source_class), _connectors("sinks", registry.sink_class)
-    models: list[type[BaseModel]] = [DagOptions, Daily, Cron, *sources.values(), *sinks.values(), *SHAPES.values()]
+    models: list[type[BaseModel]] = [
+        DagOptions,
+        Daily,
+        Every,
+        Cron,
+        *sources.values(),
+        *sinks.values(),
+        *SHAPES.values(),
+    ]
     refs, defined = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
     definitions: dict[str, Any] = defined["$defs"]
 
@@ -54,7 +62,7 @@ def schema() -> dict[str, Any]:
     shape_text = "Changes of the rows, in this order."
     properties["shape"] = {"type": "array", "items": one_of(SHAPES), "description": shape_text}
     properties["schedule"] = {
-        "anyOf": [{"const": DAILY}, ref(Daily), ref(Cron), {"type": "null"}],
+        "anyOf": [{"const": DAILY}, ref(Daily), ref(Every), ref(Cron), {"type": "null"}],
         "default": DAILY,
         "description": f"When runs start: {DAILY} for each day in the source's own zone, null for no schedule.",
     }

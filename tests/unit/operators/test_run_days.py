@@ -10,7 +10,7 @@ from pendulum import instance
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.run_days import DayInputs, first_whole_day, resolve_days
-from airflow_provider_connect.timetables import daily
+from airflow_provider_connect.timetables import EveryTimetable, daily, every
 from airflow_provider_connect.window import start_of
 from tests.unit.operators.conftest import dag_run
 
@@ -103,3 +103,104 @@ def test_a_day_has_begun_when_its_first_instant_has() -> None:
         begun = start_of(twice, zone_name)
         for minutes in (0, 30, 59, 61, 90, 119, 121):
             assert resolve_days(DayInputs(str(twice)), dag_run(), zone_name, begun + dt.timedelta(minutes=minutes))
+
+
+# Increments: their runs need no whole days
+
+
+def increment_day(zone_name: str = PACIFIC, timetable: object = None, **run: object) -> tuple[list[str], object]:
+    inputs = DayInputs(timetable=timetable or every("15 minutes", zone_name), kind="increment")
+    days, _, end = resolve_days(inputs, dag_run(**run), zone_name, NOW)
+    return [str(day) for day in days], end
+
+
+def moment(text: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(PACIFIC))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "day"),
+    [
+        ("2026-10-05T10:00", "2026-10-05T10:15", "2026-10-05"),
+        ("2026-10-05T23:45", "2026-10-06T00:00", "2026-10-05"),
+        ("2026-10-06T00:00", "2026-10-06T00:15", "2026-10-06"),
+        ("2026-10-05T06:00", "2026-10-06T06:00", "2026-10-05"),
+        ("2026-10-05T10:00", "2026-10-05T10:00", "2026-10-05"),  # a schedule of Airflow's own, without intervals
+    ],
+)
+def test_an_increment_gets_the_day_in_which_its_interval_begins(start: str, end: str, day: str) -> None:
+    interval = {"data_interval_start": moment(start), "data_interval_end": moment(end)}
+    assert increment_day(**interval) == ([day], moment(end))
+    with pytest.raises(ConfigError, match="interval"):
+        texts(None, PACIFIC, **interval)
+
+
+def test_an_increment_over_whole_days_gets_them_all() -> None:
+    interval = {"data_interval_start": moment("2026-10-05"), "data_interval_end": moment("2026-10-07")}
+    assert increment_day(**interval) == (["2026-10-05", "2026-10-06"], None)
+
+
+def test_a_run_by_an_asset_event_gets_the_day_of_its_creation() -> None:
+    run = {"data_interval_start": None, "data_interval_end": None, "logical_date": None, "run_type": "asset_triggered"}
+    created = moment("2026-10-05T23:59")
+    assert increment_day(run_after=created, **run) == (["2026-10-05"], created)
+
+
+@pytest.mark.parametrize(
+    ("key", "day"), [("2026-10-05T10:00:00", "2026-10-05"), ("2026-10-06T05:00:00+00:00", "2026-10-05")]
+)
+def test_a_partition_key_within_a_day_names_an_increment_s_day(key: str, day: str) -> None:
+    assert increment_day(partition_key=key)[0] == [day]
+
+
+def test_an_increment_by_hand_gets_the_day_of_its_date() -> None:
+    created = moment("2026-10-05T10:07")
+    run = {"run_type": "manual", "run_after": created, "data_interval_start": None, "data_interval_end": None}
+    assert increment_day(logical_date=None, **run) == (["2026-10-05"], created)
+    assert increment_day(logical_date=created, **run) == (["2026-10-05"], created)
+    bare_date = dt.datetime(2026, 10, 1, tzinfo=dt.UTC)
+    assert increment_day(logical_date=bare_date, **run) == (["2026-10-01"], created)
+    inferred = every("15 minutes", PACIFIC).infer_manual_data_interval(run_after=instance(created))
+    assert (inferred.start, inferred.end) == (moment("2026-10-05T09:45"), moment("2026-10-05T10:00"))
+    run |= {"data_interval_start": inferred.start, "data_interval_end": inferred.end}
+    assert increment_day(logical_date=created, **run) == (["2026-10-05"], created)
+    assert increment_day(timetable=daily(PACIFIC), logical_date=created, **run) == (["2026-10-04"], None)
+
+
+@pytest.mark.parametrize(
+    ("period", "expression"),
+    [
+        ("1 minute", "* * * * *"),
+        ("15 minutes", "*/15 * * * *"),
+        ("1 hour", "0 * * * *"),
+        ("6 hours", "0 */6 * * *"),
+    ],
+)
+def test_every_period_that_divides_an_hour_or_a_day_is_a_schedule(period: str, expression: str) -> None:
+    timetable = every(period, PACIFIC)
+    assert timetable.expression == expression
+    stored = EveryTimetable.deserialize(timetable.serialize())
+    assert (stored.serialize(), stored.summary) == (timetable.serialize(), timetable.summary)
+    assert stored.serialize() == {"period": period, "timezone": PACIFIC}
+
+
+@pytest.mark.parametrize(
+    "period", ["", "7 minutes", "0 minutes", "60 minutes", "24 hours", "5 hours", "15", "15m", "hour", None, "1 day"]
+)
+def test_other_periods_are_refused(period: str) -> None:
+    with pytest.raises(ConfigError, match=r"must be a number of minutes that divides an hour.*daily\(\)"):
+        every(period)
+
+
+def test_an_unknown_zone_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown time zone 'Mars'"):
+        every("1 hour", "Mars")
+
+
+@pytest.mark.parametrize(("date", "runs"), [("2026-11-01", 100), ("2026-03-08", 92), ("2026-07-01", 96)])
+def test_the_parts_of_a_day_are_gapless_where_clocks_change(date: str, runs: int) -> None:
+    timetable, start = every("15 minutes", PACIFIC), moment(date)
+    at, count = instance(start), 0
+    while increment_day(data_interval_start=at, data_interval_end=timetable._get_next(at))[0] == [date]:
+        at, count = timetable._get_next(at), count + 1
+    assert count == runs
