@@ -15,7 +15,7 @@ from pydantic import Field
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.stage.definition import digest_of
-from airflow_provider_connect.stage.erase_list import EraseList
+from airflow_provider_connect.stage.erase_list import EraseList, is_erase_run
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
@@ -189,12 +189,12 @@ class Ledger(ABC):
         row = self.newest(day, "increment")
         if row is None or row.span is None or row.day != day:
             return row
-        owner = row.span.run or row.run
+        owner = row.span.run or (None if is_erase_run(row.run) else row.run)
         if owner != run:
             raise ConfigError(
-                f"day {day} has an increment of run {owner or 'of an earlier version'} already, and this sink's ledger "
-                "keeps one increment a day. Clear that run to read its rows again, or let the next day's run read the "
-                "later rows"
+                f"day {day} has an increment of {'an unknown run' if owner is None else f'run {owner}'} already, and "
+                "this sink's ledger keeps one increment a day. Clear that run to read its rows again, or let the next "
+                "day's run read the later rows"
             )
         return row.model_copy(update={"span": row.span.model_copy(update={"run": run})})
 

@@ -64,13 +64,16 @@ class Recipe:
         (dag,) = bag.dags.values()
         return dag
 
-    def run(self, task_id: str, params: dict[str, str] | None = None) -> dict[str, Any]:
-        """Run a task for 2026-10-05, or as its parameters say; return the report."""
-        task, self.context = self.dag.get_task(task_id), self._context(task_id, params or {})
+    def run(self, task_id: str, params: dict[str, str] | None = None, **run: Any) -> dict[str, Any]:
+        """Run a task for 2026-10-05, or as its parameters say; return the report.
+
+        :param run: other fields of the run.
+        """
+        task, self.context = self.dag.get_task(task_id), self._context(task_id, params or {}, run)
         task.render_template_fields(self.context)
         return dict(task.execute(self.context))
 
-    def _context(self, task_id: str, params: dict[str, str]) -> Any:
+    def _context(self, task_id: str, params: dict[str, str], fields: dict[str, Any]) -> Any:
         dag = self.dag
         ti = task_instance(
             dag_id=dag.dag_id,
@@ -79,7 +82,7 @@ class Recipe:
             xcom_push=self.xcoms.__setitem__,
             xcom_pull=lambda *, key: self.xcoms.get(key),
         )
-        run = dag_run(dag_id=dag.dag_id, **{"run_type": "manual"} if params else {})
+        run = dag_run(dag_id=dag.dag_id, **({"run_type": "manual"} if params else {}) | fields)
         return {"dag": dag, "dag_run": run, "ti": ti, "outlet_events": OutletEventAccessors(), "params": params}
 
 
@@ -115,6 +118,41 @@ def rows(folder: Path, table: str) -> list[dict[str, Any]]:
 
 def recipe(name: str, folder: Path, **replaced: str) -> Recipe:
     return Recipe(DAGS / "recipes" / f"{name}.py", folder, replaced or {"/data/lake": str(folder)})
+
+
+def test_hourly_orders(tmp_path: Path, connect: Any) -> None:
+    """Three orders, two more in the same day's next hour; a clear of the first hour after the second."""
+    path = tmp_path / "shop.db"
+    connect("shop_db", conn_type="sqlite", host=str(path))
+
+    def execute(*statements: str) -> None:
+        with closing(sqlite3.connect(path)) as database, database:
+            for statement in statements:
+                database.execute(statement)
+
+    def hour(number: int, **fields: Any) -> dict[str, Any]:
+        start = dt.datetime(2026, 10, 5, number, tzinfo=dt.UTC)
+        interval = {"data_interval_start": start, "data_interval_end": start + dt.timedelta(hours=1)}
+        run = {"run_id": f"scheduled__{start + dt.timedelta(hours=1)}", "logical_date": start} | interval | fields
+        (day,) = loaded.run("orders", **run)["days"]
+        return {name: day[name] for name in ("day", "status", "generation", "rows_written")}
+
+    def ids() -> list[tuple[int, int]]:
+        return sorted((row["id"], row["cents"]) for row in rows(tmp_path, "orders"))
+
+    loaded = recipe("hourly_orders", tmp_path)
+    execute(SHOP[0], *(f"INSERT INTO orders VALUES ({number}, '{DAY} 07:30:00', 1)" for number in (1, 2, 3)))
+    published = {"day": str(DAY), "status": "published", "generation": 1}
+    assert hour(7) == published | {"rows_written": 3}
+    execute(*(f"INSERT INTO orders VALUES ({number}, '{DAY} 08:30:00', 1)" for number in (4, 5)))
+    assert hour(8) == published | {"rows_written": 2}
+    assert ids() == [(number, 1) for number in (1, 2, 3, 4, 5)]
+    assert hour(8) == published | {"status": "already_published", "rows_written": 2}
+
+    execute("UPDATE orders SET cents = 2")
+    assert hour(7, clear_number=1) == published | {"generation": 2, "rows_written": 3}
+    assert ids() == [(1, 2), (2, 2), (3, 2), (4, 1), (5, 1)]
+    assert hour(9) == published | {"rows_written": 0}
 
 
 def test_postgresql_to_bigquery(
