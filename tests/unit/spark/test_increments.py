@@ -14,6 +14,7 @@ from airflow_provider_connect import registry
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.sink import Intent, LedgerRow, StreamKey
+from airflow_provider_connect.sinks._delta import app_transactions, commit
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.spark.transform import entry
@@ -250,3 +251,25 @@ def test_an_increment_s_position_is_that_of_the_poll_whatever_a_transform_leaves
     spans = [span for day in (MONDAY, TUESDAY, WEDNESDAY) if (span := stream.row(day).span) is not None]
     assert [span.after for span in spans[1:]] == [span.to for span in spans[:-1]]
     assert not [path for path in (Path(stream.path) / "_connect" / "polled").rglob("*") if path.is_file()]
+
+
+def test_new_runs_of_a_day_of_an_earlier_version_follow_its_span(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version records neither attempts by span, nor the span's run."""
+
+    def of_earlier_version(row: LedgerRow, *args: Any) -> dict[str, int]:
+        transactions = app_transactions.publish_transactions(row, *args)
+        return {app: version for app, version in transactions.items() if "/file/" not in app}
+
+    stream.grow("a", "b")
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "publish_transactions", of_earlier_version)
+        stream.run(MONDAY)
+        stream.run(MONDAY, number=1, clear_number=1)
+    stream.grow("c")
+    (report,) = stream.run(MONDAY)
+    assert (report.generation, report.rows_written) == (1, 1)
+    (report,) = stream.run(MONDAY, number=1, clear_number=2)
+    assert (report.generation, report.rows_written) == (3, 2)
+    assert [line for _, line in stream.rows()] == ["a", "b", "c"]
