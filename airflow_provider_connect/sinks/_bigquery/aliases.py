@@ -32,9 +32,13 @@ FILLED = "connect_filled"
 
 NEWEST_DAY = "connect_newest_day"
 """Variable of the publish script: the day of the newest published snapshot, or NULL."""
+NEWEST_SPAN = "connect_newest_span"
+"""Variable of the publish script: number of the span that an increment follows, or NULL. Used over the ledger alone."""
 PEOPLE = "connect_people"
 """Variable of the erase script: digests of the erased values. A literal would be repeated for each table."""
 
+SPAN = "connect_span"
+"""Column of a target of increments with ``replace``: number of the span that a row came with."""
 STREAM = "connect_stream"
 """Column of the tombstones: the stream whose data deleted the key."""
 

@@ -18,7 +18,7 @@ from airflow_provider_connect.clients.bigquery.sql import column_list, literal, 
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.publishing import overtaken_error
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, NEWEST_SPAN
 from airflow_provider_connect.sinks._bigquery.ledger_rows import (
     LEDGER_COLUMNS,
     LEDGER_FIELDS,
@@ -34,7 +34,7 @@ from airflow_provider_connect.stage.manifest import SeenPublish
 
 _READ_COLUMNS = (
     *("connector", "stream", "day", "token", "generation", "checks"),
-    *("answer", "row_count", "erased", "definition", "run"),
+    *("answer", "row_count", "erased", "definition", "run", "span_number"),
 )
 """Ledger columns that the decision reads."""
 
@@ -62,6 +62,7 @@ def transaction_script(
     stream, day = stream_condition(step.target, step.key), literal(step.publish.day.date)
     day_condition, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"
     days_condition = f"({day_condition} OR {LEDGER}.day = {NEWEST_DAY})" if step.follows_stream else day_condition
+    followed_first = "" if step.span_number is None else f"IF({LEDGER}.span_number = {NEWEST_SPAN}, 1, 0) DESC, "
     is_newest = f"{followed_rows_condition(step)} AND {LEDGER}.generation = {LEDGER}.newest"
     seen = {
         "fences": ("INT64", f"COUNTIF({own_rows_condition(step)} AND {LEDGER}.day IS NULL)"),
@@ -102,7 +103,7 @@ SELECT {answer_columns}, seen.newest AS newest, seen.erased AS erased, {column_l
 FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
   SELECT 1 AS one, {LEDGER_COLUMNS} FROM {step.ledger.sql} AS {LEDGER}
   WHERE {stream} AND {days_condition}
-  ORDER BY IF({day_condition} AND {token}, 1, 0) DESC, {LEDGER}.day DESC, {NEWEST_FIRST} LIMIT 1
+  ORDER BY IF({day_condition} AND {token}, 1, 0) DESC, {followed_first}{LEDGER}.day DESC, {NEWEST_FIRST} LIMIT 1
 ) AS {LEDGER} ON connect_one.one = {LEDGER}.one;
 """
 
@@ -116,7 +117,8 @@ def own_rows_condition(step: LedgerStep) -> str:
 def followed_rows_condition(step: LedgerStep) -> str:
     """Return the SQL condition for the ledger rows of the day that the step follows: its own or the newest."""
     day = NEWEST_DAY if step.follows_stream else literal(step.publish.day.date)
-    return f"{own_rows_condition(step)} AND {LEDGER}.day = {day}"
+    span = "" if step.span_number is None else f" AND {LEDGER}.span_number = {NEWEST_SPAN}"
+    return f"{own_rows_condition(step)} AND {LEDGER}.day = {day}{span}"
 
 
 def overtaken_cases(step: LedgerStep) -> list[tuple[str, str]]:

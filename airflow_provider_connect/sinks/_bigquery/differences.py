@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.clients.bigquery.sql import any_partition, column_list, literal, quoted
 from airflow_provider_connect.clients.bigquery.tables import find_table
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.sinks._bigquery.aliases import FILLED, STAGED, TARGET
+from airflow_provider_connect.sinks._bigquery.aliases import FILLED, SPAN, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.partitions import table_partitioning
 from airflow_provider_connect.sinks._bigquery.snapshot import IS_DELETED
+from airflow_provider_connect.sinks._bigquery.spans import span_lookups
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.key_digest import RECORD_KEY
 
@@ -61,6 +62,7 @@ def is_reload(plan: PublishPlan) -> bool:
     return (
         plan.write_mode == "replace"
         and seen.day == plan.row.day
+        and plan.span_number in (None, seen.span)
         and _record_key_column(plan.layout.columns) is not None
     )
 
@@ -115,6 +117,10 @@ def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
     A row that moves to another table counts as changed, because the column that names its table changes.
     """
     this_day = f"{TARGET}.{quoted(DAY)} = {literal(plan.row.day)}"
+    if plan.marks_spans:
+        first_span = span_lookups(plan)["first_span"]
+        own = f"{TARGET}.{quoted(SPAN)} = {plan.span_number}"
+        this_day += f" AND ({own} OR ({TARGET}.{quoted(SPAN)} IS NULL AND {plan.span_number} <= {first_span}))"
     if plan.layout.table_changes is None:
         if plan.deletes_softly:
             this_day += f" AND NOT {IS_DELETED}"

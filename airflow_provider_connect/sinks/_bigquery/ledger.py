@@ -36,10 +36,12 @@ from airflow_provider_connect.sinks._bigquery.ledger_rows import (
     MISSING_IN_OLDEST,
     MISSING_IN_RECENT,
     NEWEST_FIRST,
+    day_rows,
     definition_in_force_of,
-    increment_order,
     last_definition_query,
     ledger_row,
+    newest_rows,
+    own_span_number,
     stream_condition,
     target_condition,
     upgraded_ledger_sql,
@@ -78,33 +80,44 @@ class BigQueryLedger(Ledger):
 
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return the ledger row of a day's newest publish, or None."""
-        rows = self._read_rows(f"AND {LEDGER}.day = {literal(day)} ORDER BY {NEWEST_FIRST} LIMIT 1")
-        return ledger_row(rows[0]) if rows else None
+        return next(iter(self.between(day, day)), None)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return the ledger row of each day's newest publish, by one query."""
-        rows = self._read_rows(
-            f"AND {LEDGER}.day BETWEEN {literal(first)} AND {literal(last)}\n"
-            f"ORDER BY {column_list(('day', 'generation', 'checks'), LEDGER)}"
-        )
-        return list({row["day"]: ledger_row(row) for row in rows}.values())
+        rows = self._read_rows(_rows_between(first, last))
+        return day_rows(rows)
+
+    def span_rows(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
+        """Return the ledger row of each day's newest publish and, for increments, of each of its spans."""
+        return newest_rows(self._read_rows(_rows_between(first, last)))
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that the day's next one follows: the day's. For snapshots and increments, the stream's."""
         if kind == "increment":
-            return self._newest_increment(day)
+            return self.newest_increment(day, "")
         if kind == "day" or not self.replaces_whole:
             return self.row(day)
         rows = self._read_rows(f"AND {LEDGER}.day IS NOT NULL ORDER BY {LEDGER}.day DESC, {NEWEST_FIRST} LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
-    def _newest_increment(self, day: dt.date) -> LedgerRow | None:
-        conditions = f"AND {LEDGER}.day IS NOT NULL ORDER BY {increment_order(day)}, {NEWEST_FIRST} LIMIT 1"
+    def newest_increment(self, day: dt.date, run: str) -> LedgerRow | None:
+        """Return the publish that a run's increment must follow, by one query."""
+        stream, ledger = stream_condition(self.target, self.key), self.ledger.sql
+        number = own_span_number(ledger, stream, day, run)
+        is_own = f"COALESCE({LEDGER}.span_number = {number}, FALSE)"
+        is_without_span = f"{LEDGER}.day = {literal(day)} AND {LEDGER}.span_number IS NULL"
+        order = f"IF({is_own}, 1, 0) DESC, IF({is_without_span}, 1, 0) DESC, {LEDGER}.span_number DESC, {NEWEST_FIRST}"
+        conditions = f"AND {LEDGER}.day IS NOT NULL ORDER BY {order} LIMIT 1"
         try:
-            rows = self._read_rows(conditions)
+            rows = self._read_rows(conditions, f"{LEDGER_COLUMNS}, {is_own} AS is_own")
         except ColumnError:  # no preflight has upgraded the ledger yet, so there is no increment
             return self.row(day)
-        return ledger_row(rows[0]) if rows else None
+        if not rows:
+            return None
+        row = ledger_row(rows[0])
+        if row.span is None:
+            return row
+        return row.model_copy(update={"span": row.span.model_copy(update={"run": run if rows[0]["is_own"] else None})})
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return the ledger row that an intent published for a day, even if a newer publish followed.
@@ -163,13 +176,11 @@ class BigQueryLedger(Ledger):
         """Return the stream's notes, by one call that is not a query."""
         return read_notes(self.api, self.target, self.key)
 
-    def _read_rows(self, conditions: str) -> list[dict[str, Any]]:
+    def _read_rows(self, conditions: str, columns: str = LEDGER_COLUMNS) -> list[dict[str, Any]]:
         for source in (self.ledger.sql, upgraded_ledger_sql(self.ledger, MISSING_IN_RECENT)):
             with suppress(ColumnError):  # no preflight has upgraded the ledger yet
-                return self._read(f"SELECT {LEDGER_COLUMNS}", conditions, source=source)
-        return self._read(
-            f"SELECT {LEDGER_COLUMNS}", conditions, source=upgraded_ledger_sql(self.ledger, MISSING_IN_OLDEST)
-        )
+                return self._read(f"SELECT {columns}", conditions, source=source)
+        return self._read(f"SELECT {columns}", conditions, source=upgraded_ledger_sql(self.ledger, MISSING_IN_OLDEST))
 
     def _read(
         self,
@@ -195,6 +206,14 @@ class BigQueryLedger(Ledger):
             _require_unpublished(self.api, self.target, self.ledger)
             return []
         return rows
+
+
+def _rows_between(first: dt.date, last: dt.date) -> str:
+    """Return SQL conditions and order for the publishes of some days."""
+    return (
+        f"AND {LEDGER}.day BETWEEN {literal(first)} AND {literal(last)}\n"
+        f"ORDER BY {column_list(('day', 'generation', 'checks'), LEDGER)}"
+    )
 
 
 def _require_unpublished(api: BigQueryApi, target: TableRef, ledger: TableRef) -> None:

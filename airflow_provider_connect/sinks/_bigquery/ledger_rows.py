@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_provider_connect.clients.bigquery.sql import TableRef, column_list, literal, quoted, timestamp
-from airflow_provider_connect.ledger import DefinitionInForce, task_of
+from airflow_provider_connect.ledger import DefinitionInForce, day_row, task_of
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.columns.schema import sink_fields
@@ -167,9 +167,32 @@ def stream_condition(target: TableRef, key: StreamKey) -> str:
     return " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in key_values(target, key).items())
 
 
-def increment_order(day: dt.date) -> str:
-    """Return the SQL order whose first row is the increment to follow: the day's own, else the newest."""
-    return f"IF({LEDGER}.`day` = {literal(day)}, 1, 0) DESC, {LEDGER}.`span_number` DESC"
+def newest_rows(values: Iterable[dict[str, Any]]) -> list[LedgerRow]:
+    """Return the newest ledger row of each day and, for increments, of each of its spans.
+
+    :param values: rows of :data:`LEDGER_COLUMNS`, each day's in the order of generations and checks.
+    """
+    rows = (ledger_row(row) for row in values)
+    return list({(row.day, row.span_number): row for row in rows}.values())
+
+
+def day_rows(values: Iterable[dict[str, Any]]) -> list[LedgerRow]:
+    """Return one ledger row for each day, as :func:`.ledger.day_row` makes it. ``values`` as in :func:`newest_rows`."""
+    by_day: dict[dt.date, list[LedgerRow]] = {}
+    for row in newest_rows(values):
+        by_day.setdefault(row.day, []).append(row)
+    rows_of_days = (day_row(rows) for rows in by_day.values())
+    return [row for row in rows_of_days if row is not None]
+
+
+def own_span_number(ledger: str, stream: str, day: dt.date, run: str) -> str:
+    """Return SQL for the number of the span of a day that belongs to a run, or NULL.
+
+    :param ledger: SQL of the ledger.
+    :param stream: SQL condition for the stream's rows.
+    """
+    rows = f"FROM {ledger} AS {LEDGER} WHERE {stream} AND {LEDGER}.day = {literal(day)}"
+    return f"(SELECT MAX({LEDGER}.span_number) {rows} AND {LEDGER}.run = {literal(run)})"
 
 
 def definition_in_force_of(fence_values: Mapping[str, Any]) -> DefinitionInForce | None:

@@ -36,6 +36,11 @@ class LedgerStep:
     replaces_whole: bool = False
 
     @property
+    def span_number(self) -> int | None:
+        """Number of the span that an increment read, or None."""
+        return self.publish.manifest.span_number if self.publish.kind == "increment" else None
+
+    @property
     def follows_stream(self) -> bool:
         """True if the step follows the stream's newest publish of any day, as snapshots and increments do."""
         return self.replaces_whole or self.publish.kind == "increment"
@@ -75,6 +80,11 @@ class PublishPlan(LedgerStep):
     def expressions(self) -> dict[str, str]:
         """SQL of each target column's value, over a staged row."""
         return {column.name: column.expression for column in self.layout.columns}
+
+    @property
+    def marks_spans(self) -> bool:
+        """True if each row gets the number of its span, by which the span's next publish finds the rows."""
+        return self.span_number is not None and self.write_mode == "replace"
 
     @property
     def changed_tables(self) -> list[TableRef]:

@@ -23,6 +23,7 @@ from airflow_provider_connect.sinks._bigquery.problems import expiry_problem, ta
 from airflow_provider_connect.sinks._bigquery.rejects import RejectTables
 from airflow_provider_connect.sinks._bigquery.script import rehearse_script, sample_publish
 from airflow_provider_connect.sinks._bigquery.snapshot import protected_rows_error, protected_rows_sql
+from airflow_provider_connect.sinks._bigquery.spans import ensure_span_column, span_column_problems
 from airflow_provider_connect.sinks._bigquery.staging import StagingLayout, TableChange, staging_table_for
 from airflow_provider_connect.sinks._bigquery.tables import TargetTables, ensure_tombstones
 from airflow_provider_connect.sinks._bigquery.target import PreparedTarget, ensure_delete_marks, ensure_target
@@ -96,6 +97,8 @@ def preflight(
                 "does not add it. Add it to the table (STRING), or set deletes='hard'"
             ]
         ensure_delete_marks(api, target)
+    if kind == "increment" and options.write_mode == "replace":
+        ensure_span_column(api, target)
     require_no_streamed_rows(api, target, ready, dates, options.write_mode, replaces_whole=replaces_whole)
     ensure_tombstones(api, tables, ready.columns)
     rehearse_publish(tables, ledger.key, schema, ready, kind)
@@ -119,7 +122,10 @@ def inspection_problems(
     :raises ConnectError: see :func:`preflight`.
     """
     options, target = tables.options, tables.target
-    if problems_found := _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind):
+    problems_found = _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind)
+    if kind == "increment" and options.write_mode == "replace":
+        problems_found += span_column_problems(target, schema.names)
+    if problems_found:
         return problems_found
     choose_load_method(tables.options, "", schema, make_columns(schema))
     return target_problems(api, tables, schema, creates_probe=creates_probe)

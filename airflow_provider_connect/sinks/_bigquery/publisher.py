@@ -26,6 +26,7 @@ from airflow_provider_connect.clients.bigquery.errors import GoneError
 from airflow_provider_connect.clients.bigquery.sql import project_in_name
 from airflow_provider_connect.clients.bigquery.tables import drop_table, fields_of
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.publishing import is_reload
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 from airflow_provider_connect.sinks._bigquery.differences import count_differences
@@ -40,6 +41,7 @@ from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPla
 from airflow_provider_connect.sinks._bigquery.preflight import inspection_problems, preflight
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_by_day
 from airflow_provider_connect.sinks._bigquery.snapshot import require_no_rejects
+from airflow_provider_connect.sinks._bigquery.spans import ensure_span_column
 from airflow_provider_connect.sinks._bigquery.staging import (
     REJECTS_SUFFIX,
     StagingLayout,
@@ -162,6 +164,8 @@ class BigQueryPublisher(
         deletes_softly = options.deletes_softly(publish.kind)
         if deletes_softly:
             ensure_delete_marks(api, tables.target)
+        if publish.kind == "increment" and options.write_mode == "replace":
+            ensure_span_column(api, tables.target)
         if ready.discarded:
             _log.warning("%s lacks columns. They are left out: %s", tables.target.id, ", ".join(ready.discarded))
         all_columns = make_columns(schema, fields_of(ready.table))
@@ -320,13 +324,20 @@ class BigQueryPublisher(
             or not self.options.replaces(publish.kind)
         ):
             return
-        row = self.ledger.newest(publish.day.date, publish.kind)
+        row = self._replaced_row(publish)
         if row is not None and row.rows and row.day <= publish.day.date:
             raise DataError(
                 f"day {publish.day}: BigQuery can hold none of the polled rows, but {row.rows:,} rows are "
                 f"published (generation {row.generation}) and would be deleted. Correct the source. If the day is "
                 "to be empty, set the operator's on_empty='accept' and clear the task"
             )
+
+    def _replaced_row(self, publish: Publish) -> LedgerRow | None:
+        """Return the publish whose rows this one would delete, or None."""
+        if publish.kind != "increment":
+            return self.ledger.newest(publish.day.date, publish.kind)
+        row = self.ledger.newest_increment(publish.day.date, publish.intent.run)
+        return row if is_reload(publish.manifest, row) else None
 
 
 class TablePublisher(BigQueryPublisher, InspectsTarget):

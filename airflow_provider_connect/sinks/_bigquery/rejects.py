@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.sql import column_list, literal
-from airflow_provider_connect.sinks._bigquery.aliases import REJECT
+from airflow_provider_connect.sinks._bigquery.aliases import REJECT, SPAN
 from airflow_provider_connect.sinks._bigquery.columns.schema import sink_fields
 from airflow_provider_connect.sinks._bigquery.names import DAY
+from airflow_provider_connect.sinks._bigquery.spans import SPAN_FIELD, first_span_condition
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.rejects import RejectedRecord
 
@@ -45,18 +46,22 @@ REJECT_FIELDS = [
 """Columns of the table ``<table>__rejects``."""
 
 
-def ensure_rejects_table(api: BigQueryApi, table_ref: TableRef, target: TableRef) -> None:
+def ensure_rejects_table(
+    api: BigQueryApi, table_ref: TableRef, target: TableRef, *, span_number: int | None = None
+) -> None:
     """Create the table of a target's rejects if missing, partitioned by day.
 
+    :param span_number: if given, the table gets the column of spans.
     :raises ConfigError: a table of that name exists that this sink did not create.
     """
     ensure_table(
         api,
         table_ref,
-        REJECT_FIELDS,
+        REJECT_FIELDS if span_number is None else [*REJECT_FIELDS, SPAN_FIELD],
         description=f"Records that could not be loaded into {target.id}.",
         cluster_by=("connector", "stream"),
         partition_by=DAY,
+        added_later=() if span_number is None else [SPAN],
     )
 
 
@@ -115,11 +120,13 @@ class RejectTables:
 
     :param target: the existing table of rejects.
     :param staging: this attempt's staging table. None if the attempt has no rejects.
+    :param span_number: number of the span that an increment read. The target then has the column of spans.
     """
 
     target: TableRef
     staging: TableRef | None = None
     rows: int = 0
+    span_number: int | None = None
 
     @property
     def staged_count_sql(self) -> str:
@@ -136,8 +143,13 @@ class RejectTables:
         statements = []
         if not keep_old:
             condition = " AND ".join(f"{column_list([name], REJECT)} = {value}" for name, value in key_values.items())
+            if self.span_number is not None:
+                is_first = first_span_condition(self.span_number)
+                span = f"{REJECT}.{SPAN}"
+                condition += f" AND ({span} = {self.span_number} OR ({span} IS NULL AND {is_first}))"
             statements.append(f"DELETE FROM {self.target.sql} AS {REJECT} WHERE {condition}")
         if self.staging is not None:
+            key_values |= {} if self.span_number is None else {SPAN: literal(self.span_number)}
             staged = [field["name"] for field in STAGED_REJECT_FIELDS]
             statements.append(
                 f"INSERT INTO {self.target.sql} ({column_list([*staged, *key_values, 'generation'])})\n"

@@ -25,7 +25,7 @@ from airflow_provider_connect.clients.bigquery.sql import any_partition, column_
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.publishing import overtaken_error, require_definition, superseded_error
 from airflow_provider_connect.sink import DefinitionInForce, Intent, LedgerRow, Publish, StreamKey
-from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, NEWEST_SPAN, SPAN, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.decision import (
     definition_statements,
     followed_rows_condition,
@@ -54,8 +54,15 @@ from airflow_provider_connect.sinks._bigquery.snapshot import (
     purge_soft_deleted_statement,
     soft_delete_statements,
 )
+from airflow_provider_connect.sinks._bigquery.spans import (
+    SPAN_DECLARATIONS,
+    SUBTRACT_OTHER_SPANS,
+    delete_span_statements,
+    span_lookups,
+)
 from airflow_provider_connect.stage.manifest import Manifest, PollResult
 from airflow_provider_connect.stage.soft_deletes import DELETED
+from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
@@ -100,7 +107,8 @@ class IncompleteError(RetriableError):
 def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") -> Publish:
     """Return a made-up day for :func:`rehearse_script`."""
     day = Day(date=dt.date(1970, 1, 1))
-    manifest = Manifest(day=day, attempt="", fingerprint="", polled=PollResult())
+    span = Span(number=1, to="") if kind == "increment" else None
+    manifest = Manifest(day=day, attempt="", fingerprint="", polled=PollResult(), span=span)
     intent = Intent(token="", run="")
     return Publish(key=key, day=day, intent=intent, manifest=manifest, schema=schema, stage="", kind=kind)
 
@@ -130,7 +138,7 @@ def publish_script(plan: PublishPlan) -> str:
             "definition": ("STRING", f"MAX(IF({fence}, {LEDGER}.definition, NULL))"),
             "task": ("STRING", f"MAX(IF({fence}, {LEDGER}.run, NULL))"),
         },
-        declarations=_DECLARED,
+        declarations=_DECLARED if plan.span_number is None else f"{_DECLARED}{SPAN_DECLARATIONS}",
         lookups=_lookup_statements(plan),
         answer_columns=ANSWER_COLUMNS,
     )
@@ -219,6 +227,8 @@ def _lookup_statements(plan: PublishPlan) -> str:
     if not plan.follows_stream:
         return ""
     lookups = {NEWEST_DAY: newest_day_sql(plan)}
+    if plan.span_number is not None:
+        lookups |= span_lookups(plan)
     if plan.publish.kind != "increment":
         lookups["kept_rows"] = protected_rows_sql(plan.target, plan.write_mode, plan.layout.filter_column)
         if plan.deletes_softly:
@@ -273,12 +283,15 @@ def _data_statements(plan: PublishPlan) -> list[str]:
             *vanished,
             *merge_statements(plan, plan.merge),
             f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {this_day})",
+            *([] if plan.span_number is None else [SUBTRACT_OTHER_SPANS]),
         ]
     insert = _insert_statement(plan, plan.target)
     if plan.write_mode == "append":
         return [insert, "SET day_rows = seen.staged_rows + COALESCE(seen.day_rows, 0)"]
     if plan.deletes_softly:
         return [*soft_delete_statements(plan), insert, "SET day_rows = seen.staged_rows"]
+    if plan.marks_spans:
+        return [*delete_span_statements(plan, this_day), insert, "SET day_rows = seen.staged_rows"]
     # Checked first, because even a DELETE without rows conflicts with other changes of the table.
     delete = (
         f"IF EXISTS (SELECT 1 FROM {plan.target.sql} AS {TARGET} WHERE {this_day}) THEN\n"
@@ -304,10 +317,12 @@ def _day_condition(plan: PublishPlan, filter_column: str | None) -> str:
 
 
 def _insert_statement(plan: PublishPlan, into: TableRef) -> str:
-    live = [DELETED] if plan.deletes_softly else []
-    written = column_list([*(column.name for column in plan.layout.columns), "day", *live])
+    marks = {DELETED: "FALSE"} if plan.deletes_softly else {}
+    if plan.marks_spans:
+        marks[SPAN] = literal(plan.span_number)
+    written = column_list([*(column.name for column in plan.layout.columns), "day", *marks])
     selected = ", ".join(
-        [*(column.expression for column in plan.layout.columns), literal(plan.row.day), *("FALSE" for _ in live)]
+        [*(column.expression for column in plan.layout.columns), literal(plan.row.day), *marks.values()]
     )
     return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS {STAGED}"
 
@@ -334,7 +349,9 @@ def _ledger_statement(plan: PublishPlan) -> str:
 
 def _generation_sql(plan: PublishPlan) -> str:
     newest = "seen.newest"
-    if plan.follows_stream:
+    if plan.span_number is not None:
+        newest = f"IF({NEWEST_SPAN} = {plan.span_number}, seen.newest, 0)"
+    elif plan.follows_stream:
         newest = f"IF({NEWEST_DAY} = {literal(plan.row.day)}, seen.newest, 0)"
     return f"COALESCE({newest}, 0) + 1"
 

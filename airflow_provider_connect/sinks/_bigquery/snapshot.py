@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted, timestamp
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, NEWEST_SPAN, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.ledger import WriteMode
-from airflow_provider_connect.sinks._bigquery.ledger_rows import increment_order, stream_condition
+from airflow_provider_connect.sinks._bigquery.ledger_rows import stream_condition
 from airflow_provider_connect.stage.key_digest import RECORD_KEY
 from airflow_provider_connect.stage.soft_deletes import DELETED, DELETED_AT, RESTORED, SOFT_DELETED, SOFT_DELETED_TOTAL
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 def newest_day_sql(plan: PublishPlan) -> str:
     """Return SQL for the day of the stream's newest publish.
 
-    For an increment, the day of the increment that it follows: the day's own, else the stream's newest.
+    For an increment, the day of the increment that it follows: its own span's if published, else the stream's newest.
     """
     rows = f"FROM {plan.ledger.sql} AS {LEDGER} WHERE {stream_condition(plan.target, plan.key)}"
-    if plan.publish.kind != "increment":
+    if plan.span_number is None:
         return f"(SELECT MAX({LEDGER}.day) {rows})"
-    order = increment_order(plan.publish.day.date)
+    order = f"IF({LEDGER}.span_number = {plan.span_number}, 1, 0) DESC, {LEDGER}.span_number DESC"
     return f"(SELECT {LEDGER}.day {rows} AND {LEDGER}.day IS NOT NULL ORDER BY {order} LIMIT 1)"
 
 
@@ -69,6 +69,8 @@ def stream_changed_condition(seen: SeenPublish) -> str:
     if seen.day is None:
         return f"{NEWEST_DAY} IS NOT NULL"
     same = f"seen.newest = {seen.generation} AND seen.checks = {seen.checks}"
+    if seen.span is not None:
+        return f"NOT COALESCE({NEWEST_DAY} = {literal(seen.day)} AND {NEWEST_SPAN} = {seen.span} AND {same}, FALSE)"
     return f"{NEWEST_DAY} IS NULL OR {NEWEST_DAY} != {literal(seen.day)} OR NOT ({same})"
 
 

@@ -51,6 +51,7 @@ from airflow_provider_connect.sinks._bigquery.rejects import (
     rejects_by_day,
 )
 from airflow_provider_connect.sinks._bigquery.script import publish_script
+from airflow_provider_connect.sinks._bigquery.spans import SPAN_FIELD
 from airflow_provider_connect.sinks._bigquery.staging import StagingLayout, TableChange, staging_table_for
 from airflow_provider_connect.sinks._bigquery.tables import TargetTables, tombstone_fields
 from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, PreparedTarget, patch_schema
@@ -168,7 +169,7 @@ class World:
             attempt="a1",
             fingerprint="f",
             polled=PollResult(rows_read=7, digest="0" * 32),
-            seen=SeenPublish(day=DAY, generation=2, checks=1, erased=1),
+            seen=SeenPublish(day=DAY, generation=2, checks=1, erased=1, span=2 if self.kind == "increment" else None),
             polled_at=NOON,
             span=Span(number=2, after="1", to="2") if self.kind == "increment" else None,
         )
@@ -180,21 +181,23 @@ class World:
     def plan(self) -> PublishPlan:
         """Changes of the publish."""
         made = self.staging
-        rejects = RejectTables(self.tables.rejects, made.rejects, 2) if self.rejects else None
+        number = self.publish.manifest.span_number
+        rejects = RejectTables(self.tables.rejects, made.rejects, 2, number) if self.rejects else None
         return make_publish_plan(self.tables, self.publish, made, ("a/stream",), rejects)
 
     def known(self) -> dict[TableRef, list[Field]]:
         """Return the fields of every table, as BigQuery has them."""
         tables, made, plan = self.tables, self.staging, self.plan
         marks = MARK_FIELDS if made.has_delete_marks else []
+        spans = [SPAN_FIELD] if plan.marks_spans else []
         pseudo = [{"name": self.filter_column, "type": "TIMESTAMP"}] if self.filter_column == "_PARTITIONTIME" else []
         known = {
             tables.ledger: LEDGER_FIELDS,
-            tables.rejects: REJECT_FIELDS,
+            tables.rejects: REJECT_FIELDS if plan.span_number is None else [*REJECT_FIELDS, SPAN_FIELD],
             made.table: made.fields,
             erase_list_table(tables.target): LIST_FIELDS,
             notes_table(tables.target): NOTE_FIELDS,
-            **{table_ref: [*self.existing, *marks, *pseudo] for table_ref in plan.changed_tables},
+            **{table_ref: [*self.existing, *marks, *spans, *pseudo] for table_ref in plan.changed_tables},
         }
         if made.rejects is not None:
             known[made.rejects] = STAGED_REJECT_FIELDS
@@ -306,7 +309,13 @@ class World:
         kind = next(field["type"] for field in self.existing if field["name"] == column)
         searched = [
             SearchedTable(
-                table_ref, column, self.filter_column, row_partition_sql(api.tables[table_ref.id]), softly, kind
+                table_ref,
+                column,
+                self.filter_column,
+                row_partition_sql(api.tables[table_ref.id]),
+                softly,
+                kind,
+                plan.marks_spans,
             )
             for table_ref in places
         ]
@@ -339,6 +348,7 @@ def read_all(ledger: BigQueryLedger) -> None:
     kinds: tuple[SourceKind, ...] = ("day", "snapshot", "increment")
     for kind in kinds:
         ledger.newest(DAY, kind)
+    ledger.newest_increment(DAY, "a run")
     ledger.published(DAY, "a token")
     ledger.days()
     ledger.erased()
@@ -379,7 +389,8 @@ def worlds(table: str, names: tuple[str, ...] = ODD_NAMES) -> dict[str, World]:
         "replace, by time of arrival": world(filter_column="_PARTITIONTIME", partition_by="ingestion_time"),
         "replace, by ranges": world(filter_column="id", partition_by="id", partition_type="range"),
         "replace, key alone": World(table, fields=_FIELDS[:1]),
-        "replace, increment": world(kind="increment"),
+        "replace, increment": world(kind="increment", rejects=True),
+        "replace, increment, filter": world(kind="increment", filter_column="at"),
         "append": world(write_mode="append", rejects=True),
         "append again": world(write_mode="append", on_published_day="append"),
         "merge": world(**merge, rejects=True),

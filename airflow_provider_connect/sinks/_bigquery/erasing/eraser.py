@@ -32,12 +32,13 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
     delete_tombstones_script,
     erase_script,
     require_script_length,
-    row_after_erase,
+    rows_after_erase,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
 from airflow_provider_connect.sinks._bigquery.names import legal_names
 from airflow_provider_connect.sinks._bigquery.partitions import row_partition_sql
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES, RESERVED_BYTES
+from airflow_provider_connect.sinks._bigquery.spans import has_span_column
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.sinks._bigquery.target import PreparedTarget, has_delete_marks
 from airflow_provider_connect.sinks._bigquery.template_tables import TemplateTables
@@ -222,11 +223,17 @@ class TableEraser:
                     f"other publishers keep changing {search.target.id}, so some rows are not erased yet. Try again"
                 )
 
-    def _newest_rows(self) -> dict[dt.date, LedgerRow]:
+    def _newest_rows(self) -> dict[dt.date, list[LedgerRow]]:
+        """Return the newest ledger row of each day or, for increments, of each of its spans."""
         days = self.ledger.days()
-        return {row.day: row for row in self.ledger.between(min(days), max(days))} if days else {}
+        rows: dict[dt.date, list[LedgerRow]] = {}
+        for row in self.ledger.span_rows(min(days), max(days)) if days else ():
+            rows.setdefault(row.day, []).append(row)
+        return rows
 
-    def _require_published(self, day_counts: Mapping[dt.date, MatchCount], newest: Mapping[dt.date, LedgerRow]) -> None:
+    def _require_published(
+        self, day_counts: Mapping[dt.date, MatchCount], newest: Mapping[dt.date, list[LedgerRow]]
+    ) -> None:
         if unpublished_days := sorted(str(day) for day in day_counts.keys() - newest.keys()):
             # A generation would make an unpublished day count as loaded.
             raise ConfigError(
@@ -238,7 +245,7 @@ class TableEraser:
         self,
         search: EraseSearch,
         day_counts: Mapping[dt.date, MatchCount],
-        newest: Mapping[dt.date, LedgerRow],
+        newest: Mapping[dt.date, list[LedgerRow]],
         erased: EraseList,
         token: str,
         *,
@@ -252,14 +259,16 @@ class TableEraser:
             # Rows of earlier days belong to the newest snapshot too, whose ledger row counts all of them.
             matching = sum(day_count.matching for day_count in day_counts.values())
             deleted = sum(day_count.matching_deleted for day_count in day_counts.values())
-            rows_left = max(0, newest[last_day].rows - (matching - deleted))
+            rows_left = max(0, newest[last_day][0].rows - (matching - deleted))
             replaced = {last_day: MatchCount(matching, rows_left, matching_deleted=deleted)}
-        followed = [newest[day] for day in {*day_counts, *([] if last_day is None else [last_day])}]
+        followed = [row for day in {*day_counts, *([] if last_day is None else [last_day])} for row in newest[day]]
 
         def script(job_id: str) -> str:
             job = {"reference": job_id, "link": self.api.console_link(job_id)}
             rows = [
-                row_after_erase(newest[day], day_count, token=token, run=run) for day, day_count in replaced.items()
+                row
+                for day, day_count in replaced.items()
+                for row in rows_after_erase(newest[day], day_count, token=token, run=run)
             ]
             rows = [row.model_copy(update=job) for row in rows]
             return erase_script(
@@ -317,15 +326,18 @@ def write_mode_problem(options: BigQueryOptions, column: str) -> str | None:
 
 def _searched_table(table_ref: TableRef, table: Any, column: str, *, softly: bool = False) -> SearchedTable:
     field = next((field for field in fields_of(table) if field["name"] == column), None)
+    has_spans = has_span_column(table)
     if field is None:
-        return SearchedTable(table_ref, None, filter_column(table), row_partition_sql(table))
+        return SearchedTable(table_ref, None, filter_column(table), row_partition_sql(table), has_spans=has_spans)
     if field["type"] not in ("STRING", *_NUMBERS) or field.get("mode") not in ("NULLABLE", "REQUIRED"):
         type_text = f"{field['type']} {field.get('mode')}"
         raise ConfigError(
             f"table {table_ref.id}: column {column!r} is {type_text}, but must be one STRING or whole number a row"
         )
     marked = softly and has_delete_marks(table, ())
-    return SearchedTable(table_ref, column, filter_column(table), row_partition_sql(table), marked, field["type"])
+    return SearchedTable(
+        table_ref, column, filter_column(table), row_partition_sql(table), marked, field["type"], has_spans
+    )
 
 
 def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
@@ -341,6 +353,7 @@ def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
             matching_tables=(*total.matching_tables, name) if matching else total.matching_tables,
             other_tables=(*total.other_tables, name) if others else total.other_tables,
             matching_deleted=total.matching_deleted + int(row.get("gone_deleted", 0)),
+            spans={**total.spans, int(row["span"] or 0): (matching, others)} if "span" in row else {},
         )
     return totals
 

@@ -12,11 +12,12 @@ import datetime as dt
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, column_list, literal, quoted, string_array
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, PEOPLE, TARGET
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, PEOPLE, SPAN, TARGET
 from airflow_provider_connect.sinks._bigquery.ledger_rows import ledger_values, stream_condition
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
 from airflow_provider_connect.sinks._bigquery.snapshot import IS_DELETED
@@ -37,6 +38,7 @@ class MatchCount(NamedTuple):
 
     :param partitions: most partitions that the matching rows lie in.
     :param matching_deleted: matching rows that are soft-deleted already. ``others`` excludes soft-deleted rows.
+    :param spans: ``matching`` and ``others`` of each span, if the rows have its number. 0 for rows without one.
     """
 
     matching: int
@@ -45,6 +47,7 @@ class MatchCount(NamedTuple):
     matching_tables: tuple[str, ...] = ()
     other_tables: tuple[str, ...] = ()
     matching_deleted: int = 0
+    spans: Mapping[int, tuple[int, int]] = MappingProxyType({})
 
 
 class SearchedTable(NamedTuple):
@@ -54,6 +57,7 @@ class SearchedTable(NamedTuple):
     :param filter_column: column that every query must filter by, or None.
     :param partition_sql: SQL that distinguishes the partitions of a day's rows. None if a day is in one.
     :param may_be_soft_deleted: True if the table may have soft-deleted rows, which the ledger does not count.
+    :param has_spans: True if each row has the number of the increment's span that it came with.
     """
 
     table_ref: TableRef
@@ -62,6 +66,7 @@ class SearchedTable(NamedTuple):
     partition_sql: str | None = None
     may_be_soft_deleted: bool = False
     column_type: str = "STRING"
+    has_spans: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,20 +106,21 @@ class EraseSearch:
 def count_query(search: EraseSearch) -> str:
     """Return the query that counts matching rows by day and table. ``search`` must have a table.
 
-    Its rows have ``name`` (the table), ``day``, ``gone`` (matching rows), ``rows_left``, ``gone_deleted`` and
-    ``partitions``. Days without a matching row are left out.
+    Its rows have ``name`` (the table), ``day``, ``gone`` (matching rows), ``rows_left``, ``gone_deleted``,
+    ``partitions`` and, if a table has spans, ``span``. Days without a matching row are left out.
     """
     selects = "\n    UNION ALL ".join(_select_rows(search, table) for table in search.tables)
+    span = ", r.span" if any(table.has_spans for table in search.tables) else ""
     # COALESCE: a comparison with NULL gives NULL, and a row without a value must not match. Rows without a value in the
     # partition column have a separate partition, which COUNT(DISTINCT …) does not count.
     return (
-        "SELECT r.name, r.day, COUNTIF(r.theirs) AS gone, COUNTIF(NOT r.theirs AND NOT r.dead) AS rows_left,\n"
+        f"SELECT r.name, r.day{span}, COUNTIF(r.theirs) AS gone, COUNTIF(NOT r.theirs AND NOT r.dead) AS rows_left,\n"
         "  COUNTIF(r.theirs AND r.dead) AS gone_deleted,\n"
         "  1 + COUNT(DISTINCT IF(r.theirs, r.part, NULL)) AS partitions FROM (\n"
-        "  SELECT r.name, r.day, r.part, r.dead,\n"
+        f"  SELECT r.name, r.day{span}, r.part, r.dead,\n"
         f"    COALESCE(r.made IN UNNEST({search.digests_sql}), FALSE) AS theirs FROM (\n"
         f"    {selects}\n  ) AS r\n"
-        ") AS r WHERE TRUE GROUP BY r.name, r.day\n"
+        f") AS r WHERE TRUE GROUP BY r.name, r.day{span}\n"
         "QUALIFY SUM(COUNTIF(r.theirs)) OVER (PARTITION BY r.day) > 0 ORDER BY r.day, r.name"
     )
 
@@ -122,10 +128,13 @@ def count_query(search: EraseSearch) -> str:
 def _select_rows(search: EraseSearch, table: SearchedTable) -> str:
     digest = search.digest_sql(table)
     deleted = IS_DELETED if table.may_be_soft_deleted else "FALSE"
+    span = ""
+    if any(searched.has_spans for searched in search.tables):
+        span = f", {TARGET}.{SPAN} AS span" if table.has_spans else ", CAST(NULL AS INT64) AS span"
     part = literal(None) if table.partition_sql is None else f"CAST({table.partition_sql} AS STRING)"
     return (
         f"SELECT {literal(table.table_ref.table)} AS name, {TARGET}.day AS day, {digest} AS made, {part} AS part, "
-        f"{deleted} AS dead\n"
+        f"{deleted} AS dead{span}\n"
         f"    FROM {table.table_ref.sql} AS {TARGET} WHERE {any_partition(table.filter_column, TARGET)}"
     )
 
@@ -143,14 +152,20 @@ def erase_script(
 ) -> str:
     """Return the script that deletes the matching rows of some days, and adds ``new_rows`` to the ledger.
 
-    :param followed_rows: ledger rows that must still be the newest of their days. Otherwise the script changes nothing.
+    :param followed_rows: ledger rows that must still be the newest of their days, or of their days' spans. Otherwise
+        the script changes nothing.
     :param list_version: version of the erase list that has these values.
     :param last_day: if set, it must still be the newest published day: a later snapshot would have replaced the rows.
     """
     stream = stream_condition(search.target, key)
     later = "" if last_day is None else f" OR seen.last_day != {literal(last_day)}"
-    states = string_array(f"{row.day} {row.generation} {row.checks}" for row in followed_rows)
-    day_generation = f"CAST({LEDGER}.day AS STRING), ' ', CAST({LEDGER}.generation AS STRING)"
+    states = string_array(f"{row.day} {row.span_number or 0} {row.generation} {row.checks}" for row in followed_rows)
+    day_generation = (
+        f"CAST({LEDGER}.day AS STRING), ' ', CAST(COALESCE({LEDGER}.span_number, 0) AS STRING), ' ', "
+        f"CAST({LEDGER}.generation AS STRING)"
+    )
+    span_of_day = f"{LEDGER}.day, {LEDGER}.span_number"
+    newest_first = f"{LEDGER}.generation DESC, {LEDGER}.checks DESC"
     changes = "".join(f"  {statement};\n" for statement in _delete_statements(search, day_counts))
     other_tables_by_day = (
         {day: day_count.other_tables for day, day_count in day_counts.items()} if search.is_split else {}
@@ -167,7 +182,7 @@ SET seen = (
       SELECT CONCAT({day_generation}, ' ', CAST(COALESCE({LEDGER}.checks, 0) AS STRING)) AS state
       FROM {ledger.sql} AS {LEDGER}
       WHERE {stream} AND {LEDGER}.day IN ({", ".join(sorted({literal(row.day) for row in followed_rows}))})
-      QUALIFY ROW_NUMBER() OVER (PARTITION BY {LEDGER}.day ORDER BY {LEDGER}.generation DESC, {LEDGER}.checks DESC) = 1
+      QUALIFY ROW_NUMBER() OVER (PARTITION BY {span_of_day} ORDER BY {newest_first}) = 1
     ) AS newest
   ) AS moved
   FROM {ledger.sql} AS {LEDGER} WHERE {stream}
@@ -257,6 +272,30 @@ def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str,
             | kept_counts,
         }
     )
+
+
+def rows_after_erase(
+    newest_rows: Sequence[LedgerRow], day_count: MatchCount, *, token: str, run: str
+) -> list[LedgerRow]:
+    """Return the new ledger rows of a day after an erase: one, or for increments one for each span that lost rows.
+
+    A merge's rows have no span. Then the day's newest span gets all that the other spans' rows leave of the day's.
+    """
+    if len(newest_rows) == 1:
+        return [row_after_erase(newest_rows[0], day_count, token=token, run=run)]
+    *earlier, last = sorted(newest_rows, key=lambda row: row.span_number or 0)
+    if not day_count.spans:
+        others = max(0, day_count.others - sum(row.rows for row in earlier))
+        return [row_after_erase(last, day_count._replace(others=others), token=token, run=run)]
+    first, unmarked = (*earlier, last)[0], day_count.spans.get(0, (0, 0))
+    rows = []
+    for row in (*earlier, last):
+        matching, others = day_count.spans.get(row.span_number or 0, (0, 0))
+        if row is first and row.span_number:
+            matching, others = matching + unmarked[0], others + unmarked[1]
+        if matching:
+            rows.append(row_after_erase(row, MatchCount(matching, others), token=token, run=run))
+    return rows
 
 
 def require_script_length(script: str, target: TableRef) -> None:

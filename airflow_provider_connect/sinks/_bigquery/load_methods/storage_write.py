@@ -171,17 +171,22 @@ def stage_rejects(
         rejected = sum(receipt.rows for receipt in sink_receipts)
     tolerance = Tolerance(tables.options.errors_tolerance, tables.options.max_rejects)
     tolerance.require(rejected, f"day {publish.day}: BigQuery cannot hold {rejected:,} rows")
+    span_number = publish.manifest.span_number if publish.kind == "increment" else None
     if layout.rejects is None:
         # Rejects of an earlier generation must be deleted with it.
-        return RejectTables(tables.rejects) if find_table(api, tables.rejects) is not None else None
+        if find_table(api, tables.rejects) is None:
+            return None
+        if span_number is not None:
+            ensure_rejects_table(api, tables.rejects, tables.target, span_number=span_number)
+        return RejectTables(tables.rejects, span_number=span_number)
     if layout.filled is not None:
-        return RejectTables(tables.rejects, layout.rejects, layout.filled.rejects)
+        return RejectTables(tables.rejects, layout.rejects, layout.filled.rejects, span_number)
     streams = [*sink_receipts]
     if publish.manifest.polled.rejects:
         streams.append(_append_source_rejects(api, publish, layout.rejects))
     finalize_and_commit(api, layout.rejects, streams)
-    ensure_rejects_table(api, tables.rejects, tables.target)
-    return RejectTables(tables.rejects, layout.rejects, sum(stream.rows for stream in streams))
+    ensure_rejects_table(api, tables.rejects, tables.target, span_number=span_number)
+    return RejectTables(tables.rejects, layout.rejects, sum(stream.rows for stream in streams), span_number)
 
 
 def _append_source_rejects(api: BigQueryApi, publish: Publish, table: TableRef) -> StreamReceipt:

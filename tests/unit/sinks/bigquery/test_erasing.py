@@ -159,7 +159,7 @@ def test_the_erase_changes_the_fence_first_and_rows_only_after_the_decision() ->
     decided, _, after = inside.partition("IF outcome = 'erased' THEN\n")
     changes = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE `)")
     assert (changes.findall(decided), changes.findall(after)) == (["UPDATE `"], ["DELETE FROM", "INSERT INTO"])
-    assert f"'{DAY} 4 2'" in decided
+    assert f"'{DAY} 0 4 2'" in decided
     assert "seen.erased < 1" in decided
 
 
