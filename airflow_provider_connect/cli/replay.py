@@ -85,11 +85,16 @@ def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
 
 
 def _require_replayable(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
-    """Refuse a day that a replay cannot mend: an older snapshot, or a day in a sink that only appends.
+    """Refuse a day that a replay cannot mend: an older snapshot, an increment, or a day in a sink that only appends.
 
     :param newest: the newest published snapshot's day. Empty for other kinds of rows.
     """
     name = pipeline.task.name
+    if pipeline.source.kind == "increment":
+        raise ConfigError(
+            f"task {name}: source {pipeline.source.name!r} reads increments, so a new run reads later rows. Clear the "
+            f"run of {day} in Airflow, which reads its own rows again"
+        )
     if newest and newest[0] > day.date:
         raise ConfigError(
             f"task {name}: source {pipeline.source.name!r} reads snapshots, and no longer has that of {day}. "
