@@ -145,6 +145,7 @@ class LedgerEntry:
     built_on: int | None
     built_on_checks: int
     beaten: frozenset[str]
+    span_number: int | None = None
 
     @classmethod
     def parse(cls, value: str | bytes) -> LedgerEntry:
@@ -170,6 +171,7 @@ class LedgerEntry:
             entry.get("built_on"),
             int(entry.get("built_on_checks", 0)),
             frozenset(entry.get("beaten", ())),
+            (row.get("span") or {}).get("number"),
         )
 
     def supersedes(self, earlier: LedgerEntry) -> bool:

@@ -1,7 +1,8 @@
 """Reads the days of a Kafka topic in their present state: only the records of each day's newest generation.
 
 A reload appends the day to its topic again, as the next generation. The ledger topic holds each day's newest generation
-and the offsets of its records. So a reader first reads the ledger, then the topic up to these offsets::
+and the offsets of its records, and for increments those of each of the day's spans. So a reader first reads the ledger,
+then the topic up to these offsets::
 
     from airflow_provider_connect.readers.kafka import newest_days, records
 
@@ -51,7 +52,7 @@ _MOST_NAMES = 5
 
 @dataclass(frozen=True)
 class PublishedDay:
-    """The newest generation of one day, from the ledger.
+    """The newest generation of one day or, for increments, of one span of a day, from the ledger.
 
     :param connector: the source's connector. ``stream`` is its name of the stream.
     :param generation: 1 for the first publish, plus one for each reload.
@@ -60,6 +61,7 @@ class PublishedDay:
         more.
     :param spans: first offset and offset after the last record, by topic and partition. Records of other days may lie
         between. Empty for a day without rows.
+    :param span: number of the increment's span. None for other days.
     """
 
     connector: str
@@ -69,16 +71,18 @@ class PublishedDay:
     rows: int
     exact: bool
     spans: Mapping[PartitionId, tuple[int, int]] = field(repr=False, compare=False)
+    span: int | None = None
 
     def __str__(self) -> str:
-        """Return stream, day and generation."""
-        return f"{self.connector}/{self.stream} {self.day} generation {self.generation}"
+        """Return stream, day, the number of an increment, and generation."""
+        increment = "" if self.span is None else f" increment {self.span}"
+        return f"{self.connector}/{self.stream} {self.day}{increment} generation {self.generation}"
 
 
 def newest_days(
     settings: Mapping[str, Any], topic: str, *, ledger_topic: str = "__connect_ledger", timeout_seconds: float = 60.0
 ) -> list[PublishedDay]:
-    """Return the newest generation of each day published into a topic, sorted by connector, stream and day.
+    """Return the newest generation of each day published into a topic, sorted by connector, stream, day and span.
 
     :param topic: the sink's option. For a template the template itself: ``mixpanel_{event}``.
     :param timeout_seconds: wait for a broker that does not answer, or for an open transaction.
@@ -86,17 +90,17 @@ def newest_days(
         the topic only receives changes of snapshots, or the cluster refuses the settings.
     :raises RetriableError: the broker does not answer, or a transaction in the ledger stays open.
     """
-    entries: dict[tuple[str, str, str], LedgerEntry] = {}
+    entries: dict[tuple[str, str, str, int], LedgerEntry] = {}
     topics: set[str] = set()
     for message in ledger_records(_connection(settings), ledger_topic, timeout_seconds):
         try:
-            connector, stream, target, day, record_type, *_ = json.loads(message.key() or b"null")
+            connector, stream, target, day, record_type, *part = json.loads(message.key() or b"null")
             if record_type != "day":
                 continue
             topics.add(target)
             if target != topic:
                 continue
-            key, value = (connector, stream, day), message.value()
+            key, value = (connector, stream, day, *(part or (0,))), message.value()
             entry = None if value is None else LedgerEntry.parse(value)
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ConfigError(
@@ -128,6 +132,7 @@ def newest_days(
             rows=entry.rows,
             exact=entry.built_on is None,
             spans=entry.spans,
+            span=entry.span_number,
         )
         for key, entry in sorted(entries.items())
     ]
@@ -200,11 +205,11 @@ def _no_day_error(message: Message, problem: str) -> DataError:
     )
 
 
-Key = tuple[str, str, str]
+Key = tuple[str, str, str, int]
 
 
 def _key(day: PublishedDay) -> Key:
-    return day.connector, day.stream, str(day.day)
+    return day.connector, day.stream, str(day.day), day.span or 0
 
 
 class _DayFinder:
@@ -219,10 +224,12 @@ class _DayFinder:
             raise ConfigError(
                 f"day_of cannot tell streams apart, but the days are of several: {names}. Read each stream alone"
             )
-        self._days_by_header: dict[tuple[Any, ...], PublishedDay] = {
-            tuple(part.encode() for part in key): day for key, day in self.days.items()
-        }
-        self._days_by_date = {day.day: day for day in self.days.values()}
+        self._days_by_header: dict[tuple[Any, ...], dict[Any, PublishedDay]] = {}
+        for key, day in sorted(self.days.items()):
+            by_span = self._days_by_header.setdefault(tuple(part.encode() for part in key[:3]), {})
+            # An earlier version wrote no span into the headers of a day's first span.
+            by_span.setdefault(None, day)
+            by_span[b"%d" % key[3]] = day
         # As many offsets as rows: the spans hold no records of other days or older generations.
         self._undivided_days = {
             d for d in self.days.values() if sum(end - first for first, end in d.spans.values()) == d.rows
@@ -254,12 +261,15 @@ class _DayFinder:
         date = day_of(message)
         if date is None and undivided_day is None:
             raise _no_day_error(message, "has no day, and records of other days lie around it. Give another day_of")
-        return undivided_day if date is None else self._days_by_date.get(date)
+        if date is None:
+            return undivided_day
+        # The publishes of one stream's increments follow each other, so that their offsets do not overlap.
+        return next((day for day in holders if day.day == date), None)
 
     def _day_by_headers(self, message: Message) -> PublishedDay | None:
         headers: dict[str, Any] = dict(message.headers() or [])
         key = tuple(headers.get(f"connect.{name}") for name in ("connector", "stream", "day"))
-        day = self._days_by_header.get(key)
+        day = self._days_by_header.get(key, {}).get(headers.get("connect.span"))
         is_newest = day is not None and headers.get("connect.generation") == b"%d" % day.generation
         return day if is_newest else None
 

@@ -16,11 +16,13 @@ from typing import Any
 from airflow_provider_connect.clients.bigquery.sql import TableRef, column_list, literal, quoted, timestamp
 from airflow_provider_connect.ledger import DefinitionInForce, day_row, task_of
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, SPAN
 from airflow_provider_connect.sinks._bigquery.columns.schema import sink_fields
 from airflow_provider_connect.stage.definition import digest_of
 from airflow_provider_connect.stage.erase_list import erase_run
 from airflow_provider_connect.stage.spans import Span
+
+(SPAN_FIELD,) = sink_fields((SPAN, "INTEGER", "Which of the stream's increments the row came with."))
 
 ADDED_FIELDS: list[dict[str, Any]] = [
     *sink_fields(
@@ -183,6 +185,14 @@ def day_rows(values: Iterable[dict[str, Any]]) -> list[LedgerRow]:
         by_day.setdefault(row.day, []).append(row)
     rows_of_days = (day_row(rows) for rows in by_day.values())
     return [row for row in rows_of_days if row is not None]
+
+
+def first_span_condition(number: int | None) -> str:
+    """Return the condition of the publish script that a span is its day's first, which has the rows without a number.
+
+    :param number: number of the span.
+    """
+    return f"COALESCE({literal(number)} <= first_span, TRUE)"
 
 
 def own_span_number(ledger: str, stream: str, day: dt.date, run: str) -> str:

@@ -12,8 +12,8 @@ from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.sql import column_list, literal
 from airflow_provider_connect.sinks._bigquery.aliases import REJECT, SPAN
 from airflow_provider_connect.sinks._bigquery.columns.schema import sink_fields
+from airflow_provider_connect.sinks._bigquery.ledger_rows import SPAN_FIELD, first_span_condition
 from airflow_provider_connect.sinks._bigquery.names import DAY
-from airflow_provider_connect.sinks._bigquery.spans import SPAN_FIELD, first_span_condition
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.rejects import RejectedRecord
 

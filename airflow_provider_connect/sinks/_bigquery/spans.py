@@ -15,17 +15,14 @@ from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.clients.bigquery.tables import fields_of, find_table, retry_if_stale
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_SPAN, SPAN, TARGET
-from airflow_provider_connect.sinks._bigquery.columns.schema import sink_fields
 from airflow_provider_connect.sinks._bigquery.columns.types import rest_type
-from airflow_provider_connect.sinks._bigquery.ledger_rows import stream_condition
+from airflow_provider_connect.sinks._bigquery.ledger_rows import SPAN_FIELD, first_span_condition, stream_condition
 from airflow_provider_connect.sinks._bigquery.target import patch_schema, schema_change_failure
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import BigQueryApi
     from airflow_provider_connect.clients.bigquery.sql import TableRef
     from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
-
-(SPAN_FIELD,) = sink_fields((SPAN, "INTEGER", "Which of the stream's increments the row came with."))
 
 SPAN_DECLARATIONS = f"DECLARE {NEWEST_SPAN}, first_span, other_rows INT64;\n"
 SUBTRACT_OTHER_SPANS = "SET day_rows = GREATEST(0, day_rows - other_rows)"
@@ -61,14 +58,6 @@ def delete_span_statements(plan: PublishPlan, this_day: str) -> list[str]:
         f"    DELETE FROM {plan.target.sql} AS {TARGET} WHERE {this_day} AND {rows};\n  END IF"
         for case, rows in rows_by_case.items()
     ]
-
-
-def first_span_condition(number: int | None) -> str:
-    """Return the condition of the publish script that a span is its day's first, which has the rows without a number.
-
-    :param number: number of the span.
-    """
-    return f"COALESCE({literal(number)} <= first_span, TRUE)"
 
 
 def has_span_column(table: object) -> bool:

@@ -122,7 +122,8 @@ def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_recor
     topic = cluster.options.effective_dead_letter_topic
     rows_by_attempt = {
         row.attempt: row
-        for row in cluster.ledger.between(first, last)
+        for rows in cluster.ledger.span_rows(first, last)
+        for row in rows
         if row.attempt is not None and row.counts.get("rejected")
     }
     letters_by_attempt: dict[str, dict[tuple[str, ...], RejectedRecord]] = {attempt: {} for attempt in rows_by_attempt}

@@ -60,7 +60,7 @@ class DayDelivery(ABC):
         self.publish = plan.publish
         self.topics = sorted(set(plan.topic_by_value.values()))
         self.ledger = ledger or cluster.ledger
-        self.ledger_key = self.ledger.key_for(self.publish.day.date)
+        self.ledger_key = self.ledger.publish_key(self.publish)
         self.id_parts = (*self.ledger_key[:3], _id_unit(plan))
         self.id = transactional_id(*self.id_parts)
         self.claims = DayClaims(self.options, self.ledger, plan)

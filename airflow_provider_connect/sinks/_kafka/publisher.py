@@ -98,7 +98,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         """
         self._require_undamaged()
         plan = Planner(self._cluster, publish.schema).plan(publish)
-        published_entry = self.ledger.entry(publish.day.date)
+        published_entry = self.ledger.publish_entry(publish)
         plan = replace(plan, handover=self.ledger.handover(publish.day.date))
         return self._delivery_class(self._cluster, plan).begin(published_entry)
 

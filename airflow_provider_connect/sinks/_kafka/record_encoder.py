@@ -129,6 +129,8 @@ class RecordEncoder:
             ("connect.day", str(plan.publish.day.date).encode()),
             ("connect.generation", str(generation).encode()),
         ]
+        if (number := plan.publish.manifest.span_number) is not None:
+            self.constant_headers.append(("connect.span", b"%d" % number))
 
     def encode(self, batch: pa.RecordBatch, first_position: int) -> Iterator[OutgoingRecords]:
         """Yield the batch's records, topic by topic.

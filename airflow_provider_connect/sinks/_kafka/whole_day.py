@@ -140,7 +140,9 @@ class WholeDayDelivery(DayDelivery):
         return replace(share, entry=entry)
 
     def _previous_publish(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        if self.plan.content == "changes" or self.publish.kind == "increment":
+        if self.publish.kind == "increment":
+            return self.ledger.followed_increment(self.publish)
+        if self.plan.content == "changes":
             return self.ledger.newest(self.publish.day.date, self.publish.kind)
         return published_entry.row if published_entry else None
 

@@ -36,7 +36,7 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
     row_after_erase,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
-from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS, SPAN_FIELD
 from airflow_provider_connect.sinks._bigquery.names import POSITION_COLUMN, TABLE_COLUMN
 from airflow_provider_connect.sinks._bigquery.notes import NOTE_FIELDS, note_statement, notes_table
 from airflow_provider_connect.sinks._bigquery.partitions import range_table_advice, row_partition_sql
@@ -51,7 +51,6 @@ from airflow_provider_connect.sinks._bigquery.rejects import (
     rejects_by_day,
 )
 from airflow_provider_connect.sinks._bigquery.script import publish_script
-from airflow_provider_connect.sinks._bigquery.spans import SPAN_FIELD
 from airflow_provider_connect.sinks._bigquery.staging import StagingLayout, TableChange, staging_table_for
 from airflow_provider_connect.sinks._bigquery.tables import TargetTables, tombstone_fields
 from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, PreparedTarget, patch_schema

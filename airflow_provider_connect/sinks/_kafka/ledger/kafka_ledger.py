@@ -21,17 +21,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from heapq import nlargest
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 from airflow_provider_connect.clients.kafka.outbox import AcknowledgedOutbox
 from airflow_provider_connect.clients.kafka.topic_reader import Isolation, TopicReader, open_topic
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
-from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
+from airflow_provider_connect.sink import DefinitionInForce, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.records import (
     KEY_KINDS,
     NO_DAY,
@@ -42,6 +42,7 @@ from airflow_provider_connect.sinks._kafka.ledger.records import (
     LedgerKey,
     parse_record,
 )
+from airflow_provider_connect.sinks._kafka.ledger.spans import KeyFilter, OnUndecided, SpanLedger, day_of_key
 from airflow_provider_connect.sinks._kafka.ledger.view import (
     LedgerHandover,
     TopicView,
@@ -52,7 +53,7 @@ from airflow_provider_connect.sinks._kafka.ledger.view import (
 )
 from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.stage.notes import LedgerNote, NoteKind
-from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
+from airflow_provider_connect.window import DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
@@ -61,13 +62,8 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
-_DAY = b',"day"]'
-_SPAN = b'"span":{'
-"""Text in every record of an increment. Records without it need not be parsed."""
 
 
-OnUndecided = Literal["wait", "leave", "ignore"]
-KeyFilter = Callable[[LedgerKey], bool]
 _PATIENCE_SECONDS: dict[OnUndecided, float] = {"wait": float("inf"), "leave": 10.0, "ignore": 0.0}
 _POLL_SECONDS = 0.05
 _OWN_COMMIT_SECONDS = 1.0
@@ -75,7 +71,7 @@ _OWN_COMMIT_SECONDS = 1.0
 _ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, or use another ledger_topic"
 
 
-class KafkaLedger(Ledger):
+class KafkaLedger(SpanLedger):
     """Ledger of one stream and topic. Queries first read to the ledger topic's end.
 
     :param handover: a driver's state to continue from. Defaults to this process's own.
@@ -105,11 +101,6 @@ class KafkaLedger(Ledger):
         """Return the key of one of this stream's records."""
         return LedgerKey(self.key.connector, self.key.stream, self.target, day, kind, part)
 
-    def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day, or None."""
-        entry = self.entry(day)
-        return entry.row if entry else None
-
     def entry(self, day: dt.date) -> DayEntry | None:
         """Return the newest published state of a day with its records' offsets, or None.
 
@@ -123,19 +114,10 @@ class KafkaLedger(Ledger):
         value = self.view.counting_value(raw)
         return None if value is None else parse_record(DayEntry, value, self.ledger_topic)
 
-    def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return each day's newest publish. Ignores a publish that an open transaction hides for long."""
-        self.read_on(lambda key: self._is_of_kind(key, "day") and first <= key.day <= last, "leave")
-        keys = (self.key_for(first + ONE_DAY * i).encode() for i in range((last - first).days + 1))
-        return [entry.row for raw in keys if (entry := self._known_entry(raw)) is not None]
-
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that a new publish follows: the day's, or the stream's newest snapshot or increment."""
         if kind == "increment":
-            # Increments share a transactional id, so this reader's publish ends any open transaction of one.
-            self.read_on(lambda key: self._is_of_kind(key, "day"), "wait", self._is_of_target)
-            entries = map(self._known_entry, (self.key_for(day).encode(), *self._last_increment()))
-            return next((entry.row for entry in entries if entry is not None), None)
+            return self.newest_increment(day, "")
         if kind == "day" or not self.replaces_whole:
             return self.row(day)
         newest_snapshots = self.newest_entries(1, "wait")
@@ -188,15 +170,10 @@ class KafkaLedger(Ledger):
         values = visible | {key.encode(): value for key, value in hidden_notes.items()}
         return [parse_record(LedgerNote, value, self.ledger_topic) for value in values.values() if value is not None]
 
-    def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the ledger row that one intent has published for a day, or None."""
-        entry = self.entry(day)
-        return entry.row_for_intent(token) if entry else None
-
     def days(self) -> DaySet:
         """Return all published days, except those that an open transaction hides for long."""
         view = self.read_on(lambda key: self._is_of_kind(key, "day"), "leave")
-        return DaySet.from_dates(_day_of_key(raw) for raw in view.keys("day", self.key_prefix()))
+        return DaySet.from_dates(day_of_key(raw) for raw in view.keys("day", self.key_prefix()))
 
     def newest_entries(self, days: int, on_undecided: OnUndecided = "leave") -> list[DayEntry]:
         """Return the newest published days, newest first.
@@ -208,18 +185,6 @@ class KafkaLedger(Ledger):
         view = self.read_on(lambda key: self._is_of_kind(key, "day"), on_undecided, is_own_transaction)
         keys = nlargest(days, view.keys("day", self.key_prefix()))
         return [entry for raw in keys if (entry := self._known_entry(raw)) is not None]
-
-    def _last_increment(self) -> list[bytes]:
-        numbers: dict[bytes, int] = {}
-        for raw in self.view.keys("day", self.key_prefix()):
-            value = self.view.counting_value(raw)
-            if (
-                value is not None
-                and _SPAN in value
-                and (span := parse_record(DayEntry, value, self.ledger_topic).row.span)
-            ):
-                numbers[raw] = span.number
-        return sorted(numbers, key=numbers.__getitem__)[-1:]
 
     def has_claims(self) -> bool:
         """Return True if any run ever began to publish a day of this stream."""
@@ -238,7 +203,7 @@ class KafkaLedger(Ledger):
         newest = [*nlargest(1, view.keys("day", self.key_prefix())), *self._last_increment()]
         # Without claims: an executor must find its driver's claim in the topic, to prove that it is the same topic.
         own_keys = [
-            self.key_for(day).encode(),
+            *view.keys("day", self.key_prefix(day)),
             self.key_for(NO_DAY, "in_force").encode(),
             *erase_list_keys(view, self.target),
         ]
@@ -391,8 +356,3 @@ class KafkaLedger(Ledger):
 
     def _is_of_kind(self, key: LedgerKey, kind: str) -> bool:
         return self._is_of_target(key) and key.kind == kind
-
-
-def _day_of_key(raw: bytes) -> dt.date:
-    text = raw[: -len(_DAY)]
-    return dt.date.fromisoformat(text[text.rindex(b',"') + 2 : -1].decode())

@@ -2,7 +2,7 @@
 
 A key is a JSON array without spaces: ``[connector, stream, topic, day, what]``, with the sink's option as topic:
 
-* ``"day"``: newest published state of the day.
+* ``"day"``: newest published state of the day. For a day's later spans of increments, followed by the span's number.
 * ``"part"`` and a staged file's number: newest published state of the file, with ``atomicity="partition"``.
 * ``"claim"``: the last run that began to publish the day, committed or not.
 * ``"claim"`` with connector and stream ``""`` and a number: a place in a topic's queue, or its heartbeat.
@@ -58,7 +58,7 @@ class LedgerKey(NamedTuple):
     An erase list names a topic and no stream (:func:`erase_list_key`), but earlier versions know only lists with a
     stream. They read a :data:`StreamKind` key as a numbered claim of a stream that does not exist.
 
-    :param part: number of the staged file, or a note's id as a number. None for a whole day.
+    :param part: number of the staged file or span, or a note's id as a number. None for a whole day or its first span.
     """
 
     connector: str

@@ -47,6 +47,8 @@ _KEY = re.compile(
 _STREAM_KEY_PREFIX = b'["/'
 """Prefix of keys that belong to a stream instead of a day (:data:`.records.StreamKind`)."""
 _KEY_SUFFIXES: dict[KeyKind, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
+_SPAN_KEY = re.compile(rb'","day",\d+\]$')
+"""Matches the key of a day's later span (:mod:`.ledger.spans`)."""
 _MAX_VIEWS = 8
 
 
@@ -173,7 +175,8 @@ def kind_of(raw: bytes) -> KeyKind:
     """Return the kind of the record with this key."""
     if raw.startswith(_STREAM_KEY_PREFIX):
         return next((kind for kind in STREAM_KINDS if raw.startswith(b'["/%s/' % kind.encode())), "claim")
-    return next((kind for kind, end in _KEY_SUFFIXES.items() if raw.endswith(end)), "part")
+    by_suffix = next((kind for kind, end in _KEY_SUFFIXES.items() if raw.endswith(end)), None)
+    return by_suffix or ("day" if _SPAN_KEY.search(raw) else "part")
 
 
 def parse_key(message: Message, topic: str) -> LedgerKey:
