@@ -50,13 +50,16 @@ class Target:
         return records(self.bootstrap, self.sink.topic, isolation)
 
     def rows(self) -> list[Any]:
-        """Return day and event of every row of each day's newest generation, which the ledger knows."""
+        """Return day and event of every row of each day's and span's newest generation, which the ledger knows."""
         entries = ledger_entries(self.bootstrap, self.sink.ledger_topic)
-        generations = {key[3]: entry["row"]["generation"] for key, entry in entries}
+        generations = {
+            (key[3], str((entry["row"].get("span") or {}).get("number"))): entry["row"]["generation"]
+            for key, entry in entries
+        }
         return [
             (dt.date.fromisoformat(record.day), (record.key or b"").decode())
             for record in self.records()
-            if record.generation == generations.get(record.day)
+            if record.generation == generations.get((record.day, record.headers.get("connect.span", "None")))
         ]
 
 
