@@ -15,6 +15,8 @@ begin with ``connect/<connector>/<stream>/`` and continue with
 - ``<day>/checks``: number of confirmations of an unchanged day. ``<day>/answer`` and ids below it: the answer's digest.
 - ``<day>/erased``: rows left out as erased. ``snapshot``: day of the newest snapshot of the table, as ``20261005``.
 - ``<day>/span/<number>/<ends>``: the span that an increment read. ``increment``: number of the newest span.
+- ``<day>/increment/<number>``: the same ids of the day's later spans. ``<day>/file/<attempt>``: the generation of the
+  day, or of that span, that an attempt published.
 
 **Connection.** None. Rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine) of
 the Airflow task, the driver and the executors. A path with credentials is refused. S3 and GCS need no lock, since
