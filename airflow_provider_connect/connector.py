@@ -49,6 +49,7 @@ CAPABILITIES: Mapping[str, Mapping[str, str]] = {
         "Sweeps": "sweep leftovers",
         "KeepsNotes": "note",
         "InspectsTarget": "inspect",
+        "TestsConnection": "test_connection",
     },
     "Sink": {"StagesMarks": "stages_marks"},
 }

@@ -131,6 +131,18 @@ class InspectsTarget(ABC):
         """Return the problems that ``preflight`` would find. Creates nothing."""
 
 
+class TestsConnection(ABC):
+    """A publisher that can find out in seconds whether its server answers, although its other calls wait longer."""
+
+    @abstractmethod
+    def test_connection(self, max_seconds: float) -> None:
+        """Return if the server answers. Runs in the Airflow task, before a stream's first load.
+
+        :raises ConfigError: the server refuses the connection's user or protocol.
+        :raises RetriableError: no answer within ``max_seconds``.
+        """
+
+
 class StagesMarks(ABC):
     """A sink whose staged files become the target's, and so need the columns of :mod:`.stage.soft_deletes`."""
 

@@ -14,6 +14,7 @@ from airflow_provider_connect.capabilities.publisher import (
     KeepsNotes,
     KeepsRejects,
     StagesByExecutors,
+    TestsConnection,
 )
 from airflow_provider_connect.clients.kafka.errors import RefusedRecordError
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, UndecidedError
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
 _PAUSES = doubling_pauses(0.5, 8.0)
 
 
-class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTarget, KeepsNotes, KeepsRejects):
+class KafkaPublisher(
+    Publisher, StagesByExecutors, Confirms, Erases, InspectsTarget, KeepsNotes, KeepsRejects, TestsConnection
+):
     """Publishes days of one stream in the chosen delivery mode."""
 
     def __init__(self, options: KafkaOptions, key: StreamKey, connections: Connections) -> None:
@@ -72,6 +75,10 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return problems of columns, topics and rights. Creates no topic and takes no transactional id."""
         return Preflight(self._cluster, schema, days, kind).inspect()
+
+    def test_connection(self, max_seconds: float) -> None:
+        """Return if a broker answers."""
+        self._cluster.topics().wait_until_reachable(max_seconds)
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
         """Yield each published day's dead letters."""
