@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import signal
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.sql.postgresql.catalog import LAG_QUERY
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql.poller import SqlPoller
@@ -99,6 +103,26 @@ def test_a_standby_reads_like_its_primary_and_no_day_before_it_is_complete(
             assert len(polled_day(source, own.connection(), DAY)) == 2
             for opened in own.opened:
                 opened.close()
+
+
+def test_a_standby_whose_primary_is_silent_lags_for_users_who_may_see_it(primary: DatabaseServer) -> None:
+    standby = StandbyServer()
+    standby.primary = primary
+    with own_database(primary) as postgresql, standby:
+        own = OwnDatabase(standby, postgresql.name)
+        with closing(own.open()) as database:
+            senders = primary.run("SELECT pid FROM pg_stat_replication")
+            for (process_id,) in senders:
+                os.kill(process_id, signal.SIGSTOP)  # as a network does that drops every packet
+            try:
+                time.sleep(1.5)
+                assert database.lag_seconds() == 0
+                # The standby gets no more rights from its primary, so the test asks as the owner.
+                ((_, lag),) = standby.run(LAG_QUERY)
+                assert lag > 1
+            finally:
+                for (process_id,) in senders:
+                    os.kill(process_id, signal.SIGCONT)
 
 
 @pytest.mark.parametrize(
