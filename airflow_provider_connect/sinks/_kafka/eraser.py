@@ -1,10 +1,9 @@
-"""Erases people from a compacted topic whose keys identify them: tombstones, and a list that keeps the people out.
+"""Erases people from a compacted topic with keys that identify them.
 
-Tombstones and list are written in one transaction, in the topic's turn, for all streams of the topic. Later publishes
-read the list before their first record, and poll again if their rows were polled under an older list
-(:mod:`.stage.erasing`). So options without turns are refused.
+One transaction, in the topic's turn, writes tombstones and the erase list of all the topic's streams. Later publishes
+poll again if their rows were polled under an older list (:mod:`.stage.erasing`). Options without turns are refused.
 
-The topic is read once from its beginning, to find each key's partitions, because partitions may have been added. Memory
+The topic is read once from its beginning to find each key's partitions, because partitions may have been added. Memory
 holds an entry for each key. Kafka removes the covered records at compaction (``min.cleanable.dirty.ratio``,
 ``max.compaction.lag.ms``).
 """
@@ -31,17 +30,16 @@ from airflow_provider_connect.stage.erase_list import EraseList, Erasure, Shapin
 _TRIES = 5
 _PAUSES = doubling_pauses(0.5, 8.0)
 _MAX_LIST_BYTES = 900_000
-"""Limit of the erase list's record. A topic accepts one megabyte by default (``message.max.bytes``)."""
+"""Limit of the erase list's record. A topic's default limit is one megabyte (``message.max.bytes``)."""
 
 _KeyPartition = tuple[bytes, int]
-"""A record key and its partition."""
 
 
 @dataclass(frozen=True)
 class KafkaEraser:
-    """Counts and erases the records of people.
+    """Counts and erases people's records.
 
-    :param column: source column whose values are the record keys.
+    :param column: source column that holds the record keys.
     """
 
     cluster: Cluster
@@ -58,7 +56,7 @@ class KafkaEraser:
         )
 
     def erase(self, values: Sequence[str], shaping: ShapingDigest = no_shaping) -> Erasure:
-        """Add the people to the erase list and write their tombstones. Safe to repeat.
+        """Add people to the erase list and write their tombstones. Safe to repeat.
 
         :raises ConfigError: as for :meth:`find`, or the list is too long.
         :raises RetriableError: the broker does not answer, or the turn does not come in time.
@@ -78,7 +76,7 @@ class KafkaEraser:
 
     @property
     def topic(self) -> str:
-        """The stream's only topic."""
+        """The sink's only topic."""
         return self.cluster.options.topic
 
     def _require_erasable(self) -> None:

@@ -1,4 +1,4 @@
-"""Encodes staged rows as records (topic, key, value, headers, timestamp), and reports rows that cannot be encoded."""
+"""Encodes staged rows as records, and reports rows that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ KEY_STAGE, VALUE_STAGE, PUT_STAGE = "KEY_CONVERTER", "VALUE_CONVERTER", "TASK_PU
 """Kafka Connect's names for the stage in which a row failed."""
 
 _HEADERS_BYTES = 128
-"""Bytes for names and lengths of a record's headers, its position and schema version."""
+"""Bytes of a record's header names and lengths, position and schema version."""
 _FRAMING_BYTES = 512
-"""Bytes of a record except key, value and headers, with a reserve. librdkafka neither takes nor refuses a record just
-below a topic's limit. It waits until the timeout (https://github.com/confluentinc/confluent-kafka-python/issues/476).
+"""Bytes of a record except key, value and headers, with a reserve.
+
+librdkafka neither takes nor refuses a record just below a topic's limit, and waits until the timeout
+(https://github.com/confluentinc/confluent-kafka-python/issues/476).
 """
 
 
@@ -40,13 +42,12 @@ class DayPlan:
 
     :param content: ``rows`` sends every row, ``changes`` only a snapshot's changes.
     :param topic_by_value: topic of each value in the template's column. A single topic has the key None.
-    :param value_schemas: registered value schema of each topic.
-    :param key_schemas: registered key schema of each topic.
+    :param value_schemas: registered schema of each topic, as in ``key_schemas``.
     :param dead_letter_topic: None if there can be no dead letters.
     :param generation: reserved by ``begin``. None if the transaction chooses it.
-    :param handover: the driver's state of the ledger before it wrote its claim.
-    :param begin_id: identifies this ``begin`` in its claim and in its executors' tickets. Two attempts that publish the
-        same staged files share intent and attempt, and one of them may be a zombie.
+    :param handover: the driver's ledger state before it wrote its claim.
+    :param begin_id: identifies this ``begin`` in its claim and in its executors' tickets. Two attempts with the same
+        staged files share intent and attempt.
     """
 
     publish: Publish
@@ -63,9 +64,9 @@ class DayPlan:
 
 @dataclass(frozen=True)
 class RejectedRow:
-    """Row that cannot become a record of its topic.
+    """Row that cannot become a record.
 
-    :param position: position of the row in the day.
+    :param position: position in the day.
     :param column: column at fault. None for the whole record.
     :param make_json: encodes the row for its dead letter.
     """
@@ -83,9 +84,8 @@ class RejectedRow:
 class OutgoingRecords:
     """Records of one topic, in order. Each list has one item for each record.
 
-    :param headers: None without headers.
     :param timestamps: milliseconds since 1970, 0 for a NULL. None without ``timestamp_field``.
-    :param partitions: -1 lets the partitioner choose. None lets it choose for all records.
+    :param partitions: -1 lets the partitioner choose. None does so for all records.
     :param refused: rows that cannot become records.
     """
 
@@ -103,7 +103,7 @@ class OutgoingRecords:
         return sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
 
     def select(self, rows: list[int]) -> OutgoingRecords:
-        """Return a copy with only the records at these indices."""
+        """Return a copy with the records at these indices."""
         columns = ("keys", "values", "headers", "timestamps", "partitions")
         chosen: dict[str, Any] = {
             name: [column[row] for row in rows] for name in columns if (column := getattr(self, name)) is not None
@@ -131,7 +131,7 @@ class RecordEncoder:
         ]
 
     def encode(self, batch: pa.RecordBatch, first_position: int) -> Iterator[OutgoingRecords]:
-        """Yield the batch's records, topic by topic.
+        """Yield the batch's records by topic.
 
         :param first_position: position of the batch's first row in the day.
         """
@@ -252,7 +252,7 @@ def _too_far(timestamps: list[int], limits: TopicLimits) -> Iterator[tuple[int, 
 
 
 def is_written_by(headers: Any, stream_key: StreamKey) -> bool:
-    """Return True if a record's headers name this stream as its writer."""
+    """Return True if a record's headers name this stream."""
     header_values = dict(headers or [])
     own_names = (stream_key.connector.encode(), stream_key.stream.encode())
     return (header_values.get("connect.connector"), header_values.get("connect.stream")) == own_names

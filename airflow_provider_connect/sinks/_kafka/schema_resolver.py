@@ -27,7 +27,7 @@ _MISFITS: dict[SchemaLanguage, Callable[[str, str], list[str]]] = {
 
 
 def value_subject(strategy: Strategy, topic: str, record_name: str) -> str:
-    """Return the subject name of a topic's value schema by one of Confluent's strategies."""
+    """Return the subject name of a topic's value schema. Strategies are Confluent's."""
     if strategy == "topic":
         return f"{topic}-value"
     return record_name if strategy == "record" else f"{topic}-{record_name}"
@@ -42,7 +42,7 @@ class SchemaResolver:
     """Finds or registers the schemas of one sink's topics.
 
     :param timeout_seconds: time limit of one request. Each is tried three times.
-    :param registration: ``auto_register`` registers new compatible schemas, ``use_latest`` registers nothing.
+    :param registration: ``auto_register`` registers new compatible schemas, ``use_latest`` none.
     :raises ConfigError: the connection is wrong, or Confluent's client is missing.
     """
 
@@ -66,9 +66,10 @@ class SchemaResolver:
         return self._register(subject, document, kind)
 
     def key_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
-        """Return the subject's oldest registered schema that fits the keys, which later registrations do not change.
+        """Return the subject's oldest registered schema that fits the keys.
 
-        Another schema would change the keys, because its id is part of their bytes.
+        A later registration does not change this choice. The schema's id is part of the key bytes, so another schema
+        would change the keys.
 
         :raises DataError: the subject has schemas, and none fits the keys.
         :raises ConfigError: access is denied, or the subject has no schema to use.
@@ -83,10 +84,7 @@ class SchemaResolver:
         return schema
 
     def problems(self, value_subject: Subject | None, key_subject: Subject | None) -> list[str]:
-        """Return the errors, as texts, that :meth:`value_schema` and :meth:`key_schema` would raise. Registers nothing.
-
-        :raises RetriableError: the registry does not answer.
-        """
+        """Return the errors that :meth:`value_schema` and :meth:`key_schema` would raise. Registers nothing."""
         complaints = []
         for step, subject in ((self._check_values, value_subject), (self._oldest_that_fits, key_subject)):
             try:
@@ -136,7 +134,7 @@ class SchemaResolver:
         return renumber(document, self._documents(subject, kind)) if kind == "PROTOBUF" else document
 
     def _documents(self, subject: str, kind: SchemaLanguage) -> Iterator[str]:
-        """Yield the subject's schema texts in one language, newest first. Requests each on demand."""
+        """Yield the subject's schema texts in one language, newest first, on demand."""
         newest = self._client.newest_version(subject)
         if newest is None:
             return

@@ -34,7 +34,7 @@ class SnapshotDiff:
     """Compares a snapshot's records with a topic, and remembers the compared keys.
 
     :param end_offsets: end of each partition, including open transactions.
-    :param on_empty: handling of a snapshot without rows while the topic has live keys.
+    :param on_empty: handling of an empty snapshot while the topic has live keys.
     """
 
     def __init__(self, cluster: Cluster, topic: str, end_offsets: dict[int, int], on_empty: OnEmpty) -> None:
@@ -51,9 +51,7 @@ class SnapshotDiff:
         self._kept_rows = 0
 
     def select_changes(self, outgoing: OutgoingRecords) -> OutgoingRecords:
-        """Return only the new and changed records. A record of a known key gets that key's partition.
-
-        If partitions were added, the partitioner could choose another one, and compaction would keep both records.
+        """Return only the new and changed records. A known key keeps its partition, even if partitions were added.
 
         :raises DataError: a row has no key.
         """
@@ -73,7 +71,7 @@ class SnapshotDiff:
         return replace(outgoing, partitions=partitions.tolist()).select(rows)
 
     def _keep_rejected(self, refused: Sequence[RejectedRow]) -> None:
-        """Mark the keys of rejected rows as present in the snapshot, so that they get no tombstone."""
+        """Mark rejected rows' keys as present in the snapshot, so that they get no tombstone."""
         keys = [row.key for row in refused]
         if keyless := keys.count(None):
             raise DataError(
@@ -85,7 +83,7 @@ class SnapshotDiff:
         self._kept_rows += len(keys)
 
     def require_unique(self) -> None:
-        """Check that no two rows of the snapshot have the same key.
+        """Refuse a snapshot with two rows of the same key.
 
         :raises DataError: with the number of surplus rows.
         """
@@ -140,7 +138,7 @@ class SnapshotDiff:
                 yield records
 
     def _find_keys(self, keys: Any) -> tuple[Any, Any]:
-        """Return each key's index in the sorted keys of the topic, and whether the topic has the key."""
+        """Return each key's index in the topic's sorted keys, and whether the topic has the key."""
         import numpy as np
 
         if not len(self._keys):
