@@ -1,1 +1,1 @@
-"""Client for Kafka clusters: connections, producers, topic readers and error classes."""
+"""Client for Kafka clusters."""

@@ -1,8 +1,8 @@
-"""Converts Airflow's ``kafka`` connection to librdkafka settings and creates clients with them.
+"""Converts Airflow's ``kafka`` connection to librdkafka settings and creates clients.
 
 The extra holds librdkafka's settings, as ``apache-airflow-providers-apache-kafka`` stores them (``KafkaBaseHook``,
 2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host, port, login and password fill
-in a missing ``bootstrap.servers``, ``sasl.username`` or ``sasl.password``.
+in missing settings.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DEFAULTS: dict[str, Any] = {
     "log_level": 3,
 }
 GROUP_ID = "airflow-connect"
-"""Group id of readers if the connection has none. Readers join no group and commit no offset."""
+"""Default group id of readers, which join no group and commit no offset."""
 _MIN_LINE = 8  # shorter lines of a PEM text are padding
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
@@ -91,7 +91,7 @@ def _host_servers(connection: Connection) -> str | None:
 def check_connection(connection: Connection, delivery: str | None = None) -> list[str]:
     """Validate a connection without network access. Returns the problems found.
 
-    :param delivery: the sink's ``delivery``, quoted in messages.
+    :param delivery: the sink's option, quoted in messages.
     """
     subject = f"connection {connection.conn_id!r}"
     try:
@@ -111,15 +111,15 @@ def check_connection(connection: Connection, delivery: str | None = None) -> lis
 
 
 _SETTING = re.compile(r'(?P<unknown>No such )?configuration property:? "(?P<name>[^"]*)"')
-"""Matches the setting's name in librdkafka's errors about unknown settings and refused values."""
+"""Matches the setting's name in librdkafka's errors."""
 
 
 def _check_with_librdkafka(
     library: Any, connection: Connection, conf: dict[str, str], *, has_problems: bool
 ) -> list[str]:
-    """Return a message for each setting that librdkafka refuses. Does not connect to a broker.
+    """Return a message for each setting that librdkafka refuses. Connects to no broker.
 
-    :param has_problems: another problem is known already. Errors that name no setting are then dropped.
+    :param has_problems: drops errors that name no setting, because another problem is known.
     """
     complaints: list[str] = []
     remaining = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
@@ -164,13 +164,6 @@ def _make_client(
     overrides: dict[str, Any],
     defaults: dict[str, Any] = _DEFAULTS,
 ) -> T:
-    """Create a client.
-
-    :param client_errors: collects errors that the client reports outside of calls.
-    :param overrides: settings that replace the connection's: ``{"transactional.id": …}``.
-    :param defaults: settings that the connection's settings replace.
-    :raises ConfigError: librdkafka refuses a setting. The message names it.
-    """
     from confluent_kafka import KafkaException
 
     conf = librdkafka_settings(connection)
@@ -200,14 +193,20 @@ def make_producer(
     /,
     **overrides: Any,
 ) -> Producer:
-    """Create an idempotent producer. See :func:`_make_client`."""
+    """Create an idempotent producer.
+
+    :param client_errors: collects errors that the client reports outside of calls.
+    :param defaults: settings that the connection's replace.
+    :param overrides: settings that replace the connection's.
+    :raises ConfigError: librdkafka refuses a setting. The message names it.
+    """
     kind: type[Producer] = _import_library().Producer
     required = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
     return _make_client(kind, connection, client_errors, required | overrides, defaults)
 
 
 def make_consumer(connection: Connection, client_errors: ClientErrors | None = None, /, **overrides: Any) -> Consumer:
-    """Create a consumer of committed records that commits no offsets. See :func:`_make_client`."""
+    """Create a consumer of committed records that commits no offsets."""
     kind: type[Consumer] = _import_library().Consumer
     required = {
         "group.id": str(connection.extra.get("group.id") or GROUP_ID),
@@ -222,7 +221,7 @@ def make_consumer(connection: Connection, client_errors: ClientErrors | None = N
 
 
 def make_admin_client(connection: Connection, client_errors: ClientErrors | None = None) -> AdminClient:
-    """Create a client for topics and their settings. See :func:`_make_client`."""
+    """Create a client for topics and their settings."""
     _import_library()
     from confluent_kafka.admin import AdminClient
 
@@ -240,7 +239,7 @@ def _import_library() -> Any:
 
 
 def secret_texts(connection: Connection) -> frozenset[str]:
-    """Return all texts that must never be shown: secrets, and their encoded forms in headers, URLs and PEM lines."""
+    """Return the connection's secrets, and their encoded forms in headers, URLs and PEM lines."""
     secrets = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
     if connection.password:
         secrets.add(connection.password.get_secret_value())
@@ -257,7 +256,7 @@ def secret_texts(connection: Connection) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class SecretFreeLog:
-    """Logger for librdkafka that replaces secrets and logs at most warnings. Callers decide how serious an error is.
+    """Logger for librdkafka that replaces secrets and logs at most warnings.
 
     Logs lines that differ only in numbers once, because a client repeats a retry's error without end.
     """
@@ -266,13 +265,13 @@ class SecretFreeLog:
     _logged: set[str] = field(default_factory=set, repr=False)
 
     def redact(self, text: str) -> str:
-        """Replace secrets and token-like texts in ``text``."""
+        """Replace secrets and token-like texts."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "…")
         return redact_tokens(text)
 
     def log(self, level: int, message: str, *arguments: object) -> None:
-        """Write one line. librdkafka passes its facility, the client's name and the text."""
+        """Write one line."""
         line = self.redact(message % arguments if arguments else message)
         if level > logging.DEBUG:
             gist = re.sub(r"\d+", "", line)

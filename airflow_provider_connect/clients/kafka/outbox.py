@@ -31,7 +31,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 def headers_size_bytes(headers: Headers) -> int:
-    """Return the size of a record's headers in bytes."""
+    """Return the size of a record's headers."""
     return sum(len(name) + len(value or b"") for name, value in headers)
 
 
@@ -48,9 +48,9 @@ class Outbox:
         self._producer: Producer = make_producer(connection, self.client_errors, _DEFAULTS, **(bounds | settings))
 
     def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
-        """Send records of one topic (``key`` and ``value`` each) in order. Waits while the queue is full.
+        """Send records of one topic (``key`` and ``value`` each) in order. Waits until the queue has room for all.
 
-        Waits for room for all records first, because ``produce_batch`` may skip a record and accept later ones.
+        ``produce_batch`` on a full queue may skip a record and accept later ones.
 
         :param size_bytes: size of all keys and values.
         """
@@ -133,7 +133,7 @@ class Outbox:
         self._wait(lambda: len(self._producer) < waiting)
 
     def require_time_left(self, sent_records: int, total_records: int) -> None:
-        """Check that the transaction's time is not nearly over. Without a transaction there is no limit."""
+        """Check that a transaction's time is not nearly over."""
 
     def flush(self) -> None:
         """Wait until the broker has acknowledged or refused every record.
@@ -169,11 +169,11 @@ class Outbox:
                 raise
 
     def raise_cause(self, error: Exception) -> None:
-        """Raise the error that explains ``error``, if the client knows a better one."""
+        """Raise the error behind ``error``, if there is one."""
 
 
 def _unsent_records(records: list[dict[str, Any]], accepted: int) -> list[dict[str, Any]]:
-    """Return the unsent records. They must be the last ones, to keep the order.
+    """Return the unsent records, which must be the last ones, to keep the order.
 
     :raises KafkaException: the client refused a record.
     :raises RetriableError: the client skipped records in the middle.
@@ -194,7 +194,7 @@ def _unsent_records(records: list[dict[str, Any]], accepted: int) -> list[dict[s
 
 
 class AcknowledgedOutbox(Outbox):
-    """Producer without a transaction. Counts acknowledged records."""
+    """Producer without transactions that counts acknowledged records."""
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         self._delivered = 0
