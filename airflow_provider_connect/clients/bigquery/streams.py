@@ -1,7 +1,7 @@
 """Appends rows to a BigQuery table through PENDING streams of the Storage Write API. The commit makes rows visible.
 
-Each appender has its own stream and gives every request its offset. So BigQuery stores a request once, even if it is
-sent twice: ALREADY_EXISTS means that the request has arrived, OUT_OF_RANGE that an earlier one has not
+Each appender has its own stream and gives every request its offset, so BigQuery stores a repeated request once.
+ALREADY_EXISTS means that the request has arrived, OUT_OF_RANGE that an earlier one has not
 (https://cloud.google.com/bigquery/docs/reference/storage/rpc/google.cloud.bigquery.storage.v1, 2026-11).
 """
 
@@ -38,10 +38,7 @@ _COLUMN = re.compile(r"(?i)(?:field|column)(?: name)?[ :=]*[`'\"]?([\w.]+)")
 
 @dataclass(frozen=True)
 class StreamReceipt:
-    """Name of a write stream and number of rows stored in it, for :func:`~.commit.finalize_and_commit`.
-
-    :param name: empty if there were no rows and so no stream.
-    """
+    """Name of a write stream (empty without rows), and number of rows stored in it."""
 
     name: str
     rows: int
@@ -61,7 +58,7 @@ class RefusedRow:
 
 
 class RowsError(DataError):
-    """BigQuery refused rows of a request, and stored nothing of the request.
+    """BigQuery refused rows of a request, and stored nothing of it.
 
     :param rows: the refused rows that BigQuery named, at most a few hundred.
     """
@@ -85,7 +82,7 @@ class Appender(AbstractContextManager["Appender"]):
     and neither bounds unanswered requests nor resends them. ``client.append_rows`` blocks until the first response and
     cannot be cancelled.
 
-    :param table: created by this attempt. If BigQuery does not find it, it is not visible yet or gone.
+    :param table: created by this attempt.
     :param arrow_schema: schema of every batch, with the table's column names.
     """
 
@@ -121,7 +118,7 @@ class Appender(AbstractContextManager["Appender"]):
 
         :raises RowsError: BigQuery refuses rows of this or an earlier batch.
         :raises DataError: a single row is larger than a request may be.
-        :raises ConnectError: see :func:`~.errors.classify`, after the retry budget.
+        :raises ConnectError: see :func:`~.errors.classify`.
         """
         from google.cloud.bigquery_storage_v1 import types
 
@@ -207,7 +204,7 @@ class Appender(AbstractContextManager["Appender"]):
         self._reader.start()
 
     def _receive(self) -> None:
-        """Take one response. After an error that may pass, reconnect and resend from the first unanswered row."""
+        """Take one response. After an error that may pass, reconnect and resend unanswered rows."""
         if self._call is None:
             self._send()
         try:
@@ -276,7 +273,7 @@ _REFUSAL_REASONS = {
 
 
 def _refusal_reason(row: Any) -> str:
-    """Describe in our own words why a row was refused. BigQuery's message may hold its values."""
+    """Describe why a row was refused, without BigQuery's message, which may hold values."""
     reasons = (reason for words, reason in _REFUSAL_REASONS.items() if re.search(rf"(?i)\b(?:{words})\b", row.message))
     return f"{next(reasons, 'not accepted by BigQuery')} ({getattr(row.code, 'name', row.code)})"
 

@@ -140,7 +140,7 @@ def _expires_text(table_ref: TableRef) -> str:
 
 
 def retry_if_stale(change: Callable[[], T], failure: str) -> T:
-    """Return the result of ``change``. Calls it again, after growing pauses, if another client changed the table first.
+    """Return the result of ``change``. Repeats it, after growing pauses, if another client changed the table first.
 
     :param change: must read and compare the table at each call.
     :param failure: for the error: the table, and the change that failed.
@@ -161,7 +161,7 @@ def drop_table(api: BigQueryApi, table_ref: TableRef) -> None:
 
 
 def dry_run(api: BigQueryApi, sql: str, *, timeout: float, retry: None) -> None:
-    """Let BigQuery validate a query and its rights without running it, free of charge. Pass this to ``api.call``."""
+    """Let BigQuery validate a query and its rights, free of charge, as a function for ``api.call``."""
     from google.cloud import bigquery
 
     config = bigquery.QueryJobConfig(dry_run=True, use_legacy_sql=False, labels=api.labels)
