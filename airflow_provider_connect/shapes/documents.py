@@ -44,7 +44,7 @@ ReadDocuments = Callable[["pa.Array"], "tuple[list[pa.Array], Mapping[str | None
 def make_reader(fields: Sequence[DocumentField], *, are_checked: bool) -> ReadDocuments:
     """Return a function that reads a column of JSON documents into typed columns.
 
-    It also returns the number of misfits by column. Under None it has the number of texts that are not JSON.
+    Also returns the number of misfits by column, and under None the number of texts that are not JSON.
 
     :param are_checked: true if every text is known to be JSON.
     """
@@ -82,7 +82,7 @@ class _Decoder:
         self._all = msgspec.json.Decoder(list[form | None])
 
     def columns(self, documents: pa.Array) -> tuple[list[list[Any]], int]:
-        """Return the values of each path, None where missing, and the number of documents that are not JSON."""
+        """Return each path's values, None where missing, and the number of documents that are not JSON."""
         values_by_path: list[list[Any]] = [[] for _ in self._paths]
         malformed_total = 0
         for start in range(0, len(documents), _BATCH_DOCUMENTS):

@@ -1,4 +1,4 @@
-"""The shape that makes values unreadable: ``mask``."""
+"""The shape ``mask``, which makes values unreadable."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Mask(Shape):
     """Makes values unreadable: a keyed hash, a fixed text, or the first characters.
 
     A hash is HMAC-SHA-256 of the value's UTF-8 text, as 64 hex digits, under the password of ``conn_id``. Under one
-    key, an id has the same hash in every column, table and run, whether it is a number or a text, so hashed ids can be
-    joined. NULL stays NULL. The columns become STRING.
+    key, an id has the same hash in every column, table and run, as a number or a text, so hashed ids can be joined.
+    NULL stays NULL. The columns become STRING.
     """
 
     name: ClassVar[str] = "mask"
@@ -78,10 +78,7 @@ class Mask(Shape):
         return (self.conn_id,) if self.conn_id is not None else ()
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the masked columns as STRING. Comments and other metadata stay.
-
-        :raises ConfigError: a column is missing or cannot be masked in this mode, or the condition does not fit.
-        """
+        """Return the schema with the masked columns as STRING. Comments and other metadata stay."""
         problems = (
             unknown_column_problems(self.columns, schema)
             + key_column_problems(self.columns)
@@ -148,7 +145,7 @@ class Mask(Shape):
 
 
 _WITHOUT_HASH = ("float", "struct", "list", "map")
-"""Types that ``hash`` refuses: 0.1 has several texts, and the parts of a document have no fixed order."""
+"""Types that ``hash`` refuses: 0.1 has several texts, and a document's parts have no fixed order."""
 
 
 def key_of(connection: Connection) -> bytes:
@@ -167,7 +164,7 @@ def key_of(connection: Connection) -> bytes:
 
 
 class Hashes(dict[bytes, str]):
-    """Computes and caches hashes by text, under one key. A day contains most ids many times."""
+    """Hashes by text under one key, computed once, since a day contains most ids many times."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__()
@@ -181,7 +178,7 @@ class Hashes(dict[bytes, str]):
 
 
 def hash_values(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
-    """Return HMAC-SHA-256 of each value's text, as hex digits. Hashes each distinct value of the batch once."""
+    """Return HMAC-SHA-256 of each value's text, as hex digits. Hashes each distinct value once."""
     import pyarrow as pa
 
     coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
@@ -207,7 +204,7 @@ def hmac_sha256(key: bytes) -> Callable[[bytes], str]:
 
 
 def as_strings(schema: pa.Schema, names: ColumnNames) -> pa.Schema:
-    """Return the schema with these columns as STRING, without their mark as JSON documents."""
+    """Return the schema with these columns as STRING, not as JSON documents."""
     import pyarrow as pa
 
     for name in names:

@@ -16,7 +16,7 @@ _MAX_BYTES = 10  # of 64 bits
 
 
 def varint(number: int) -> bytes:
-    """Return one number, 0 or more, as a varint."""
+    """Return a number, 0 or more, as a varint."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)
@@ -52,7 +52,7 @@ def varints(numbers: Any) -> pa.Array:
 
 
 def zigzags(numbers: Any) -> pa.Array:
-    """Encode a numpy array of integers (int64) as :func:`zigzag` does."""
+    """Encode a numpy array of int64 as :func:`zigzag` does."""
     import numpy as np
 
     signed = np.ascontiguousarray(numbers).astype(np.int64, copy=False)
@@ -83,9 +83,9 @@ _DECIMAL128_DIGITS = 38
 
 
 def decimal_digits(kind: pa.DataType) -> tuple[int, int] | None:
-    """Return precision and scale (0 or more) of a type that is written as a decimal, or None for any other type.
+    """Return precision and scale (0 or more) of a type that is written as a decimal, or None.
 
-    uint64 is written as a decimal, because Avro and Kafka Connect have no unsigned integers.
+    uint64 is one, because Avro and Kafka Connect have no unsigned integers.
     """
     from pyarrow import types
 
@@ -103,7 +103,7 @@ def width_bytes(kind: pa.DataType) -> int:
 
 
 def big_endian(array: pa.Array) -> pa.Array:
-    """Return a column's unscaled numbers (``large_binary``), all of one width. NULL becomes an undefined number."""
+    """Return a column's unscaled numbers (``large_binary``) in one width. NULL becomes an undefined number."""
     import numpy as np
     import pyarrow as pa
 

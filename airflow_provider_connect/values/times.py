@@ -1,4 +1,4 @@
-"""Converts Arrow's times to integers and texts. Refuses times that readers would interpret differently."""
+"""Converts Arrow's times to integers and texts."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class ProtobufConverter(Converter):
 
     @cached_property
     def document(self) -> str:
-        """The schema as source text of a ``.proto`` file."""
+        """Source text of the ``.proto`` file."""
         return source_text(self._descriptor)
 
     @cached_property
@@ -63,7 +63,7 @@ class ProtobufConverter(Converter):
         return protobuf.descriptor(self.schema, self.record_name, self.day)
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
-        """Return the schema's id and each row as one message, with the field numbers of the registered schema."""
+        """Return the schema's id and each row as a message with the registered schema's field numbers."""
         start = registry_prefix(ref)
         file = _registered(ref.document) if ref and ref.document else self._descriptor
         index, message = protobuf.find_message(file, self.record_name)
@@ -81,7 +81,6 @@ class ProtobufConverter(Converter):
 
 @lru_cache(maxsize=8)
 def _registered(text: str) -> Any:
-    """Return a registered schema's descriptor. Cached, because every batch needs it."""
     return protobuf.parse_registered(text)
 
 

@@ -1,7 +1,7 @@
 """Numbers the fields of a message: a registered field keeps its number, and a new field gets the next one.
 
-A reader identifies a field by its number alone. So a name must have the same number in all versions of a subject, even
-if its column was missing in some (https://protobuf.dev/programming-guides/proto3/, 2026-11).
+A reader identifies a field by its number. So a name has one number in all versions of a subject, even if its column was
+missing in some (https://protobuf.dev/programming-guides/proto3/, 2026-11).
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ def renumber(own_source: str, versions: Iterable[str]) -> str:
     """Return our schema's source text with the field numbers of a subject's registered versions.
 
     :param own_source: our schema, numbered as if it were the subject's first version.
-    :param versions: the registered texts, newest first, read as far as needed. An unreadable one is skipped: the
-        registry decides whether versions are compatible.
+    :param versions: registered texts, newest first, read as far as needed. Skips unreadable ones.
     """
     readable_versions: list[Any] = []
     for text in versions:
@@ -63,7 +62,7 @@ class _Message:
         return cls(message, protobuf.messages_by_name(file))
 
     def inside(self, name: str) -> _Message | None:
-        """Return the message type of a field if it is defined in the same file, else None."""
+        """Return a field's message type if the same file defines it, else None."""
         field = self.fields.get(name)
         inner = self.messages.get(field.type_name) if field is not None else None
         return None if inner is None else _Message(inner, self.messages)

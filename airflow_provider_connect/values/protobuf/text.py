@@ -1,7 +1,6 @@
 """Writes Protobuf source text from a descriptor, and parses the parts that decide how values are written.
 
-Registries keep source text. Not every registry returns descriptors, or compares them with one another.
-https://protobuf.dev/reference/protobuf/proto3-spec/ (2026-11)
+Not every registry returns or compares descriptors. https://protobuf.dev/reference/protobuf/proto3-spec/ (2026-11)
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _MAX_FIELD_NUMBER = 1 << 29
 
 
 def source_text(file: Any) -> str:
-    """Return a file's descriptor as source text. Options, enums and services are left out."""
+    """Return a descriptor's file as source text, without options, enums and services."""
     lines = [f'syntax = "{file.syntax}";']
     lines += [f"package {file.package};"] if file.package else []
     lines += ["", *(f"import {json.dumps(name)};" for name in file.dependency)]
@@ -36,7 +35,7 @@ def source_text(file: Any) -> str:
 
 
 def parse_source(text: str) -> Any:
-    """Return the descriptor of a source text. Options, enums and services are left out.
+    """Return the descriptor of a source text, without options, enums and services.
 
     :raises DataError: the text cannot be read.
     """
@@ -116,7 +115,7 @@ class _Parser:
             depth += (word == "{") - (word == "}")
 
     def _reserved(self, message: Any) -> None:
-        """Read reserved numbers and ranges. Reserved names do not matter here."""
+        """Read reserved numbers and ranges. Ignores reserved names."""
         words = []
         while (word := self._next()) != ";":
             words.append(word)
