@@ -74,12 +74,12 @@ def read_messages(
         batch = reader.consume(_BATCH, _LOOK_SECONDS)
         for message in batch:
             partition, offset = partition_of(message), message.offset() or 0
-            reached = offset + 1 if message.error() is None else _end_offset(message)
+            reached_offset = offset + 1 if message.error() is None else _end_offset(message)
             if partition not in unread:
                 continue
             if message.error() is None and offset < unread[partition]:
                 yield message
-            if reached >= unread[partition]:
+            if reached_offset >= unread[partition]:
                 del unread[partition]
                 reader.pause([TopicPartition(*partition)])
         if any(message.error() is None for message in batch):

@@ -213,9 +213,9 @@ def as_text(array: pa.Array, field: pa.Field) -> pa.Array:
         texts = iso_texts(array, refuse)
     else:
         return array.cast(pa.string())
-    lost = pa.array(refused)
-    missing = pc.or_(lost, array.is_null())
-    return pc.if_else(missing, pa.scalar(None, texts.type), texts).cast(pa.string())
+    refused_mask = pa.array(refused)
+    missing_mask = pc.or_(refused_mask, array.is_null())
+    return pc.if_else(missing_mask, pa.scalar(None, texts.type), texts).cast(pa.string())
 
 
 def _utf8(array: pa.Array) -> pa.Array:

@@ -88,8 +88,8 @@ class _Decoder:
         for start in range(0, len(documents), _BATCH_DOCUMENTS):
             columns, malformed = self._decode_batch(documents[start : start + _BATCH_DOCUMENTS])
             malformed_total += malformed
-            for values, more in zip(values_by_path, columns, strict=True):
-                values.extend(more)
+            for values, batch_values in zip(values_by_path, columns, strict=True):
+                values.extend(batch_values)
         return values_by_path, malformed_total
 
     def _decode_batch(self, documents: pa.Array) -> tuple[list[list[Any]], int]:
@@ -145,8 +145,8 @@ def _as_json_list(documents: pa.Array) -> bytes:
 
     texts = documents.cast(pa.large_binary()).fill_null(b"null")
     single_list = pa.LargeListArray.from_arrays(pa.array([0, len(texts)], pa.int64()), texts)
-    joined = pc.binary_join(single_list, pa.scalar(b",", pa.large_binary()))[0]
-    return b"".join((b"[", memoryview(joined.as_buffer()), b"]"))
+    joined_texts = pc.binary_join(single_list, pa.scalar(b",", pa.large_binary()))[0]
+    return b"".join((b"[", memoryview(joined_texts.as_buffer()), b"]"))
 
 
 def _sources(documents: pa.Array, path: tuple[str, ...]) -> Callable[[int], str]:

@@ -93,10 +93,10 @@ class Flatten(Shape):
         def step(batch: pa.RecordBatch) -> ShapedBatch:
             arrays: list[pa.Array] = []
             values = 0
-            for array, taken_apart in zip(batch.columns, is_flattened, strict=True):
-                inner = [*_leaves(array)] if taken_apart else [array]
-                values += count_values(inner) if taken_apart else 0
-                arrays += inner
+            for array, must_split in zip(batch.columns, is_flattened, strict=True):
+                leaf_arrays = [*_leaves(array)] if must_split else [array]
+                values += count_values(leaf_arrays) if must_split else 0
+                arrays += leaf_arrays
             return ShapedBatch(pa.RecordBatch.from_arrays(arrays, schema=result_schema), values)
 
         return step

@@ -116,15 +116,15 @@ class Mask(Shape):
             for at in masked_at:
                 array, field = arrays[at], schema.field(at)
                 if is_selected is None:
-                    chosen, masked = array, masking(array, field)
-                    result = masked
+                    selected_values, masked_values = array, masking(array, field)
+                    result = masked_values
                 else:
                     plain = without_dictionary(array)
-                    chosen = pc.if_else(is_selected, plain, pa.scalar(None, plain.type))
-                    masked = masking(chosen, field)
-                    result = pc.if_else(is_selected, masked, as_text(plain, field))
-                values += count_values([masked])
-                misfits += count_values([chosen]) - count_values([masked])
+                    selected_values = pc.if_else(is_selected, plain, pa.scalar(None, plain.type))
+                    masked_values = masking(selected_values, field)
+                    result = pc.if_else(is_selected, masked_values, as_text(plain, field))
+                values += count_values([masked_values])
+                misfits += count_values([selected_values]) - count_values([masked_values])
                 arrays[at] = result
             return ShapedBatch(pa.RecordBatch.from_arrays(arrays, schema=result_schema), values, misfits)
 
@@ -181,11 +181,11 @@ def hash_values(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
     """Return HMAC-SHA-256 of each value's text, as hex digits. Hashes each distinct value once."""
     import pyarrow as pa
 
-    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    raw = coded.dictionary
-    texts = raw if type_group(raw.type) == "binary" else as_text(raw, field).cast(pa.binary())
+    dictionary_array = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    values = dictionary_array.dictionary
+    texts = values if type_group(values.type) == "binary" else as_text(values, field).cast(pa.binary())
     hash_texts = [None if text is None else hashes[text] for text in texts.to_pylist()]
-    return pa.array(hash_texts, pa.string()).take(coded.indices)
+    return pa.array(hash_texts, pa.string()).take(dictionary_array.indices)
 
 
 def hmac_sha256(key: bytes) -> Callable[[bytes], str]:
@@ -195,10 +195,10 @@ def hmac_sha256(key: bytes) -> Callable[[bytes], str]:
     outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in key))
 
     def hash_text(text: bytes) -> str:
-        begun, ended = inner.copy(), outer.copy()
-        begun.update(text)
-        ended.update(begun.digest())
-        return ended.hexdigest()
+        inner_hash, outer_hash = inner.copy(), outer.copy()
+        inner_hash.update(text)
+        outer_hash.update(inner_hash.digest())
+        return outer_hash.hexdigest()
 
     return hash_text
 

@@ -60,17 +60,17 @@ def join_pieces(pieces: Sequence[Piece], rows: int) -> pa.Array:
     import pyarrow.compute as pc
 
     kind = pa.large_binary()
-    merged: list[Piece] = []
+    merged_pieces: list[Piece] = []
     for piece in pieces:
-        if isinstance(piece, bytes) and merged and isinstance(merged[-1], bytes):
-            merged[-1] += piece
+        if isinstance(piece, bytes) and merged_pieces and isinstance(merged_pieces[-1], bytes):
+            merged_pieces[-1] += piece
         elif len(piece):
-            merged.append(piece)
-    if all(isinstance(piece, bytes) for piece in merged):
-        return pa.repeat(pa.scalar(merged[0] if merged else b"", kind), rows)
-    if len(merged) == 1 and not merged[0].null_count:  # type: ignore[union-attr]
-        return merged[0]
-    parts = [pa.scalar(piece, kind) if isinstance(piece, bytes) else piece for piece in merged]
+            merged_pieces.append(piece)
+    if all(isinstance(piece, bytes) for piece in merged_pieces):
+        return pa.repeat(pa.scalar(merged_pieces[0] if merged_pieces else b"", kind), rows)
+    if len(merged_pieces) == 1 and not merged_pieces[0].null_count:  # type: ignore[union-attr]
+        return merged_pieces[0]
+    parts = [pa.scalar(piece, kind) if isinstance(piece, bytes) else piece for piece in merged_pieces]
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", kind), null_handling="replace", null_replacement="")
 
 
@@ -88,8 +88,8 @@ def pieces_or_null(array: pa.Array, body: Sequence[Piece], present: bytes, absen
         return [present, *body]
     if array.null_count == len(array):
         return [absent]
-    joined = join_pieces([present, *body], len(array))
-    return [pc.if_else(array.is_valid(), joined, pa.scalar(absent, joined.type))]
+    joined_values = join_pieces([present, *body], len(array))
+    return [pc.if_else(array.is_valid(), joined_values, pa.scalar(absent, joined_values.type))]
 
 
 def without_dictionary(array: pa.Array) -> pa.Array:
@@ -177,8 +177,8 @@ def join_by_row(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    grouped = pa.LargeListArray.from_arrays(pa.array(_offsets(lengths)), elements)
-    return pc.binary_join(grouped, pa.scalar(separator, pa.large_binary()))
+    element_lists = pa.LargeListArray.from_arrays(pa.array(_offsets(lengths)), elements)
+    return pc.binary_join(element_lists, pa.scalar(separator, pa.large_binary()))
 
 
 def keys_and_items(array: pa.MapArray, refuse: Refuse) -> tuple[Any, pa.Array, pa.Array, Refuse]:

@@ -17,11 +17,11 @@ _MAX_BYTES = 10  # of 64 bits
 
 def varint(number: int) -> bytes:
     """Return a number, 0 or more, as a varint."""
-    encoded = bytearray()
+    encoded_bytes = bytearray()
     while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
+        encoded_bytes.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*encoded, number])
+    return bytes([*encoded_bytes, number])
 
 
 def zigzag(number: int) -> bytes:
@@ -111,10 +111,10 @@ def big_endian(array: pa.Array) -> pa.Array:
     if digits is None:
         raise TypeError(f"{array.type} is not a decimal")
     width = width_bytes(array.type)
-    stored = array.cast((pa.decimal128 if width == 16 else pa.decimal256)(*digits))
-    start, end = stored.offset * width, (stored.offset + len(stored)) * width
-    rows = np.frombuffer(stored.buffers()[1], np.uint8)[start:end].reshape(len(stored), width)
-    return binary_array(rows[:, ::-1].reshape(-1), np.full(len(stored), width, np.int64))
+    decimals = array.cast((pa.decimal128 if width == 16 else pa.decimal256)(*digits))
+    start, end = decimals.offset * width, (decimals.offset + len(decimals)) * width
+    rows = np.frombuffer(decimals.buffers()[1], np.uint8)[start:end].reshape(len(decimals), width)
+    return binary_array(rows[:, ::-1].reshape(-1), np.full(len(decimals), width, np.int64))
 
 
 def plain_text(column: pa.Array) -> pa.Array:

@@ -43,12 +43,12 @@ def finalize_and_commit(api: BigQueryApi, table: TableRef, receipts: Sequence[St
 def _finalize(api: BigQueryApi, table: TableRef, receipt: StreamReceipt) -> None:
     action = f"sealing a write stream of {table.id}"
     with missing_as_gone(action):
-        finalized = api.call(
+        finalized_stream = api.call(
             action, api.write_client.finalize_write_stream, name=receipt.name, retry_missing_seconds=SETTLE_SECONDS
         )
-    if finalized.row_count != receipt.rows:
+    if finalized_stream.row_count != receipt.rows:
         raise RetriableError(
-            f"{action}: BigQuery has {finalized.row_count} rows, but {receipt.rows} were appended. Nothing is "
+            f"{action}: BigQuery has {finalized_stream.row_count} rows, but {receipt.rows} were appended. Nothing is "
             "committed. The next try appends them again"
         )
 

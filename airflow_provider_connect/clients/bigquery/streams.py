@@ -136,7 +136,7 @@ class Appender(AbstractContextManager["Appender"]):
             self._unanswered.append(_SentRequest(self._next_offset, request, len(payload)))
             self._next_offset += rows
             self._send()
-            while sum(sent.size for sent in self._unanswered) > self._in_flight_bytes:
+            while sum(unanswered_request.size for unanswered_request in self._unanswered) > self._in_flight_bytes:
                 self._receive()
             while self._unanswered and self._call is not None and not self._answers.empty():
                 self._receive()
@@ -172,14 +172,14 @@ class Appender(AbstractContextManager["Appender"]):
 
         action = f"creating a write stream for {self.table.id}"
         with missing_as_gone(action):
-            created = self._api.call(
+            stream = self._api.call(
                 action,
                 self._api.write_client.create_write_stream,
                 parent=self.table.resource_name,
                 write_stream=types.WriteStream(type_=types.WriteStream.Type.PENDING),
                 retry_missing_seconds=SETTLE_SECONDS,
             )
-        return str(created.name)
+        return str(stream.name)
 
     def _send(self) -> None:
         """Send the last request, or all unanswered ones in a new call."""
@@ -191,8 +191,8 @@ class Appender(AbstractContextManager["Appender"]):
         self._requests, self._answers = queue.SimpleQueue(), queue.SimpleQueue()
         first = self._unanswered[0].request
         first.arrow_rows.writer_schema.serialized_schema = self._schema.serialize().to_pybytes()
-        for waiting in self._unanswered:
-            self._requests.put(waiting.request)
+        for unanswered_request in self._unanswered:
+            self._requests.put(unanswered_request.request)
         # This header routes the request to the table's region. It is encoded as ASCII, but a table's name need not be.
         header: Any = to_grpc_metadata
         self._call = self._api.write_client.transport.append_rows(

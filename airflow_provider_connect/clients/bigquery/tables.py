@@ -101,10 +101,10 @@ def remove_expiration(
 
     def remove() -> Any:
         nonlocal table
-        if not (cleared := _clear_expirations(table, partitions)):
+        if not (fields := _clear_expirations(table, partitions)):
             return table
         try:
-            updated = api.call(f"remove the expiration of {table_ref.id}", api.client.update_table, table, cleared)
+            updated = api.call(f"remove the expiration of {table_ref.id}", api.client.update_table, table, fields)
         except StaleError:
             table = api.call(f"read table {table_ref.id}", api.client.get_table, table_ref.id)
             raise
@@ -118,16 +118,16 @@ def remove_expiration(
 
 
 def _clear_expirations(table: Any, partitions: Literal["stay", "expire"]) -> list[str]:
-    cleared = []
+    fields = []
     if table.expires is not None:
         table.expires = None
-        cleared.append("expires")
+        fields.append("expires")
     partitioning = table.time_partitioning
     if partitions == "stay" and partitioning is not None and partitioning.expiration_ms is not None:
         partitioning.expiration_ms = None
         table.time_partitioning = partitioning
-        cleared.append("time_partitioning")
-    return cleared
+        fields.append("time_partitioning")
+    return fields
 
 
 def _expires_text(table_ref: TableRef) -> str:

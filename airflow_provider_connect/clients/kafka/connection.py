@@ -63,12 +63,12 @@ def librdkafka_settings(connection: Connection) -> dict[str, str]:
     user, secret = "sasl.username", "sasl.password"
     if conf.get("sasl.mechanism") == "OAUTHBEARER":
         user, secret = "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"
-    standing_in = {
+    field_settings = {
         "bootstrap.servers": _host_servers(connection),
         user: connection.login.get_secret_value() if connection.login else None,
         secret: connection.password.get_secret_value() if connection.password else None,
     }
-    conf = {name: value for name, value in standing_in.items() if value} | conf
+    conf = {name: value for name, value in field_settings.items() if value} | conf
     return {name: value for name, value in conf.items() if name not in CONSUMER_ONLY}
 
 
@@ -122,14 +122,14 @@ def _check_with_librdkafka(
     :param has_problems: drops errors that name no setting, because another problem is known.
     """
     complaints: list[str] = []
-    remaining = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
-    if remaining.get("sasl.mechanism") == "OAUTHBEARER":
+    candidates = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
+    if candidates.get("sasl.mechanism") == "OAUTHBEARER":
         # Otherwise the client would request a token immediately.
-        remaining["security.protocol"] = word_setting(remaining, "security.protocol", "").replace("sasl_", "")
+        candidates["security.protocol"] = word_setting(candidates, "security.protocol", "").replace("sasl_", "")
     log = SecretFreeLog(secret_texts(connection))
     while True:
         try:
-            library.Producer(remaining | {"enable.idempotence": True, "log_level": 0}, logger=log)
+            library.Producer(candidates | {"enable.idempotence": True, "log_level": 0}, logger=log)
         except (library.KafkaException, TypeError, ValueError, AttributeError) as error:
             match, message = _SETTING.search(str(error)), _setting_error(error, log)
         else:
@@ -137,14 +137,14 @@ def _check_with_librdkafka(
         setting = next(
             (
                 candidate
-                for candidate in remaining
+                for candidate in candidates
                 if match and candidate in (match["name"], ALIASES.get(match["name"]))
             ),
             None,
         )
         if match is None or setting is None:
             return complaints if has_problems or complaints else [message]
-        del remaining[setting]
+        del candidates[setting]
         reason = f"unknown setting, {suggest_name(setting)}" if match["unknown"] else "librdkafka refuses its value"
         complaints.append(f"{setting}: {reason}")
 
@@ -249,8 +249,8 @@ def secret_texts(connection: Connection) -> frozenset[str]:
     for secret in secrets:
         lines = {line.strip() for line in re.split(r"\\n|\n", secret) if len(line.strip()) >= _MIN_LINE}
         pairs = {base64.b64encode(f"{name}:{secret}".encode()).decode() for name in users}
-        escaped = {quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
-        forms |= {secret, base64.b64encode(secret.encode()).decode()} | lines | pairs | escaped
+        escaped_forms = {quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
+        forms |= {secret, base64.b64encode(secret.encode()).decode()} | lines | pairs | escaped_forms
     return frozenset(text for text in forms if text)
 
 

@@ -125,8 +125,8 @@ _SAME_ADVICE = {
     "_AUTO_OFFSET_RESET": "OFFSET_OUT_OF_RANGE",
 }
 """Codes with the advice of another code."""
-_BY_NAME = {name: (kind, advice) for kind, known in _ADVICE.items() for name, advice in known.items()}
-_BY_NAME |= {name: _BY_NAME[other] for name, other in _SAME_ADVICE.items()}
+_BY_NAME = {name: (kind, advice) for kind, advice_by_code in _ADVICE.items() for name, advice in advice_by_code.items()}
+_BY_NAME |= {name: _BY_NAME[advised_code] for name, advised_code in _SAME_ADVICE.items()}
 _DEFAULT_ADVICE = (RetriableError, "it is expected to pass")
 _NO_ANSWER_ADVICE = (
     RetriableError,

@@ -82,8 +82,8 @@ def _requires_sign_in(address: tuple[str, int]) -> bool | None:
 def _request_bytes(address: tuple[str, int], request: bytes, size: int) -> bytes:
     with socket.create_connection(address, _SECONDS) as connection:
         connection.sendall(request)
-        received = b""
+        response = b""
         with suppress(ConnectionError):
-            while len(received) < size and (chunk := connection.recv(size - len(received))):
-                received += chunk
-    return received
+            while len(response) < size and (chunk := connection.recv(size - len(response))):
+                response += chunk
+    return response

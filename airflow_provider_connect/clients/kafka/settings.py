@@ -98,7 +98,7 @@ _LOCATION_ALTERNATIVES = {"ssl.ca": "pem", "ssl.certificate": "pem", "ssl.key": 
 
 def suggest_name(name: str) -> str:
     """Return a hint about an unknown setting."""
-    mentioned = (
+    setting_names = (
         _OTHER_NAMES,
         CONSUMER_ONLY,
         _FORBIDDEN,
@@ -108,8 +108,8 @@ def suggest_name(name: str) -> str:
         _FILE_SETTINGS,
         _COMMAND_SETTINGS,
     )
-    close = difflib.get_close_matches(name, set(chain.from_iterable(mentioned)), n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else "see librdkafka's CONFIGURATION.md for the names"
+    similar_names = difflib.get_close_matches(name, set(chain.from_iterable(setting_names)), n=1, cutoff=0.6)
+    return f"did you mean {similar_names[0]!r}?" if similar_names else "see librdkafka's CONFIGURATION.md for the names"
 
 
 def word_setting(conf: Mapping[str, str], name: str, default: str) -> str:

@@ -92,11 +92,11 @@ class AtLeastOnceDelivery(DayDelivery):
         last_entry = self.ledger.superseded_entry(self.publish.day.date)
         if published_entry is None or last_entry is None:
             return published_entry
-        rewritten = published_entry.rewritten_over(last_entry)
+        rewritten_entry = published_entry.rewritten_over(last_entry)
         outbox = self._make_outbox()
-        self.write_record(outbox, rewritten)
+        self.write_record(outbox, rewritten_entry)
         outbox.flush()
-        return rewritten
+        return rewritten_entry
 
     def _make_outbox(self) -> AcknowledgedOutbox:
         return AcknowledgedOutbox(self.cluster.connection, self.options.timeout_seconds, self.producer_settings())

@@ -112,8 +112,8 @@ class DayClaims:
         except (RetriableError, ConfigError):
             return f"{self.description}: {error}"
         if claim is not None and claim.attempt != self.plan.publish.manifest.attempt:
-            start = f"which began to publish at {claim.at:%F %T} UTC"
-            return f"{self.description}: fenced by {claim.run} (attempt {claim.attempt}), {start}"
+            claim_text = f"which began to publish at {claim.at:%F %T} UTC"
+            return f"{self.description}: fenced by {claim.run} (attempt {claim.attempt}), {claim_text}"
         if transaction.open_seconds > self.options.transaction_timeout_seconds:
             return (
                 f"{self.description}: the broker ended the transaction, which was open for "

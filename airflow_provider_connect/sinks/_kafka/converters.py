@@ -94,11 +94,11 @@ class KeyEncoder:
             return self.converter.encode(batch, ref)
         has_key = batch.column(self.fields[0]).is_valid()
         rows = has_key.to_numpy(zero_copy_only=False).nonzero()[0].tolist()
-        encoded = self.converter.encode(batch.filter(has_key), ref)
+        encoded_batch = self.converter.encode(batch.filter(has_key), ref)
         keys: list[bytes | None] = [None] * batch.num_rows
-        for row, value in zip(rows, encoded.values, strict=True):
+        for row, value in zip(rows, encoded_batch.values, strict=True):
             keys[row] = value
-        return EncodedBatch(keys, {rows[index]: reason for index, reason in encoded.refused.items()})
+        return EncodedBatch(keys, {rows[index]: reason for index, reason in encoded_batch.refused.items()})
 
 
 class _JsonKeys(Converter):

@@ -66,8 +66,8 @@ class KafkaEraser:
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             try:
-                erased = self._erase_once(values, rows, shaping)
-                return Erasure(self.cluster.options.target, self.column, len(set(values)), rows, erased.version)
+                erase_list = self._erase_once(values, rows, shaping)
+                return Erasure(self.cluster.options.target, self.column, len(set(values)), rows, erase_list.version)
             except (UndecidedError, PassedOverError, FencedError):
                 # The next attempt reads the outcome, or queues again. All erases of a topic share one transactional id,
                 # so concurrent ones fence each other.

@@ -199,22 +199,22 @@ def _fastest_rate(ledger: KafkaLedger) -> tuple[float, str, float]:
 
     Slow days do not count, because refusing the next day would prevent a better measurement.
     """
-    measured = {
+    rates_by_day = {
         row.day: row.rows / (row.counts["publish_ms"] / 1000)
         for row in (entry.row for entry in ledger.newest_entries(_MEASURED_DAYS))
         if row.rows >= _MANY_ROWS and row.counts.get("publish_ms")
     }
-    if not measured:
-        assumed = "assumed, because the ledger has no large day yet"
-        return float(ROWS_PER_SECOND), assumed, _UNMEASURED_SHARE
-    fastest, slowest = max(measured, key=measured.__getitem__), min(measured, key=measured.__getitem__)
+    if not rates_by_day:
+        assumption = "assumed, because the ledger has no large day yet"
+        return float(ROWS_PER_SECOND), assumption, _UNMEASURED_SHARE
+    fastest, slowest = max(rates_by_day, key=rates_by_day.__getitem__), min(rates_by_day, key=rates_by_day.__getitem__)
     origin = f"measured on {fastest}"
     if fastest != slowest:
         origin += (
-            f", the fastest of {len(measured)} large days. The slowest, {slowest}, reached "
-            f"{measured[slowest]:,.0f} rows/s"
+            f", the fastest of {len(rates_by_day)} large days. The slowest, {slowest}, reached "
+            f"{rates_by_day[slowest]:,.0f} rows/s"
         )
-    return measured[fastest], origin, USABLE_TIME_SHARE
+    return rates_by_day[fastest], origin, USABLE_TIME_SHARE
 
 
 def map_values_to_topics(options: KafkaOptions, publish: Publish) -> dict[str | None, str]:
@@ -229,8 +229,8 @@ def map_values_to_topics(options: KafkaOptions, publish: Publish) -> dict[str | 
     values: set[str | None] = set()
     folder = Folder(publish.stage)
     for file in publish.manifest.polled.files:
-        with open_parquet(folder, file.path) as staged:
-            for batch in staged.iter_batches(columns=[options.route_column]):
+        with open_parquet(folder, file.path) as parquet_file:
+            for batch in parquet_file.iter_batches(columns=[options.route_column]):
                 batch_values = pc.unique(batch.column(0)).to_pylist()
                 values.update(value if value is None else str(value) for value in batch_values)
                 if len(values) > MAX_TOPICS_PER_DAY:

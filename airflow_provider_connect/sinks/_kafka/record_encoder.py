@@ -105,10 +105,10 @@ class OutgoingRecords:
     def select(self, rows: list[int]) -> OutgoingRecords:
         """Return a copy with the records at these indices."""
         columns = ("keys", "values", "headers", "timestamps", "partitions")
-        chosen: dict[str, Any] = {
+        selected_columns: dict[str, Any] = {
             name: [column[row] for row in rows] for name in columns if (column := getattr(self, name)) is not None
         }
-        return replace(self, **chosen)
+        return replace(self, **selected_columns)
 
 
 class RecordEncoder:
@@ -235,8 +235,8 @@ def _too_large(parts: Sequence[list[bytes | None]], framing: int, max_bytes: int
     longest = sum(max(map(len, filter(None, part)), default=0) for part in parts)
     if framing + longest <= max_bytes:
         return
-    for row, pieces in enumerate(zip(*parts, strict=True)):
-        size = framing + sum(map(len, filter(None, pieces)))
+    for row, row_parts in enumerate(zip(*parts, strict=True)):
+        size = framing + sum(map(len, filter(None, row_parts)))
         if size > max_bytes:
             yield row, size
 

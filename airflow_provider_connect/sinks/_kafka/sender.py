@@ -62,9 +62,9 @@ class SentShare:
     def from_entry(cls, entry: DayEntry) -> SentShare:
         """Return an earlier attempt's result from its ledger record."""
         counts = entry.row.counts
-        counted = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
+        row_counts = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
         seconds = counts.get("publish_ms", 0) / 1000
-        return cls(entry.row.rows, **counted, offsets=entry.offsets, seconds=seconds, entry=entry)
+        return cls(entry.row.rows, **row_counts, offsets=entry.offsets, seconds=seconds, entry=entry)
 
     @classmethod
     def total(cls, receipts: list[SentShare], source_rejects: int) -> SentShare:
@@ -89,11 +89,11 @@ class SentShare:
 
         :raises RetriableError: another number.
         """
-        staged = sum(file.rows for file in files)
-        expected = staged - self.unchanged + self.vanished + self.soft_deleted + source_rejects
-        if self.rows + self.rejected != staged or outbox.accepted_records != expected:
+        rows = sum(file.rows for file in files)
+        records = rows - self.unchanged + self.vanished + self.soft_deleted + source_rejects
+        if self.rows + self.rejected != rows or outbox.accepted_records != records:
             raise RetriableError(
-                f"{staged:,} rows were staged and {expected:,} records were expected, but the client accepted "
+                f"{rows:,} rows were staged and {records:,} records were expected, but the client accepted "
                 f"{outbox.accepted_records:,}. Nothing is committed, and the day is retried"
             )
 

@@ -147,12 +147,12 @@ class SnapshotDiff:
         return indices, self._keys[indices] == keys
 
 
-def _newest_digests(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
+def _newest_digests(message_batches: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
     """Return the sorted digests of all keys, with the digest and the partition of each key's newest value."""
     import numpy as np
 
     keys, values, partitions = [_digests([])], [_digests([])], [np.empty(0, np.int32)]
-    for records in stored:
+    for records in message_batches:
         partitions.append(np.array([message.partition() for message in records], np.int32))
         keys.append(_digests([message.key() for message in records]))
         values.append(_digests([message.value() for message in records]))

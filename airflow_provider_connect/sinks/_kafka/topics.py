@@ -139,9 +139,9 @@ class TopicAdmin:
                 else set()
             )
             if missing:
-                granted = f" (it has {', '.join(sorted(allowed))})" if allowed else ""
+                rights = f" (it has {', '.join(sorted(allowed))})" if allowed else ""
                 complaints.append(
-                    f"{self.user} lacks {' and '.join(sorted(missing))} on topic {name!r}{granted}: {_GRANT_ADVICE}"
+                    f"{self.user} lacks {' and '.join(sorted(missing))} on topic {name!r}{rights}: {_GRANT_ADVICE}"
                 )
         return complaints
 
@@ -229,15 +229,15 @@ class TopicAdmin:
             futures = self.client.describe_topics(collection, include_authorized_operations=True, **seconds)
             for name, future in futures.items():
                 try:
-                    described = self._wait_for(future, f"looking at topic {name!r}")
+                    description = self._wait_for(future, f"looking at topic {name!r}")
                 except UnknownTopicError:
                     continue
                 except DeniedError:
                     hidden.append(name)
                     continue
-                replicas = min(len(partition.replicas) for partition in described.partitions)
-                allowed = authorized_operations(described.authorized_operations)
-                states[name] = TopicState(name, len(described.partitions), replicas, authorized_operations=allowed)
+                replicas = min(len(partition.replicas) for partition in description.partitions)
+                allowed = authorized_operations(description.authorized_operations)
+                states[name] = TopicState(name, len(description.partitions), replicas, authorized_operations=allowed)
         configs = self._read_configs("TOPIC", list(states))
         self._states |= {name: replace(topic, settings=configs[name]) for name, topic in states.items()}
         return list(states), hidden
@@ -253,9 +253,9 @@ class TopicAdmin:
         if complaints := self._create(missing, "make"):
             return complaints
         # The response to the creation comes before all brokers list the topics.
-        created = [plan.name for plan in missing]
-        if unlisted := set(created) - set(self._wait_until_listed(created, self.timeout_seconds)):
-            names_text = ", ".join(sorted(repr(name) for name in unlisted))
+        created_names = [plan.name for plan in missing]
+        if unlisted_names := set(created_names) - set(self._wait_until_listed(created_names, self.timeout_seconds)):
+            names_text = ", ".join(sorted(repr(name) for name in unlisted_names))
             raise RetriableError(f"created, but not listed within {self.timeout_seconds:.0f} s: {names_text}")
         return []
 

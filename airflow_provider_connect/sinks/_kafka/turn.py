@@ -144,11 +144,11 @@ class Turn:
         self._start_heartbeat(number)
         self._read_queue()
         own_ticket = self._own_ticket(number)
-        for dead in self.queue.passed_over(own_ticket):
-            if dead.record.id == self.id:
+        for dead_ticket in self.queue.passed_over(own_ticket):
+            if dead_ticket.record.id == self.id:
                 raise PassedOverError(f"{self.description}: another run of the same day took its id at the same time")
-            self._fence(dead)
-            self._close_ticket(dead)
+            self._fence(dead_ticket)
+            self._close_ticket(dead_ticket)
         self._read_queue()
         if self.queue.tickets_ahead(self._own_ticket(number)):
             raise PassedOverError(f"{self.description}: lost its turn")
@@ -331,8 +331,8 @@ class Turn:
         if self._last_heartbeat is not None:
             self._writer.write(heartbeat_key(self.topics[0], number), None)
 
-    def _fence(self, dead: Ticket) -> None:
-        taker = Transaction(self.connection, dead.record.id, self.timeout_seconds, self.transaction_timeout_seconds)
+    def _fence(self, ticket: Ticket) -> None:
+        taker = Transaction(self.connection, ticket.record.id, self.timeout_seconds, self.transaction_timeout_seconds)
         taker.fence()
 
 

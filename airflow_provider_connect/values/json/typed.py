@@ -112,13 +112,13 @@ def read_decimals(values: list[Any], sources: Mapping[int, str], precision: int,
 
     kind = pa.decimal128(precision, scale)
     texts = [sources.get(row) if type(value) is float else _whole_text(value) for row, value in enumerate(values)]
-    written = pa.array(texts, pa.string())
-    longest = pc.max(pc.binary_length(written)).as_py() or 0
-    has_exponents = pc.any(pc.match_substring(written, "e", ignore_case=True)).as_py()
+    text_array = pa.array(texts, pa.string())
+    longest = pc.max(pc.binary_length(text_array)).as_py() or 0
+    has_exponents = pc.any(pc.match_substring(text_array, "e", ignore_case=True)).as_py()
     # Past 38 digits, or with large exponents, pyarrow's cast returns other numbers without an error.
     if longest + scale <= MAX_DIGITS and not has_exponents:
         with suppress(pa.ArrowException):
-            return written.cast(kind), texts.count(None) - values.count(None)
+            return text_array.cast(kind), texts.count(None) - values.count(None)
     result = [None if text is None else _decimal(text, precision, scale) for text in texts]
     return pa.array(result, kind), result.count(None) - values.count(None)
 

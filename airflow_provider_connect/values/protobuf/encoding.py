@@ -141,8 +141,8 @@ def _packed(numbers: pa.Array, field: Any) -> list[Piece]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    packed = join_pieces([_tag(field, _PREFIXED), *length_prefixed(numbers, signed=False)], len(numbers))
-    return [pc.if_else(pc.equal(pc.binary_length(numbers), 0), pa.scalar(b"", packed.type), packed)]
+    packed_field = join_pieces([_tag(field, _PREFIXED), *length_prefixed(numbers, signed=False)], len(numbers))
+    return [pc.if_else(pc.equal(pc.binary_length(numbers), 0), pa.scalar(b"", packed_field.type), packed_field)]
 
 
 def _leaf(array: pa.Array, refuse: Refuse) -> tuple[int, list[Piece]]:

@@ -31,11 +31,11 @@ def renumber(own_source: str, versions: Iterable[str]) -> str:
             continue
         readable_versions.append(version)
         file = _parse_own(own_source)
-        _renumber(_Message.first(file), [_Message.named(version, file)])
-        if _layout(_Message.first(file)) == _layout(_Message.named(version, file)):
+        _renumber(_Message.first(file), [_Message.namesake(version, file)])
+        if _layout(_Message.first(file)) == _layout(_Message.namesake(version, file)):
             return source.source_text(file)  # registered already, though perhaps not the newest
     file = _parse_own(own_source)
-    _renumber(_Message.first(file), [_Message.named(version, file) for version in readable_versions])
+    _renumber(_Message.first(file), [_Message.namesake(version, file) for version in readable_versions])
     return source.source_text(file)
 
 
@@ -56,9 +56,9 @@ class _Message:
         return cls(file.message_type[0], protobuf.messages_by_name(file))
 
     @classmethod
-    def named(cls, file: Any, like: Any) -> _Message:
+    def namesake(cls, file: Any, own_file: Any) -> _Message:
         """Return the message with the name of another file's first message."""
-        _, message = protobuf.find_namesake(file, like)
+        _, message = protobuf.find_namesake(file, own_file)
         return cls(message, protobuf.messages_by_name(file))
 
     def inside(self, name: str) -> _Message | None:
@@ -74,24 +74,24 @@ class _Message:
         return {field.number for field in self.message.field}.union(*reserved)
 
 
-def _renumber(own_message: _Message, earlier: list[_Message]) -> None:
-    used = set().union(*(message.used for message in earlier))
+def _renumber(own_message: _Message, versions: list[_Message]) -> None:
+    used_numbers = set().union(*(message.used for message in versions))
     for field in own_message.message.field:
         registered_field = next(
-            (message.fields[field.name] for message in earlier if field.name in message.fields), None
+            (message.fields[field.name] for message in versions if field.name in message.fields), None
         )
-        field.number = _next_number(used) if registered_field is None else registered_field.number
-        used.add(field.number)
+        field.number = _next_number(used_numbers) if registered_field is None else registered_field.number
+        used_numbers.add(field.number)
         if (inner := own_message.inside(field.name)) is not None:
             _renumber(
                 inner,
-                [inner_message for message in earlier if (inner_message := message.inside(field.name)) is not None],
+                [inner_message for message in versions if (inner_message := message.inside(field.name)) is not None],
             )
 
 
-def _next_number(used: set[int]) -> int:
-    number = max((number for number in used if number < _SMALL), default=0) + 1
-    while number in used or number in _RESERVED_BY_PROTOBUF:
+def _next_number(used_numbers: set[int]) -> int:
+    number = max((number for number in used_numbers if number < _SMALL), default=0) + 1
+    while number in used_numbers or number in _RESERVED_BY_PROTOBUF:
         number += 1
     return number
 

@@ -70,14 +70,14 @@ def _field_line(field: Any) -> str:
 class _Parser:
     def __init__(self, text: str, file: Any) -> None:
         self.tokens = [match["token"] for match in _TOKEN.finditer(text) if match["token"]]
-        self.place = 0
+        self.position = 0
         self.file = file
         self.enums: set[str] = set()
         self.messages: set[str] = set()
-        self.raw: list[tuple[Any, str]] = []
+        self.unresolved_fields: list[tuple[Any, str]] = []
 
     def read(self) -> None:
-        while self.place < len(self.tokens):
+        while self.position < len(self.tokens):
             word = self._next()
             if word == "syntax":
                 self._expect("=")
@@ -96,12 +96,12 @@ class _Parser:
                 self._skip("}")
             elif word != ";":
                 raise ValueError(word)
-        for field, scope in self.raw:
+        for field, scope in self.unresolved_fields:
             self._resolve(field, scope)
 
     def _next(self) -> str:
-        self.place += 1
-        return self.tokens[self.place - 1]
+        self.position += 1
+        return self.tokens[self.position - 1]
 
     def _expect(self, word: str) -> None:
         if self._next() != word:
@@ -141,14 +141,14 @@ class _Parser:
             elif word == "enum":
                 self._enum(path)
             elif word == "oneof":
-                self.place += 1
+                self.position += 1
                 self._expect("{")
                 self._members(message, path)
             elif word == "reserved":
                 self._reserved(message)
             elif word in _SKIPPED:
                 self._skip(";")
-            elif word == "map" and self.tokens[self.place] == "<":
+            elif word == "map" and self.tokens[self.position] == "<":
                 self._map(message, path)
             else:
                 self._field(message, path, word)
@@ -176,7 +176,7 @@ class _Parser:
             field.type = field.Type.Value(f"TYPE_{kind.upper()}")
         else:
             field.type_name = kind
-            self.raw.append((field, path))
+            self.unresolved_fields.append((field, path))
 
     def _map(self, message: Any, path: str) -> None:
         self._expect("<")
