@@ -91,8 +91,6 @@ class Chain:
         Their keys are ``shape_<position>_<name>`` for each shape, the same with ``_null`` for values that did not fit
         and became NULL, and ``shape_filtered`` for rows that filters removed. The function raises DataError, with a
         shape's position and name, if values do not fit and ``on_error`` is ``fail``.
-
-        :raises ConfigError: as :meth:`result_schema`, or a connection is incomplete.
         """
         steps = []
         for index, shape in enumerate(self.shapes):
@@ -138,7 +136,6 @@ class Shaping:
         """Return a digest of the shapes that create a target column, and of their keys, or "".
 
         :param context: as for :meth:`digests`.
-        :raises ConfigError: a connection has no key, or a short one.
         """
         column_shapes = shapes_of_column(self.chain.shapes, column)
         return "" if column_shapes is None else column_shapes.digest(self.connections, context)

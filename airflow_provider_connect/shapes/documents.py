@@ -82,7 +82,7 @@ class _Decoder:
         self._all = msgspec.json.Decoder(list[form | None])
 
     def columns(self, documents: pa.Array) -> tuple[list[list[Any]], int]:
-        """Return each path's values, None where missing, and the number of documents that are not JSON."""
+        """Return each path's values, and the number of documents that are not JSON."""
         values_by_path: list[list[Any]] = [[] for _ in self._paths]
         malformed_total = 0
         for start in range(0, len(documents), _BATCH_DOCUMENTS):
@@ -126,7 +126,7 @@ class _Decoder:
 
 
 def _document(text: bytes) -> Any:
-    """Decode a document that msgspec refuses: it contains half a surrogate pair, or is not an object."""
+    """Decode a document with half a surrogate pair, or not an object, which msgspec refuses."""
     try:
         return parse_json(text.decode())
     except (ValueError, RecursionError):

@@ -189,7 +189,7 @@ def hash_values(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
 
 
 def hmac_sha256(key: bytes) -> Callable[[bytes], str]:
-    """Return a function for HMAC-SHA-256 (RFC 2104). Twice as fast as :mod:`hmac`: it processes the key once."""
+    """Return a function for HMAC-SHA-256 (RFC 2104), twice as fast as :mod:`hmac`: it processes the key once."""
     key = (key if len(key) <= _BLOCK_BYTES else hashlib.sha256(key).digest()).ljust(_BLOCK_BYTES, b"\0")
     inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in key))
     outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in key))

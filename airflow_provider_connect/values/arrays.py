@@ -184,7 +184,7 @@ def join_by_row(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
 def keys_and_items(array: pa.MapArray, refuse: Refuse) -> tuple[Any, pa.Array, pa.Array, Refuse]:
     """Return each map's number of entries, all keys, all items, and a function that refuses maps by entry index.
 
-    Refuses maps with a duplicate key, of which a reader would see one entry.
+    Refuses maps with a duplicate key.
     """
     lengths, entries = lengths_and_elements(array)
     keys, items = entries.flatten()

@@ -118,12 +118,12 @@ def missing_field(field_path: str) -> str:
 
 
 def differing_type(field_path: str, own_type: str, registered_type: str) -> str:
-    """Return the message about a field with another type in the registered schema."""
+    """Return the message about a field with another registered type."""
     return f"{field_path}: {own_type} here, {registered_type} in the registered schema"
 
 
 def required_field(field_path: str, source_state: str = "has no such column") -> str:
-    """Return the message about a field that the registered schema requires and the source may lack."""
+    """Return the message about a registered field that the source may lack."""
     return f"{field_path}: the registered schema requires a value, but the source {source_state}"
 
 

@@ -25,7 +25,7 @@ class Instants(NamedTuple):
 
 
 class _Day(NamedTuple):
-    """One day of a wall clock: its offsets from UTC, and the readings that are not a single instant.
+    """One day of a wall clock: offsets from UTC, and readings that are not a single instant.
 
     :param starts: wall seconds from which each offset in ``offsets`` applies.
     :param doubts: ranges of ambiguous or nonexistent readings: (from, to, kind), in wall seconds.

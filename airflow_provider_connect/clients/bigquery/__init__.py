@@ -1,1 +1,1 @@
-"""Clients of BigQuery's services."""
+"""Clients of BigQuery's services. Calls raise the errors of :func:`~.errors.classify`."""

@@ -157,7 +157,6 @@ class BigQueryApi:
 
         :param action: for messages, such as "creating the table `p.d.t`".
         :param retry_missing_seconds: how long to retry "not found", for a resource that was created a moment ago.
-        :raises ConnectError: see :func:`~.errors.classify`.
         """
         with self.time_limit(self.retry_budget_seconds) as seconds:
             patience = Patience(seconds, _PAUSES, jitter=FROM_HALF)
@@ -212,7 +211,6 @@ class BigQueryApi:
 
         :param sql: text, or a function that makes it from the job's id.
         :param job_id: for callers that must find the job again.
-        :raises ConnectError: see :func:`~.errors.classify`.
         """
         base_id = job_id or f"connect_query_{uuid.uuid4().hex}"
         patience = Patience(self.retry_budget_seconds, _PAUSES, jitter=FROM_HALF)

@@ -118,7 +118,6 @@ class Appender(AbstractContextManager["Appender"]):
 
         :raises RowsError: BigQuery refuses rows of this or an earlier batch.
         :raises DataError: a single row is larger than a request may be.
-        :raises ConnectError: see :func:`~.errors.classify`.
         """
         from google.cloud.bigquery_storage_v1 import types
 

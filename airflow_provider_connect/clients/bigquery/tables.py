@@ -63,7 +63,7 @@ def create_table(
     ``partitioning`` sets an expiration.
 
     :param fields: in the form of the REST API.
-    :raises ConfigError: the dataset or a right is missing, or BigQuery does not allow a table without expiration.
+    :raises ConfigError: also if BigQuery does not allow a table without expiration.
     """
     from google.cloud import bigquery
 

@@ -119,7 +119,7 @@ def _check_with_librdkafka(
 ) -> list[str]:
     """Return a message for each setting that librdkafka refuses. Connects to no broker.
 
-    :param has_problems: drops errors that name no setting, because another problem is known.
+    :param has_problems: drops errors that name no setting.
     """
     complaints: list[str] = []
     candidates = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
@@ -239,7 +239,7 @@ def _import_library() -> Any:
 
 
 def secret_texts(connection: Connection) -> frozenset[str]:
-    """Return the connection's secrets, and their encoded forms in headers, URLs and PEM lines."""
+    """Return the connection's secrets, and their forms in headers, URLs and PEM lines."""
     secrets = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
     if connection.password:
         secrets.add(connection.password.get_secret_value())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FencedError(RetriableError):
-    """Another producer took the transactional id, or the broker ended a transaction that was too old."""
+    """Another producer took the transactional id, or the broker ended an old transaction."""
 
 
 class UnknownTopicError(ConfigError):
@@ -181,19 +181,19 @@ class ClientErrors:
         return next((name for name in fresh if issubclass(_BY_NAME.get(name, _DEFAULT_ADVICE)[0], ConfigError)), None)
 
     def unresolved_error(self, action: str) -> ConnectError | None:
-        """Return the error if all brokers are down and a host name cannot be resolved, else None."""
+        """Return the error if all brokers are down and a host name cannot be resolved."""
         with self._lock:
             is_unresolved = {"_RESOLVE", "_ALL_BROKERS_DOWN"} <= self.heard_at.keys()
         return _error_for("_RESOLVE", action) if is_unresolved else None
 
     def lasting_error(self, action: str) -> ConnectError | None:
-        """Return the error for :meth:`lasting_code`, or None."""
+        """Return the error for :meth:`lasting_code`."""
         code = self.lasting_code()
         return _error_for(code, action) if code is not None else None
 
 
 def _code_of(error: KafkaError) -> str:
-    """Return the error's code. For three codes, the text decides whether the error lasts."""
+    """Return the error's code. For three codes, the text decides."""
     name, text = str(error.name()), str(error.str())
     if name in ("_SSL", "_TRANSPORT"):
         return "_SSL" if _LASTING_TLS_ERROR.search(text) else "_TRANSPORT"
@@ -205,16 +205,16 @@ def _code_of(error: KafkaError) -> str:
 
 
 def is_fenced(error: BaseException) -> bool:
-    """Return True if another producer took the transactional id, or the broker ended a transaction that was too old.
+    """Return True for a :class:`FencedError`, also as Kafka's own error.
 
-    The broker does not distinguish the two (measured on 4.3). The ledger does.
+    The broker does not distinguish its two cases (measured on 4.3). The ledger does.
     """
     kafka_error = kafka_error_of(error)
     return isinstance(error, FencedError) or (kafka_error is not None and kafka_error.name() in _FENCED_CODES)
 
 
 def kafka_error_of(error: BaseException) -> KafkaError | None:
-    """Return the KafkaError inside an exception, or None."""
+    """Return the KafkaError inside an exception."""
     from confluent_kafka import KafkaError, KafkaException
 
     if isinstance(error, KafkaException) and error.args:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 QUEUE_KBYTES = 48 * 1024
-"""Limit of a producer's unacknowledged data."""
+"""Limit of unacknowledged data."""
 QUEUE_RECORDS = 100_000
-"""Limit of a producer's unacknowledged records. librdkafka uses about 600 bytes for each with headers."""
+"""Limit of unacknowledged records. librdkafka uses about 600 bytes for each with headers."""
 _POLL_SECONDS = 0.1
 _DEFAULTS = {
     "linger.ms": 20,
@@ -94,7 +94,7 @@ class Outbox:
         partitions: Sequence[int],
         size_bytes: int,
     ) -> None:
-        """Send records of one topic with headers, timestamps or partitions, which ``produce_batch`` does not accept.
+        """Send records of one topic with fields that ``produce_batch`` does not accept.
 
         :param size_bytes: size of all keys and values. Header sizes are estimated from the first record.
         """

@@ -62,7 +62,7 @@ class TopicReader:
         return sorted(topic.partitions)
 
     def read_bounds(self, partition: int) -> tuple[int, int]:
-        """Request a partition's first offset, and the offset after the last record visible to this reader."""
+        """Request a partition's first offset, and the one after the last record visible to this reader."""
         from confluent_kafka import TopicPartition
 
         topic_partition = TopicPartition(self.topic, partition)
@@ -153,11 +153,7 @@ def open_topic(
     isolation: Isolation = "read_committed",
     topic_kind: Literal["topic", "ledger topic"] = "topic",
 ) -> Iterator[TopicReader]:
-    """Open a topic for reading.
-
-    :raises ConfigError: the connection, a right or the topic is wrong.
-    :raises RetriableError: the broker does not answer.
-    """
+    """Open a topic for reading."""
     client_errors, description = ClientErrors(), f"{topic_kind} {topic!r}"
     overrides = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
     overrides |= {"fetch.message.max.bytes": _FETCH_BYTES}
@@ -181,7 +177,6 @@ def read_end_offsets(
 
     :param committed: return the end for readers of committed records instead.
     :raises UnknownTopicError: a topic does not exist.
-    :raises RetriableError: the broker does not answer.
     """
     from confluent_kafka import KafkaException
 

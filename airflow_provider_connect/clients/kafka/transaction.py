@@ -75,7 +75,6 @@ class Transaction(Outbox):
         """Take the transactional id. This fences the id's earlier producers and ends their transactions.
 
         :raises ConfigError: the broker does not allow this timeout, or the user may not use the id.
-        :raises RetriableError: the broker does not answer.
         """
         from confluent_kafka import KafkaException
 
@@ -176,7 +175,7 @@ class Transaction(Outbox):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End an open transaction after an error, because readers of committed records wait for it."""
+        """End an open transaction after an error. Readers of committed records wait for it."""
         if isinstance(error, FencedError):
             self._is_over = True
         elif not self._is_over and not isinstance(error, UndecidedError):

@@ -70,13 +70,13 @@ class DayClaims:
         return None
 
     def is_same_try(self, claim: Claim | None) -> bool:
-        """Return True if the claim has this publish's intent and staged files."""
+        """Return True if the claim has this publish's intent and files."""
         publish = self.plan.publish
         own_attempt = (publish.intent.token, publish.manifest.attempt)
         return claim is not None and (claim.token, claim.attempt) == own_attempt
 
     def highest_used_generation(self) -> int:
-        """Return the day's highest generation with records of an earlier claim.
+        """Return the day's highest generation for which an earlier claim may have sent records.
 
         :raises ConfigError: the ledger has lost the claim of ``begin``.
         """

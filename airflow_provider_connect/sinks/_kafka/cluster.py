@@ -37,10 +37,7 @@ class Cluster:
 
     @property
     def admin(self) -> AdminClient:
-        """Admin client, created on first use.
-
-        :raises ConfigError: librdkafka refuses a setting of the connection.
-        """
+        """Admin client, created on first use."""
         with self._lock:
             if self._admin is None:
                 self._admin = make_admin_client(self.connection, self.client_errors)
@@ -61,7 +58,7 @@ class Cluster:
             return self._ledger
 
     def ledger_from(self, handover: LedgerHandover | None) -> KafkaLedger:
-        """Return a ledger that continues from the driver's handover, or from this process's state."""
+        """Return a ledger that continues from the driver's handover, if given."""
         return KafkaLedger(self.connection, self.options, self.key, handover)
 
     def transaction(

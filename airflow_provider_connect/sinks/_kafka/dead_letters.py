@@ -57,7 +57,7 @@ class DeadLetterSender:
         return self._send(self.make_source_letters())
 
     def make_refused_letters(self, refused: Iterable[RejectedRow]) -> Iterator[DeadLetter]:
-        """Yield letters for rows that the sink rejected, with the row as JSON."""
+        """Yield letters for rows that the sink rejected, as JSON."""
         for row in refused:
             part, number = partition_and_row(row.position)
             reason = f"column {row.column!r}: {row.reason}" if row.column else row.reason
@@ -78,7 +78,7 @@ class DeadLetterSender:
                     yield DeadLetter(None, reject.record, headers)
 
     def _send(self, letters: Iterable[DeadLetter]) -> int:
-        """Send letters and return their number. Cuts a letter too large for the topic and adds a header."""
+        """Send letters and return their number. Cuts those too large for the topic and adds a header."""
         topic, count = self.plan.dead_letter_topic, 0
         if topic is None:
             return 0

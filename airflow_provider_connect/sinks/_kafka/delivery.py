@@ -53,7 +53,7 @@ class DayDelivery(ABC):
     """
 
     max_tries: ClassVar[int] = 1
-    """Number of tries to send a share, after a lost turn, changed topic limits or an unknown outcome."""
+    """Tries to send a share, after a lost turn, changed topic limits or an unknown outcome."""
 
     def __init__(self, cluster: Cluster, plan: DayPlan, ledger: KafkaLedger | None = None) -> None:
         self.cluster = cluster
@@ -69,7 +69,7 @@ class DayDelivery(ABC):
 
     @abstractmethod
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day in the ledger, in the driver. Returns the plan for every :meth:`put`."""
+        """Claim the day in the driver. Returns the plan for every :meth:`put`."""
 
     @abstractmethod
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
@@ -77,17 +77,17 @@ class DayDelivery(ABC):
 
     @abstractmethod
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Publish the day in the driver, unless a share's transaction has done so."""
+        """Publish the day in the driver, unless a share's transaction did so."""
 
     def confirm(self) -> LedgerRow:
-        """Write an unchanged day's ledger record again, in the driver, with its check count raised by 1.
+        """Confirm an unchanged day in the driver: write its ledger record again, with one more check.
 
         :raises UndecidedError: the outcome of the commit is unknown.
         """
         return self.confirm_in_transaction()
 
     def confirm_in_transaction(self, after_fencing: Callable[[], None] | None = None) -> LedgerRow:
-        """Confirm an unchanged day. Fences a run that is sending the day, because its answer may be older.
+        """Confirm an unchanged day. Fences a run that sends the day, because its answer may be older.
 
         :param after_fencing: called after the transactional id was taken.
         """
@@ -109,10 +109,10 @@ class DayDelivery(ABC):
         return entry.row
 
     def abort(self) -> None:  # noqa: B027  # deliveries without transactions leave nothing open
-        """End dead executors' transactions, in the driver, because other days and readers wait for them."""
+        """End dead executors' transactions, in the driver. Other days and readers wait for them."""
 
     def transaction(self, part: int | None = None) -> Transaction:
-        """Return a producer with the transactional id of the day or of a part."""
+        """Return a producer with the day's transactional id, or a part's."""
         name = self.id if part is None else transactional_id(*self.id_parts, part)
         return self.cluster.transaction(name, self.producer_settings(), description=self.claims.description)
 
@@ -137,7 +137,7 @@ class DayDelivery(ABC):
 
         :param ends_before: end offsets of the topics before the first record.
         :raises DataError: ``errors_tolerance`` does not allow rejected rows.
-        :raises RetriableError: the broker does not answer, or the client accepted another number of records.
+        :raises RetriableError: the client accepted another number of records.
         """
         started = time.monotonic()
         share = sender.send(snapshot)
@@ -171,7 +171,7 @@ class DayDelivery(ABC):
         return next_generation(self.publish, newest_row, used_generation, erased=self.ledger.known_erase_list().version)
 
     def free_generation(self, newest_row: LedgerRow | None, claim: Claim | None) -> int:
-        """Return a generation without records of other intents or other staged files.
+        """Return a generation without records of other intents or staged files.
 
         :param newest_row: the day's newest publish.
         :param claim: the day's newest claim.
@@ -226,7 +226,7 @@ class DayDelivery(ABC):
     def write_definition(self, outbox: Outbox) -> None:
         """Write the publish's definition to the ledger if another definition or task is in force.
 
-        Days without turns may write definitions concurrently. The first record counts.
+        Days without turns may write concurrently. The first record counts.
 
         :raises OvertakenError: another definition was written first.
         """
@@ -250,7 +250,7 @@ class DayDelivery(ABC):
         require_definition(self.publish, first_definition.as_definition)
 
     def send_source_rejects(self, outbox: Outbox) -> int:
-        """Send dead letters for records that the source rejected. Returns their number."""
+        """Send records that the source rejected as dead letters. Returns their number."""
         return DeadLetterSender(self.plan, outbox, self.options.topic).send_source_rejects()
 
     def require_tolerated(self, receipts: list[SentShare]) -> None:

@@ -30,7 +30,7 @@ from airflow_provider_connect.stage.erase_list import EraseList, Erasure, Shapin
 _TRIES = 5
 _PAUSES = doubling_pauses(0.5, 8.0)
 _MAX_LIST_BYTES = 900_000
-"""Limit of the erase list's record. A topic's default limit is one megabyte (``message.max.bytes``)."""
+"""Limit of the erase list's record, below the default of ``message.max.bytes``."""
 
 _KeyPartition = tuple[bytes, int]
 
@@ -46,7 +46,7 @@ class KafkaEraser:
     column: str
 
     def find(self, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the people's keys that have a value in the topic, by the day that wrote the value.
+        """Count the people's keys with a value in the topic, by the day that wrote it.
 
         :raises ConfigError: the topic's keys do not identify people, or the sink takes no turns.
         """
@@ -59,7 +59,7 @@ class KafkaEraser:
         """Add people to the erase list and write their tombstones. Safe to repeat.
 
         :raises ConfigError: as for :meth:`find`, or the list is too long.
-        :raises RetriableError: the broker does not answer, or the turn does not come in time.
+        :raises RetriableError: the turn does not come in time.
         """
         self._require_erasable()
         rows: dict[dt.date, int] = {}

@@ -20,11 +20,11 @@ _LAST_OFFSETS = 1000
 """Offsets read at each partition's end. Some may be transaction markers or aborted records."""
 _NEWEST_DAYS = 30
 _MAX_TEMPLATE_TOPICS = 5
-"""Number of a template's topics that are read. Any one shows a lost ledger."""
+"""Number of a template's topics that are read."""
 
 
 class LedgerCheck:
-    """Compares one stream's ledger and topics in the driver, before any topic is created."""
+    """Compares one stream's ledger and topics in the driver, before a data topic is created."""
 
     def __init__(self, cluster: Cluster, topics: TopicAdmin) -> None:
         self.cluster = cluster
@@ -35,8 +35,7 @@ class LedgerCheck:
     def problems(self) -> list[str]:
         """Return messages about lost records. Ignores records that an open transaction hides.
 
-        :raises ConfigError: the cluster refuses the sign-in, or the ledger cannot be read.
-        :raises RetriableError: the cluster does not answer.
+        :raises ConfigError: the ledger cannot be read.
         """
         self.topics.wait_until_reachable()  # gives the best message for a wrong connection
         newest = self.ledger.newest_entries(_NEWEST_DAYS, "ignore")
@@ -148,7 +147,7 @@ def mixed_topic_message(ledger: KafkaLedger, topic: str, other_target: str) -> s
 
 
 def holds_records(connection: Connection, topic: str, stream_key: StreamKey | None, timeout_seconds: float) -> bool:
-    """Return True if one of the topic's last records has the stream's headers.
+    """Return True if one of the topic's last records is the stream's.
 
     :param stream_key: None accepts any record.
     """

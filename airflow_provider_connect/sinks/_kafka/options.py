@@ -274,7 +274,7 @@ class KafkaOptions(Sink):
         return self.record_name or f"connect.{'_' if name[0].isdigit() else ''}{name}"
 
     def record_name_for(self, schema: pa.Schema) -> str:
-        """Return the record's schema name: the option, the source's name, or one made from the topic."""
+        """Return the record's schema name: the option, the source's, or one made from the topic."""
         source_name = (schema.metadata or {}).get(b"record_name", b"").decode()
         return self.record_name or source_name or self.default_record_name
 

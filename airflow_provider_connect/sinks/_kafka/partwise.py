@@ -16,7 +16,7 @@ from airflow_provider_connect.stage.manifest import StagedFile
 
 
 class PartwiseDelivery(DayDelivery):
-    """Sends each staged file in its own transaction."""
+    """Sends each staged file in its own transaction. A claim alone blocks no other publish."""
 
     max_tries: ClassVar[int] = 3
 

@@ -35,7 +35,7 @@ _MANY_ROWS = 100_000
 _UNMEASURED_SHARE = 0.5
 """Usable share of the transaction timeout at the assumed rate."""
 MAX_TOPICS_PER_DAY = 1000
-"""Limit of a day's topics. Each costs requests and space in the day's ledger record (at most 1 MB)."""
+"""Limit of a day's topics. Each takes requests and space in the day's ledger record (at most 1 MB)."""
 
 
 class Planner:
@@ -47,7 +47,7 @@ class Planner:
         self.schema = schema
 
     def plan(self, publish: Publish) -> DayPlan:
-        """Create a day's missing topics and schemas. Returns the plan of its publish.
+        """Create a day's missing topics and schemas. Returns its plan.
 
         :raises ConfigError: a topic cannot be created or used, or the day is too large for one transaction.
         :raises DataError: the registry refuses the schema.

@@ -26,7 +26,7 @@ _PERSON_WAITS_SECONDS = 10.0
 
 
 class Preflight:
-    """Checks columns, cluster, topics, ledger and registry in the driver, once for a job."""
+    """Checks columns, cluster, topics, ledger and registry, once a job."""
 
     def __init__(self, cluster: Cluster, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> None:
         self.cluster = cluster

@@ -70,7 +70,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return Preflight(self._cluster, schema, days, kind).problems()
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return problems of columns, topics and rights. Creates no topic and takes no transactional id."""
+        """Return problems of columns, topics and rights. Takes no transactional id."""
         return Preflight(self._cluster, schema, days, kind).inspect()
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
@@ -78,7 +78,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return read_dead_letters(self._cluster, first, last, records)
 
     def note(self, note: LedgerNote) -> None:
-        """Write a note into the ledger topic, which is created if needed. The stream's topic may be missing."""
+        """Write a note into the ledger topic, which is created if needed."""
         ledger = self.ledger
         if problems := self._cluster.topics().ensure_ledger_topic(ledger.ledger_topic):
             raise ConfigError("; ".join(problems))
@@ -105,7 +105,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
     def put(self, token: DayPlan, stage: str, share: tuple[StagedFile, ...]) -> SentShare:
         """Send a share of the day. Commits it if it has its own transaction.
 
-        :raises RetriableError: the broker does not answer, or another run has taken over the day.
+        :raises RetriableError: another run has taken over the day.
         :raises DataError: ``errors_tolerance`` does not allow rejected rows.
         """
         plan = replace(token, publish=replace(token.publish, stage=stage))
@@ -169,7 +169,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         ]
 
     def _patience(self) -> Patience:
-        """Return the retry policy. Random pauses separate runs that take the same transactional id."""
+        """Return the retry policy. Random pauses separate runs with the same transactional id."""
         return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery_class.max_tries)
 
     def _require_undamaged(self) -> None:

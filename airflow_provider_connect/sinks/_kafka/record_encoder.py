@@ -82,9 +82,9 @@ class RejectedRow:
 
 @dataclass(frozen=True)
 class OutgoingRecords:
-    """Records of one topic, in order. Each list has one item for each record.
+    """Records of one topic, in order. Each list has one item a record.
 
-    :param timestamps: milliseconds since 1970, 0 for a NULL. None without ``timestamp_field``.
+    :param timestamps: milliseconds since 1970, 0 for a NULL.
     :param partitions: -1 lets the partitioner choose. None does so for all records.
     :param refused: rows that cannot become records.
     """

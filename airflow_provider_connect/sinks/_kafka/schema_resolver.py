@@ -27,7 +27,7 @@ _MISFITS: dict[SchemaLanguage, Callable[[str, str], list[str]]] = {
 
 
 def value_subject(strategy: Strategy, topic: str, record_name: str) -> str:
-    """Return the subject name of a topic's value schema. Strategies are Confluent's."""
+    """Return the subject name of a value schema by one of Confluent's strategies."""
     if strategy == "topic":
         return f"{topic}-value"
     return record_name if strategy == "record" else f"{topic}-{record_name}"
@@ -41,9 +41,10 @@ def key_subject(topic: str) -> str:
 class SchemaResolver:
     """Finds or registers the schemas of one sink's topics.
 
-    :param timeout_seconds: time limit of one request. Each is tried three times.
+    Methods raise ConfigError if access is denied or the subject has no schema to use, and RetriableError if the
+    registry does not answer.
+
     :param registration: ``auto_register`` registers new compatible schemas, ``use_latest`` none.
-    :raises ConfigError: the connection is wrong, or Confluent's client is missing.
     """
 
     def __init__(self, connection: Connection, timeout_seconds: float, registration: Registration) -> None:
@@ -55,11 +56,9 @@ class SchemaResolver:
         self._client.close()
 
     def value_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
-        """Return the registered schema for values. With ``use_latest`` this is the subject's newest.
+        """Return the registered schema for values, with ``use_latest`` the subject's newest.
 
         :raises DataError: the schema is incompatible with the subject. The message names the fields.
-        :raises ConfigError: access is denied, or the subject has no schema to use.
-        :raises RetriableError: the registry does not answer.
         """
         if self.registration == "use_latest":
             return self._newest_that_fits(subject, document, kind)
@@ -72,8 +71,6 @@ class SchemaResolver:
         would change the keys.
 
         :raises DataError: the subject has schemas, and none fits the keys.
-        :raises ConfigError: access is denied, or the subject has no schema to use.
-        :raises RetriableError: the registry does not answer.
         """
         schema = self._oldest_that_fits(subject, document, kind)
         if schema is None:
@@ -134,7 +131,7 @@ class SchemaResolver:
         return renumber(document, self._documents(subject, kind)) if kind == "PROTOBUF" else document
 
     def _documents(self, subject: str, kind: SchemaLanguage) -> Iterator[str]:
-        """Yield the subject's schema texts in one language, newest first, on demand."""
+        """Yield the subject's schema texts in one language on demand, newest first."""
         newest = self._client.newest_version(subject)
         if newest is None:
             return

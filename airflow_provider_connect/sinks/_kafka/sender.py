@@ -33,7 +33,7 @@ _FIRST_ROWS = 1000
 _GROWTH = 8
 _CHUNK_RECORDS = 1000
 _READY_BYTES = 16_000_000
-"""Bytes encoded before a day's turn, to shorten other days' wait. Python objects take more memory."""
+"""Bytes encoded before a day's turn, to shorten other days' wait."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class ShareSender:
         DeadLetterSender(self.plan, self.outbox, self.options.topic).send_refused(refused)
 
     def _encode(self) -> Iterator[OutgoingRecords]:
-        """Yield records slice by slice. The size of a slice's values sets the number of rows in the next slice.
+        """Yield records slice by slice. A slice's size sets the number of rows in the next one.
 
         Parquet sizes do not help: repeated texts and NULLs take no space there.
         """
@@ -197,7 +197,7 @@ class ShareSender:
             )
 
     def _send_tombstones(self, snapshot: SnapshotDiff) -> int:
-        """Send a tombstone for every vanished key, into the key's partition. Returns their number."""
+        """Send a tombstone for every vanished key, into its partition. Returns their number."""
         snapshot.require_unique()
         (topic,) = self.plan.topic_by_value.values()
         headers = self._records.constant_headers  # compared snapshots always have headers

@@ -51,7 +51,7 @@ class SnapshotDiff:
         self._kept_rows = 0
 
     def select_changes(self, outgoing: OutgoingRecords) -> OutgoingRecords:
-        """Return only the new and changed records. A known key keeps its partition, even if partitions were added.
+        """Return the new and changed records. A known key keeps its partition, even if partitions were added.
 
         :raises DataError: a row has no key.
         """
@@ -71,7 +71,7 @@ class SnapshotDiff:
         return replace(outgoing, partitions=partitions.tolist()).select(rows)
 
     def _keep_rejected(self, refused: Sequence[RejectedRow]) -> None:
-        """Mark rejected rows' keys as present in the snapshot, so that they get no tombstone."""
+        """Mark rejected rows' keys as present, so that they get no tombstone."""
         keys = [row.key for row in refused]
         if keyless := keys.count(None):
             raise DataError(
@@ -98,7 +98,7 @@ class SnapshotDiff:
                 )
 
     def read_vanished(self) -> Iterator[tuple[int, bytes, bytes, Headers]]:
-        """Yield the newest record of each key that the snapshot lacks: partition, key, value, and the value's headers.
+        """Yield partition, key, value and value headers of each key that the snapshot lacks.
 
         :raises DataError: the snapshot has no rows, and ``on_empty`` does not accept this.
         """
@@ -138,7 +138,7 @@ class SnapshotDiff:
                 yield records
 
     def _find_keys(self, keys: Any) -> tuple[Any, Any]:
-        """Return each key's index in the topic's sorted keys, and whether the topic has the key."""
+        """Return each key's index in the topic's sorted keys, and whether it is there."""
         import numpy as np
 
         if not len(self._keys):
@@ -148,7 +148,7 @@ class SnapshotDiff:
 
 
 def _newest_digests(message_batches: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
-    """Return the sorted digests of all keys, with the digest and the partition of each key's newest value."""
+    """Return the sorted digests of all keys, with each key's newest value digest and partition."""
     import numpy as np
 
     keys, values, partitions = [_digests([])], [_digests([])], [np.empty(0, np.int32)]

@@ -75,7 +75,7 @@ def topic_names(
 
 
 def topic_name_pattern(template: str) -> str:
-    """Return a regular expression for a template's topics. It may match a few other names."""
+    """Return a regular expression for a template's topics, and perhaps a few others."""
     return _LEGAL.pattern.join(re.escape(text) for text in _COLUMN.split(template)[::2])
 
 

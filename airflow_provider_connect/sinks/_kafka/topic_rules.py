@@ -129,12 +129,12 @@ class NewTopicSettings:
 
 
 def dead_letter_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return a dead letter topic's settings: one partition, as in Kafka Connect."""
+    """Return a dead letter topic's settings: one partition."""
     return NewTopicSettings(name, 1, replication_factor, {"cleanup.policy": "delete"})
 
 
 def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return a ledger topic's settings: compaction, and one partition, which keeps all records in order."""
+    """Return a ledger topic's settings: compaction, and one partition, which keeps the order."""
     config = {
         "cleanup.policy": "compact",
         "message.timestamp.type": "CreateTime",
@@ -287,7 +287,7 @@ def _time_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.
 
 
 def ledger_problems(topic: TopicState) -> list[str]:
-    """Return reasons why a topic cannot be the ledger. Settings that cannot be read pass."""
+    """Return reasons why a topic cannot be the ledger. Hidden settings pass."""
     complaints = list(_replica_problems(topic))
     if topic.cleanup_policies and topic.cleanup_policies != {"compact"}:
         complaints.append("its cleanup.policy must be compact alone, because published days would be deleted")

@@ -49,7 +49,6 @@ class TopicAdmin:
     """Reads, checks and creates topics through one admin client. Caches topics that it has read.
 
     :param timeout_seconds: time limit of each request.
-    :param client_errors: errors that the client reports outside of calls: the reasons behind timeouts.
     :param settings: librdkafka's settings, to explain a cluster that does not answer.
     """
 
@@ -85,14 +84,11 @@ class TopicAdmin:
                     raise
 
     def problems_if_created(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
-        """Return problems that missing topics would have, and reasons why they could not be created.
-
-        Creates nothing, but lets the cluster validate the creation.
-        """
+        """Return problems that missing topics would have. The cluster validates the creation. Creates nothing."""
         return self._check_creation([self.rules.settings_for(name) for name in dict.fromkeys(names)], writing)
 
     def example_problems_if_created(self, name: str, writing: IntendedWrites) -> list[str]:
-        """Return problems of a template's example topic that no topic group's settings would avoid."""
+        """Return problems of a template's example topic that no topic group would avoid."""
         problem_lists = [self._check_creation([plan], writing) for plan in self.rules.possible_settings_for(name)]
         return problem_lists[0] if all(problem_lists) else []
 
@@ -123,7 +119,7 @@ class TopicAdmin:
         return creation_problems or ledger_problems(self._states[name])
 
     def missing_rights(self, needed_rights: Mapping[str, Collection[str]]) -> list[str]:
-        """Return a message for each operation that the user may not perform on an existing topic.
+        """Return a message for each operation on an existing topic that the user may not perform.
 
         :param needed_rights: operations by topic, with Kafka's names: ``READ``, ``WRITE``.
         """
@@ -164,7 +160,7 @@ class TopicAdmin:
         ]
 
     def existing_topics(self, names: Sequence[str]) -> list[str]:
-        """Return the existing topics among these. Waits briefly for topics that a broker does not know yet."""
+        """Return the existing ones of these topics. Waits briefly for topics that a broker does not know yet."""
         return self._wait_until_listed(names, TOPIC_LISTING_SECONDS)
 
     def limits(self, name: str) -> TopicLimits:
@@ -260,7 +256,7 @@ class TopicAdmin:
         return []
 
     def _wait_until_listed(self, names: Sequence[str], seconds: float) -> list[str]:
-        """Wait at most ``seconds`` until the brokers know all topics. Returns the known topics."""
+        """Wait until the brokers know all topics. Returns the known topics."""
         patience = Patience(seconds, (_RETRY_SECONDS,))
         while len(listed_names := self._read_existing(names)) < len(names) and patience.wait_and_poll():
             pass
@@ -325,7 +321,7 @@ class TopicAdmin:
 def authorized_operations(described: Sequence[Any] | None) -> frozenset[str] | None:
     """Return the names of authorized operations, or None if the cluster does not report them.
 
-    A response without DESCRIBE gives None, because describing a topic requires that right.
+    Without DESCRIBE they are unknown too, because describing a topic requires that right.
     """
     names = frozenset(operation.name for operation in described or ())
     return names if "DESCRIBE" in names else None

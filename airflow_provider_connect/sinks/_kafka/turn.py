@@ -181,8 +181,8 @@ class Turn:
     def has_orphan(self) -> bool:
         """Return True if an executor of this ``begin`` may have left a transaction open and no other run sends the day.
 
-        If another run has a ticket that was not passed over, taking the id could end its transaction. That run ends the
-        orphan itself, which costs other days only seconds.
+        Otherwise taking the id could end the other run's transaction. That run ends the orphan itself, which costs
+        other days only seconds.
         """
         self.note_own_tickets()
         tickets = self.queue.with_id(self.id)

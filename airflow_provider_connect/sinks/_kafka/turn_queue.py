@@ -21,7 +21,7 @@ from airflow_provider_connect.wire import Wire
 DEAD_SECONDS = 6.0
 """Silence after which an owner is passed over."""
 _ROLL_CALL_SECONDS = 2 * DEAD_SECONDS
-"""Time after a ``pass`` in which every addressed owner is expected to answer."""
+"""Time after a ``pass`` in which every addressed owner must answer."""
 _ANSWER_SECONDS = 3 * DEAD_SECONDS
 """Time for which addressed owners keep answering. Other watchers may read the ``pass`` seconds later."""
 
@@ -92,7 +92,8 @@ class TurnQueue:
     """All open tickets, with the roll calls that detect dead owners.
 
     A roll call begins with a ``pass`` and addresses the owners of earlier tickets, because only they are sure to read
-    it. A watcher ignores a ``pass`` older than its watch: owners may have answered already and fallen silent again.
+    it. A watcher judges no owner by a ``pass`` older than its watch: owners may have answered already and fallen silent
+    again.
 
     :param clock: seconds, such as :func:`time.monotonic`.
     """
@@ -138,7 +139,7 @@ class TurnQueue:
             self._passed_at = time_now
 
     def mark_fronts(self) -> None:
-        """Note which tickets have no other ticket ahead. Call this after reading all records."""
+        """Note which tickets have no other ticket ahead, after reading all records."""
         time_now = self._clock()
         for ticket in self.live_tickets():
             if self.tickets_ahead(ticket):
@@ -147,7 +148,7 @@ class TurnQueue:
                 ticket.first_since = time_now
 
     def restart_clock(self) -> None:
-        """Measure silence from now on and end the roll call, because the watcher itself was suspended."""
+        """Measure silence from now on and end the roll call, after the watcher itself was suspended."""
         time_now = self._clock()
         for ticket in self.tickets.values():
             ticket.last_heartbeat = time_now
@@ -160,7 +161,7 @@ class TurnQueue:
         return sorted((t for t in self.tickets.values() if not t.is_passed_over), key=lambda t: t.offset)
 
     def passed_over(self, own_ticket: Ticket) -> list[Ticket]:
-        """Return passed-over tickets that share a topic with this ticket. Their transactions may still be open."""
+        """Return passed-over tickets that share a topic with this ticket. Their transactions may be open."""
         return [t for t in self.tickets.values() if t.is_passed_over and t.shares_topic(own_ticket)]
 
     def tickets_ahead(self, ticket: Ticket) -> list[Ticket]:
@@ -182,7 +183,7 @@ class TurnQueue:
         return asked_at is not None and self._clock() - asked_at < _ANSWER_SECONDS
 
     def silent_tickets(self, awaited_tickets: list[Ticket]) -> list[Ticket]:
-        """Return awaited tickets, and tickets ahead of them, of owners that are silent for too long."""
+        """Return awaited tickets, and tickets ahead of them, with owners silent for too long."""
         time_now = self._clock()
         return [
             ticket

@@ -54,7 +54,7 @@ class WholeDayDelivery(DayDelivery):
         """Send and commit the day, unless it is published already.
 
         :raises UndecidedError: the outcome of the commit is unknown.
-        :raises PassedOverError: other publishes went on because this one wrote no heartbeat.
+        :raises PassedOverError: this publish lost its turn.
         """
         with self._open_turn() as turn:
             if turn is not None:
@@ -80,7 +80,7 @@ class WholeDayDelivery(DayDelivery):
         return share.entry.row
 
     def confirm(self) -> LedgerRow:
-        """Confirm an unchanged day, without a turn. Waits first for another run that is sending the day."""
+        """Confirm an unchanged day, without a turn. Waits for another run that sends the day."""
         with self._open_turn() as turn:
             if turn is None:
                 return self.confirm_in_transaction()
@@ -184,7 +184,7 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
 
 
 def _hidden_offsets(cluster: Cluster, entry: DayEntry) -> list[str]:
-    """Wait for readers to pass the day's end. Returns the partitions where they still stop, as texts."""
+    """Wait for readers to pass the day's end. Returns the partitions where they still stop."""
     ledger = cluster.options.ledger_topic
     target_ends: EndOffsets = {
         topic: {part: span[1] for part, span in spans.items()} for topic, spans in entry.offsets.items()

@@ -85,7 +85,7 @@ def _registered(text: str) -> Any:
 
 
 def _message_path(index: int) -> bytes:
-    """Return the path to a message type: its length, then each index. The file's first type has a single 0."""
+    """Return the path to a message type: its length, then each index, or 0 for the first type."""
     return zigzag(1) + zigzag(index) if index else b"\0"
 
 
@@ -100,7 +100,7 @@ class _Writer:
         self.messages = messages
 
     def pieces(self, array: pa.Array, field: Any, refuse: Refuse) -> list[Piece]:
-        """Return the pieces of a column's fields, with tags. NULL has no field, and a NULL list equals an empty one."""
+        """Return the pieces of a column's fields, with tags. NULL and empty lists have no field."""
         array = without_dictionary(array)
         if protobuf.is_repeated(field):
             return self._repeated(array, field, refuse)

@@ -193,7 +193,7 @@ class _Parser:
         self._set_type(entry.field.add(name="value", number=2, label=1), value, path)
 
     def _resolve(self, field: Any, scope: str) -> None:
-        """Replace a field's type name by its full name, searched from the innermost scope outwards."""
+        """Replace a field's type name by its full name, searched from the innermost scope."""
         name = field.type_name
         while not name.startswith("."):
             if f"{scope}.{name}" in self.messages | self.enums or not scope:

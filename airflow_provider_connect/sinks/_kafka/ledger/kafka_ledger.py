@@ -60,7 +60,7 @@ KeyFilter = Callable[[LedgerKey], bool]
 _PATIENCE_SECONDS: dict[OnUndecided, float] = {"wait": float("inf"), "leave": 10.0, "ignore": 0.0}
 _POLL_SECONDS = 0.05
 _OWN_COMMIT_SECONDS = 1.0
-"""Wait for a running commit of the same day. If its process is dead, only the next attempt ends the transaction."""
+"""Wait for a running commit of the same day. If its process is dead, the next attempt ends it."""
 _ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, or use another ledger_topic"
 
 
@@ -113,13 +113,13 @@ class KafkaLedger(Ledger):
         return None if value is None else parse_record(DayEntry, value, self.ledger_topic)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return each day's newest publish. Omits a publish that an open transaction hides for long."""
+        """Return each day's newest publish, except publishes that an open transaction hides for long."""
         self.read_on(lambda key: self._is_of_kind(key, "day") and first <= key.day <= last, "leave")
         keys = (self.key_for(first + ONE_DAY * i).encode() for i in range((last - first).days + 1))
         return [entry.row for raw in keys if (entry := self._known_entry(raw)) is not None]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that a new publish follows: the day's, or the stream's newest snapshot or increment."""
+        """Return the publish that a new one follows: the day's, or the stream's newest snapshot or increment."""
         if kind == "increment":
             # Increments share a transactional id, so this reader's publish ends any open transaction of one.
             self.read_on(lambda key: self._is_of_kind(key, "day"), "wait", self._is_of_target)
@@ -151,7 +151,7 @@ class KafkaLedger(Ledger):
         return None if value is None else parse_record(DefinitionRecord, value, self.ledger_topic).as_definition
 
     def refresh(self) -> None:
-        """Read to the topic's end. Waits for another run's open erase, but only about a second for a definition."""
+        """Read to the topic's end. Waits for an open erase, but only about a second for a definition."""
         key = self.key_for(NO_DAY, "in_force")
         self.read_on(
             lambda ledger_key: ledger_key == key or self._is_erase_list(ledger_key),
@@ -211,7 +211,7 @@ class KafkaLedger(Ledger):
         return bool(hidden_claims or self.view.keys("claim", self.key_prefix()))
 
     def entries(self, *keys: LedgerKey) -> dict[LedgerKey, DayEntry]:
-        """Return the records under these keys. Waits while open transactions hide them or the definition in force."""
+        """Return the records under these keys. Waits for transactions that hide them or the definition in force."""
         awaited_keys = (*keys, self.key_for(NO_DAY, "in_force"))
         self.read_on(lambda ledger_key: ledger_key in awaited_keys)
         return {key: entry for key in keys if (entry := self._known_entry(key.encode())) is not None}
@@ -229,12 +229,12 @@ class KafkaLedger(Ledger):
         return view.handover([*own_keys, *view.keys("part", self.key_prefix(day)), *newest])
 
     def superseded_entry(self, day: dt.date) -> DayEntry | None:
-        """Return a day's last record if an earlier record counts instead of it, else None. Reads nothing."""
+        """Return a day's last record if an earlier one counts instead of it. Reads nothing."""
         value = self.view.superseded_value(self.key_for(day).encode())
         return None if value is None else parse_record(DayEntry, value, self.ledger_topic)
 
     def key_prefix(self, day: dt.date | None = None, kind: KeyKind = "day") -> bytes:
-        """Return the encoded prefix of the stream's keys, of one day's keys, or of one kind's notes."""
+        """Return the encoded prefix of the stream's keys, a day's keys, or one kind's notes."""
         names = [*self.key_for(NO_DAY, kind).name_fields, *([str(day)] if day else [])]
         return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
 
@@ -269,7 +269,7 @@ class KafkaLedger(Ledger):
             out after a wait, or ``ignore`` them immediately.
         :param is_own: selects transactions that the caller will end. The wait for them is about a second.
         :raises ConfigError: the topic holds foreign records, or lost records to retention.
-        :raises RetriableError: the broker does not answer, or wanted records stay undecided.
+        :raises RetriableError: wanted records stay undecided.
         """
         seconds = min(self.timeout_seconds, _PATIENCE_SECONDS[on_undecided])
         patience = Patience(seconds, (_POLL_SECONDS,))
@@ -299,7 +299,7 @@ class KafkaLedger(Ledger):
         return parse_record(Claim, value, self.ledger_topic) if value is not None else None
 
     def records_since(self, key: LedgerKey, start_offsets: dict[int, int]) -> list[bytes]:
-        """Return a key's records from the start offsets on, in order, committed or not."""
+        """Return a key's records from these offsets on, committed or not."""
         raw = key.encode()
         with self._open_topic("read_uncommitted") as reader:
             messages = self._read_from(
@@ -319,7 +319,7 @@ class KafkaLedger(Ledger):
         return open_topic(self.connection, self.ledger_topic, self.timeout_seconds, isolation, "ledger topic")
 
     def _advance_view(self, reader: TopicReader, numbers: list[int]) -> dict[int, int]:
-        """Read new records into the view. Returns the offset reached in partitions where a transaction hides more."""
+        """Read new records. Returns the offset reached in partitions where a transaction hides more."""
         view = self.view
         with view.lock:
             ends = {number: self._read_end(reader, number) for number in numbers}
@@ -344,7 +344,7 @@ class KafkaLedger(Ledger):
         return end
 
     def _hiding_transaction(self, hidden: dict[int, int], wants: KeyFilter) -> LedgerKey | None:
-        """Return the first key of the open transaction if it hides wanted records, else None."""
+        """Return the first key of the open transaction if it hides wanted records."""
         hidden_records = self._read_hidden(hidden)
         hides_wanted = any(value is not None and key.kind != "claim" and wants(key) for key, value in hidden_records)
         return hidden_records[0][0] if hides_wanted else None

@@ -30,7 +30,7 @@ from airflow_provider_connect.stage.notes import NoteKind
 from airflow_provider_connect.wire import Wire
 
 StreamKind = Literal["in_force", NoteKind]
-"""Kinds of records that belong to no day. Earlier versions of this package ignore them."""
+"""Kinds of records without a day. Earlier versions of this package ignore them."""
 KeyKind = Literal["day", "part", "claim", "erased", StreamKind]
 NO_DAY = dt.date.min
 KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
@@ -119,7 +119,7 @@ class DayEntry(Wire):
     beaten: tuple[str, ...] = ()
 
     def row_for_intent(self, token: str) -> LedgerRow | None:
-        """Return the ledger row that an intent has published, also as an earlier generation, or None."""
+        """Return the ledger row that an intent has published, perhaps as an earlier generation."""
         if self.row.token == token:
             return self.row
         for earlier in self.covered:
@@ -175,7 +175,7 @@ class DayEntry(Wire):
         return f"{row.token}/{row.generation}/{row.checks}" if row.checks else row.attempt or ""
 
     def is_same_attempt(self, other: DayEntry) -> bool:
-        """Return True if one of the records is a copy: same intent, files and check."""
+        """Return True if one record is a copy: same intent, files and check."""
         own_row, other_row = self.row, other.row
         return (own_row.token, own_row.attempt, own_row.checks) == (
             other_row.token,
@@ -184,7 +184,7 @@ class DayEntry(Wire):
         )
 
     def rewritten_over(self, loser: DayEntry) -> DayEntry:
-        """Return a copy to be written after the record that lost to this one."""
+        """Return a copy to write after the losing record."""
         built_on = self.built_on if self.built_on is not None else self.row.generation - 1
         beaten = (*self.beaten, loser.attempt_name)[-_MAX_COVERED:]
         return self.model_copy(update={"built_on": built_on, "beaten": beaten})

@@ -42,7 +42,7 @@ _KEY = re.compile(
 )
 """Matches nearly all keys, which saves parsing them."""
 _STREAM_KEY_PREFIX = b'["/'
-"""Prefix of keys that belong to a stream instead of a day (:data:`.records.StreamKind`)."""
+"""Prefix of :data:`.records.StreamKind` keys."""
 _KEY_SUFFIXES: dict[KeyKind, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
 _MAX_VIEWS = 8
 
@@ -80,7 +80,7 @@ class TopicView:
                 self._values[kind_of(raw)][raw] = [value]
 
     def clear(self) -> None:
-        """Drop all records of a topic that is missing or was created again."""
+        """Drop all records."""
         self.positions: dict[int, int] = {}
         self.tickets: dict[int, tuple[int, bytes]] = {}
         self._superseded: dict[bytes, bytes] = {}
@@ -207,7 +207,7 @@ def erase_list_keys(view: TopicView, topic: str) -> list[bytes]:
 
 
 def known_erase_list(view: TopicView, topic: str) -> EraseList:
-    """Return a topic's erase list as read so far, merged from all its records. Its version grows with each of them."""
+    """Return a topic's erase list, merged from all records read so far. Its version grows with each."""
     topic_list_key = erase_list_key(topic).encode()
     lists = {
         raw: parse_record(EraseList, value, view.topic)
