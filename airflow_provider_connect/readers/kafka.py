@@ -3,10 +3,11 @@
 A reload appends the day to its topic again, as the next generation. The ledger topic holds each day's newest generation
 and the offsets of its records. So a reader first reads the ledger, then the topic up to these offsets::
 
-from airflow_provider_connect.readers.kafka import newest_days, records
+    from airflow_provider_connect.readers.kafka import newest_days, records
 
-settings = {"bootstrap.servers": "broker:9092"} for day, message in records(settings, newest_days(settings,
-"mixpanel_events")): print(day.day, day.generation, message.value())
+    settings = {"bootstrap.servers": "broker:9092"}
+    for day, message in records(settings, newest_days(settings, "mixpanel_events")):
+        print(day.day, day.generation, message.value())
 
 ``settings`` are librdkafka's, as in the extra of the sink's connection. Everything committed before the call is read.
 The reader joins no group and commits no offset. Memory holds one entry for each day.
@@ -203,8 +204,6 @@ def _key(day: PublishedDay) -> Key:
 
 
 class _DayFinder:
-    """Finds the requested day of a record, if the record belongs to that day's newest generation."""
-
     def __init__(self, days: Iterable[PublishedDay], day_of: DayOf | None) -> None:
         self.days: dict[Key, PublishedDay] = {_key(day): day for day in days}
         self.day_of = day_of

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 class _Choice(Shape):
-    """Keeps some columns and removes all others."""
-
     hides_values: ClassVar[bool] = True
 
     columns: ColumnNames

@@ -55,9 +55,9 @@ class ColumnShapes:
         return options_digest([options, [value for name, value in sorted(keys.items()) if name != "shapes"]])
 
     def target_texts(self, values: Sequence[str], connections: Mapping[str, Connection]) -> tuple[str, ...]:
-        """Return the texts that the target has for ids: hashes if a mask hashes the column, else the ids themselves.
+        """Return the texts that the target has for ids: hashes if a mask hashes the column, else the ids.
 
-        Both if a mask has a condition.
+        Both if the mask has a condition.
 
         :raises ConfigError: after a shape, the column no longer identifies a person.
         """

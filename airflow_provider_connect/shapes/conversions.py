@@ -181,7 +181,7 @@ def _to_epoch(time_format: TimeFormat) -> CastFunction:
 
 
 def has_text(kind: pa.DataType) -> bool:
-    """Return True if values of a type have one text."""
+    """Return True if values of this type have a text (:func:`as_text`)."""
     return type_group(kind) is not None and all(has_text(part) for part in inner_types(kind))
 
 

@@ -28,7 +28,6 @@ def shape_digests(shapes: Sequence[Shape], connections: Mapping[str, Connection]
     Ids of connections are left out, since they do not change the hashes.
 
     :param context: where the digests are kept, such as the target's name. Only digests of one context can be compared.
-    :raises ConfigError: a connection has no key, or a short one.
     """
     keys = {
         f"key[{at}]": key_digest(key_of(connections[shape.conn_id]), context)

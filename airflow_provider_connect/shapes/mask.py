@@ -100,10 +100,7 @@ class Mask(Shape):
         return None
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that masks. Only this function contains the key.
-
-        :raises ConfigError: the connection has no password, or a short one.
-        """
+        """Return a function that masks. Only this function contains the key."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -164,7 +161,7 @@ def key_of(connection: Connection) -> bytes:
 
 
 class Hashes(dict[bytes, str]):
-    """Hashes by text under one key, computed once, since a day contains most ids many times."""
+    """Cache of hashes by text, under one key. A day contains most ids many times."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__()

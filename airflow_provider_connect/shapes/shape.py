@@ -60,8 +60,8 @@ Step = Callable[["pa.RecordBatch"], ShapedBatch]
 class Shape(Options):
     """One change of rows: of the schema, of the columns' origins, and of each batch.
 
-    Pure data, safe and cheap to import in a DAG file. The result depends only on the row: not on the clock, other rows
-    or their order.
+    Pure data, cheap to import in a DAG file. The result depends only on the row: not on the clock, other rows or their
+    order.
 
     :cvar name: name in pipeline files, messages and counts.
     :cvar hides_values: true if the shape removes values or makes them unreadable, so they must not be written anywhere.

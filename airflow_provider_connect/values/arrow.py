@@ -30,7 +30,7 @@ _TYPE_NAMES: dict[TypeGroup, str] = {
 
 
 def type_group(kind: pa.DataType) -> TypeGroup | None:
-    """Return the group of a type, of a dictionary the group of its entries. None for unsupported types."""
+    """Return the group of a type, or None if unsupported. A dictionary has the group of its entries."""
     from pyarrow import types
 
     return type_group(kind.value_type) if types.is_dictionary(kind) else _shapes_by_id().get(kind.id)

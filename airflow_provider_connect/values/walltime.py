@@ -82,7 +82,6 @@ def _day(zone_name: str, day: int) -> _Day:
 
 
 def _offset_changes(zone_name: str, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return (instant, new offset) for every change of the zone's offset in ``(begin, end]``."""
     changes = []
     old_offset = _offset(zone_name, begin)
     for low in range(begin, end, _HOUR_SECONDS):

@@ -284,7 +284,6 @@ def _grpc_status(code: int) -> Any:
 
 
 def _read_responses(call: Any, answers: queue.SimpleQueue[Any]) -> None:
-    """Put a call's responses, and finally an error, into a queue."""
     try:
         for answer in call:
             answers.put(answer)

@@ -196,8 +196,8 @@ def make_producer(
     """Create an idempotent producer.
 
     :param client_errors: collects errors that the client reports outside of calls.
-    :param defaults: settings that the connection's replace.
-    :param overrides: settings that replace the connection's.
+    :param defaults: settings that the connection may override.
+    :param overrides: settings that override the connection's.
     :raises ConfigError: librdkafka refuses a setting. The message names it.
     """
     kind: type[Producer] = _import_library().Producer

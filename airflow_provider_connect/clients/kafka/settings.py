@@ -1,6 +1,6 @@
 """Rules for a Kafka connection's settings, checked without network access.
 
-They cover settings that librdkafka accepts although they could lose a day, expose a secret or run foreign code.
+The rules cover settings that librdkafka accepts although they could lose a day, expose a secret or run foreign code.
 """
 
 from __future__ import annotations

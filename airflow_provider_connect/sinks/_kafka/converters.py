@@ -59,7 +59,7 @@ class KeyEncoder:
     :param name: ``string`` writes one string column unchanged, one other column as JSON text, and several columns as a
         JSON array. Other names write a record of the columns in this format.
     :param fields: key columns. Empty gives records without keys.
-    :param record_name: full name of the key record in its schema.
+    :param record_name: full name of the key record.
     """
 
     def __init__(self, name: KeyConverterName, schema: pa.Schema, fields: tuple[str, ...], record_name: str) -> None:

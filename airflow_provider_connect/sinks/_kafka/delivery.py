@@ -53,7 +53,7 @@ class DayDelivery(ABC):
     """
 
     max_tries: ClassVar[int] = 1
-    """Tries to send a share, after a lost turn, changed topic limits or an unknown outcome."""
+    """Number of tries to send a share."""
 
     def __init__(self, cluster: Cluster, plan: DayPlan, ledger: KafkaLedger | None = None) -> None:
         self.cluster = cluster
@@ -80,10 +80,7 @@ class DayDelivery(ABC):
         """Publish the day in the driver, unless a share's transaction did so."""
 
     def confirm(self) -> LedgerRow:
-        """Confirm an unchanged day in the driver: write its ledger record again, with one more check.
-
-        :raises UndecidedError: the outcome of the commit is unknown.
-        """
+        """Confirm an unchanged day in the driver: write its ledger record again, with one more check."""
         return self.confirm_in_transaction()
 
     def confirm_in_transaction(self, after_fencing: Callable[[], None] | None = None) -> LedgerRow:
@@ -136,8 +133,6 @@ class DayDelivery(ABC):
         """Send a share and wait for its acknowledgement. Returns its counts and offsets.
 
         :param ends_before: end offsets of the topics before the first record.
-        :raises DataError: ``errors_tolerance`` does not allow rejected rows.
-        :raises RetriableError: the client accepted another number of records.
         """
         started = time.monotonic()
         share = sender.send(snapshot)

@@ -33,10 +33,7 @@ class LedgerCheck:
         self.topics = topics
 
     def problems(self) -> list[str]:
-        """Return messages about lost records. Ignores records that an open transaction hides.
-
-        :raises ConfigError: the ledger cannot be read.
-        """
+        """Return messages about lost records. Ignores records that an open transaction hides."""
         self.topics.wait_until_reachable()  # gives the best message for a wrong connection
         newest = self.ledger.newest_entries(_NEWEST_DAYS, "ignore")
         return self._lost_records(newest) if newest else self._lost_ledger()

@@ -41,11 +41,7 @@ class PartwiseDelivery(DayDelivery):
         return replace(self.plan, generation=generation)
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send and commit one file, unless it is published already.
-
-        :raises UndecidedError: the outcome of the commit is unknown.
-        :raises RetriableError: another run has claimed the day.
-        """
+        """Send and commit one file, unless it is published already."""
         part = [file.path for file in self.publish.manifest.polled.files].index(files[0].path)
         generation = self.plan.generation or 1
         if not self.claims.is_held():

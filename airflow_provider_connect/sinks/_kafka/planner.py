@@ -127,7 +127,6 @@ class Planner:
             return registry.problems(self._value_subject(name), self._key_subject(name))
 
     def _find_schemas(self, names: Sequence[str]) -> tuple[dict[str, SchemaRef], dict[str, SchemaRef]]:
-        """Return value schemas and key schemas by topic."""
         if self.options.registry_conn_id is None:
             return {}, {}
         subjects = [(name, self._value_subject(name), self._key_subject(name)) for name in names]

@@ -42,7 +42,7 @@ class Preflight:
         return self.cluster.topics()
 
     def problems(self) -> list[str]:
-        """Return all problems. Creates missing topics if there are none."""
+        """Return all problems. Creates missing topics if it finds no problem."""
         complaints = self.problems_without_changes()
         if complaints := complaints or self._problems_of(self._try_transactional_id):
             return complaints

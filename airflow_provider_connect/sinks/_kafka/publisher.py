@@ -66,7 +66,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return self._cluster.ledger
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return problems of a publish. Creates missing topics if there are none."""
+        """Return problems that would fail the publish. Creates missing topics if it finds no problem."""
         return Preflight(self._cluster, schema, days, kind).problems()
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
@@ -86,12 +86,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
             ledger.write_record(ledger.note_key(note.kind, note.id), note)
 
     def begin(self, publish: Publish) -> DayPlan:
-        """Prepare the day's topics and schemas, and claim the day in the ledger.
-
-        :raises ConfigError: ledger and topics disagree, or a topic cannot be created or used.
-        :raises DataError: the registry refuses the schema.
-        :raises OvertakenError: another run has published the day since the poll.
-        """
+        """Prepare the day's topics and schemas, and claim the day in the ledger."""
         self._require_undamaged()
         plan = Planner(self._cluster, publish.schema).plan(publish)
         published_entry = self.ledger.entry(publish.day.date)
@@ -103,11 +98,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return [tuple(files)] if self._delivery_class is WholeDayDelivery else super().shares(files)
 
     def put(self, token: DayPlan, stage: str, share: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share of the day. Commits it if it has its own transaction.
-
-        :raises RetriableError: another run has taken over the day.
-        :raises DataError: ``errors_tolerance`` does not allow rejected rows.
-        """
+        """Send a share of the day. Commits it if it has its own transaction."""
         plan = replace(token, publish=replace(token.publish, stage=stage))
         ledger = self._cluster.ledger_from(plan.handover)
         patience = self._patience()

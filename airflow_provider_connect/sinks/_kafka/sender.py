@@ -87,7 +87,7 @@ class SentShare:
     def require_all(self, files: tuple[StagedFile, ...], outbox: Outbox, source_rejects: int = 0) -> None:
         """Check that the client accepted one record for each staged row that must be sent.
 
-        :raises RetriableError: another number.
+        :raises RetriableError: the client accepted another number.
         """
         rows = sum(file.rows for file in files)
         records = rows - self.unchanged + self.vanished + self.soft_deleted + source_rejects
@@ -147,7 +147,7 @@ class ShareSender:
     def set_aside(self, refused: list[RejectedRow]) -> None:
         """Count rejected rows and send them to the dead letter topic.
 
-        :raises DataError: the options do not allow as many.
+        :raises DataError: there are more than the options allow.
         """
         self._rejected += len(refused)
         first_row = refused[0]

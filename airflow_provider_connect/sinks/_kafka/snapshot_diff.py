@@ -138,7 +138,6 @@ class SnapshotDiff:
                 yield records
 
     def _find_keys(self, keys: Any) -> tuple[Any, Any]:
-        """Return each key's index in the topic's sorted keys, and whether it is there."""
         import numpy as np
 
         if not len(self._keys):

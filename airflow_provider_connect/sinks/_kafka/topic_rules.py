@@ -66,10 +66,10 @@ class TopicGroup(Wire):
 
 
 class TopicRules(Wire):
-    """Settings of new topics. The first matching one of ``groups`` overrides the other settings.
+    """Settings of new topics. None leaves a number to the cluster.
 
-    :param partitions: None leaves the number to the cluster.
-    :param replication_factor: also for the ledger topic. None leaves the number to the cluster.
+    :param replication_factor: also for the ledger topic.
+    :param groups: the first one that matches a topic's name overrides the other settings.
     """
 
     create_disposition: Literal["if_needed", "never"] = "if_needed"
@@ -99,7 +99,7 @@ class TopicRules(Wire):
 
 @dataclass(frozen=True)
 class NewTopicSettings:
-    """Settings of one new topic. None leaves a number to the cluster."""
+    """Settings of one new topic."""
 
     name: str
     partitions: int | None

@@ -206,7 +206,6 @@ class TopicAdmin:
         return self._read_configs("BROKER", [broker])[broker]
 
     def _read_existing(self, names: Sequence[str]) -> list[str]:
-        """Cache topics and their settings. Returns the existing topics."""
         existing, hidden = self._describe(names)
         if hidden:
             names_text = ", ".join(repr(name) for name in hidden)
@@ -256,7 +255,6 @@ class TopicAdmin:
         return []
 
     def _wait_until_listed(self, names: Sequence[str], seconds: float) -> list[str]:
-        """Wait until the brokers know all topics. Returns the known topics."""
         patience = Patience(seconds, (_RETRY_SECONDS,))
         while len(listed_names := self._read_existing(names)) < len(names) and patience.wait_and_poll():
             pass

@@ -67,7 +67,7 @@ class PassedOverError(RetriableError):
 class Turn:
     """Takes one publish through its topics' queue: wait for a live run of the same day, queue, wait, send, leave.
 
-    :param view: state of the ledger topic, from whose position the queue is read.
+    :param view: state of the ledger topic, from which the queue is read on.
     :param description: the publish, for messages.
     :param begin_id: see :class:`.record_encoder.DayPlan`.
     :param transaction_timeout_seconds: longest wait for one ticket.
@@ -339,8 +339,7 @@ class Turn:
 class _RecordWriter:
     """Writes single records outside of transactions. Thread-safe.
 
-    Not idempotent, because repeated records have no effect and an idempotent producer takes half a second to get its
-    id.
+    Not idempotent: repeated records have no effect, and an idempotent producer takes half a second to get its id.
     """
 
     def __init__(self, connection: Connection, topic: str, timeout_seconds: float) -> None:
@@ -351,10 +350,7 @@ class _RecordWriter:
         self._producer = make_producer(connection, self._client_errors, **overrides)
 
     def write(self, key: bytes, value: bytes | None) -> None:
-        """Write a record and wait until all in-sync replicas have it.
-
-        :raises ConnectError: the broker does not acknowledge it.
-        """
+        """Write a record and wait until all in-sync replicas have it."""
         from confluent_kafka import KafkaException
 
         outcome: list[Any] = []

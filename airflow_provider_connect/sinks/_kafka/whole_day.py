@@ -51,11 +51,7 @@ class WholeDayDelivery(DayDelivery):
         return self.plan
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send and commit the day, unless it is published already.
-
-        :raises UndecidedError: the outcome of the commit is unknown.
-        :raises PassedOverError: this publish lost its turn.
-        """
+        """Send and commit the day, unless it is published already."""
         with self._open_turn() as turn:
             if turn is not None:
                 turn.wait_for_same_day()

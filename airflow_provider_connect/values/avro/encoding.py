@@ -71,7 +71,7 @@ class AvroConverter(Converter):
 
 
 class _Writer:
-    """Writes columns by a schema for which :func:`.avro.schema.misfits` returns nothing."""
+    """Writes columns by a schema without :func:`.avro.schema.misfits`."""
 
     def __init__(self, names: dict[str, avro.Avro]) -> None:
         self.names = names

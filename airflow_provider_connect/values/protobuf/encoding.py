@@ -94,8 +94,6 @@ def _tag(field: Any, wire: int) -> bytes:
 
 
 class _Writer:
-    """Writes columns by a descriptor for which :func:`.protobuf.schema.misfits` returns nothing."""
-
     def __init__(self, messages: dict[str, Any]) -> None:
         self.messages = messages
 

@@ -57,19 +57,16 @@ class _Message:
 
     @classmethod
     def namesake(cls, file: Any, own_file: Any) -> _Message:
-        """Return the message with the name of another file's first message."""
         _, message = protobuf.find_namesake(file, own_file)
         return cls(message, protobuf.messages_by_name(file))
 
     def inside(self, name: str) -> _Message | None:
-        """Return a field's message type if the same file defines it, else None."""
         field = self.fields.get(name)
         inner = self.messages.get(field.type_name) if field is not None else None
         return None if inner is None else _Message(inner, self.messages)
 
     @property
     def used(self) -> set[int]:
-        """Numbers that a new field must not have."""
         reserved = (range(reserved_range.start, reserved_range.end) for reserved_range in self.message.reserved_range)
         return {field.number for field in self.message.field}.union(*reserved)
 

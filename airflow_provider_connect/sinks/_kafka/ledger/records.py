@@ -175,7 +175,7 @@ class DayEntry(Wire):
         return f"{row.token}/{row.generation}/{row.checks}" if row.checks else row.attempt or ""
 
     def is_same_attempt(self, other: DayEntry) -> bool:
-        """Return True if one record is a copy: same intent, files and check."""
+        """Return True if one record is a copy of the other: same intent, files and check."""
         own_row, other_row = self.row, other.row
         return (own_row.token, own_row.attempt, own_row.checks) == (
             other_row.token,

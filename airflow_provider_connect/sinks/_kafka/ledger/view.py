@@ -1,7 +1,7 @@
 """In-process cache of a ledger topic: one stream's keys and values. A value is parsed on use.
 
-A topic's erase list is one record, plus records that earlier versions wrote for single streams, until the next erase
-merges them.
+A topic's erase list is one record. Until the next erase merges them, earlier versions' records of single streams belong
+to it.
 """
 
 from __future__ import annotations
