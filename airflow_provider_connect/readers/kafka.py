@@ -53,7 +53,6 @@ class PublishedDay:
 
     :param connector: the source's connector. ``stream`` is its name of the stream.
     :param generation: 1 for the first publish, plus one for each reload.
-    :param rows: number of records of this generation.
     :param exact: True if a transaction wrote exactly ``rows`` records. False if there may be more.
     :param spans: first offset and offset after the last record, by topic and partition. Records of other days may lie
         between.
@@ -142,7 +141,6 @@ def records(
     Records are in each partition's order, so days come mixed. Use them only after the iteration has ended without an
     error, because only its end shows whether the days are complete.
 
-    :param days: days from :func:`newest_days`.
     :param day_of: returns a record's day, for records without headers (``KafkaSink(headers=False)``): :func:`json_day`,
         or your own function. None for a value without a day. Such records, and records without a value, are assigned by
         their offsets, unless records of other days lie between. All days must then be of one stream.

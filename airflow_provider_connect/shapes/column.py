@@ -29,7 +29,6 @@ _EXACT = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING")
 class ColumnShapes:
     """The shapes that create a column of the target, in order.
 
-    :param name: column in the target.
     :param source: column in the source, or None if a shape adds the column.
     :param steps: the shapes, each with its position in the task's list and the column's name before it.
     """

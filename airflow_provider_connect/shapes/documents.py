@@ -45,8 +45,6 @@ def make_reader(fields: Sequence[DocumentField], *, are_checked: bool) -> ReadDo
     """Return a function that reads a column of JSON documents into typed columns.
 
     Also returns the number of misfits by column, and under None the number of texts that are not JSON.
-
-    :param are_checked: true if every text is known to be JSON.
     """
     decoder = _Decoder([field.path for field in fields], are_checked=are_checked)
 

@@ -77,7 +77,6 @@ def join_pieces(pieces: Sequence[Piece], rows: int) -> pa.Array:
 def pieces_or_null(array: pa.Array, body: Sequence[Piece], present: bytes, absent: bytes) -> list[Piece]:
     """Return the pieces of a nullable column.
 
-    :param body: pieces of the values.
     :param present: bytes before a value.
     :param absent: bytes for NULL.
     """

@@ -67,7 +67,6 @@ class BigQueryApi:
     :param project: project that runs the jobs and pays for them.
     :param retry_budget_seconds: limit of one call with all its tries.
     :param maximum_bytes_billed: a query that would read more fails before it costs anything.
-    :param location: location of the jobs, set by :meth:`locate`.
     :param labels: added to every job and new table.
     :param kms_key: key for new tables and for cached results of a SELECT. Scripts, DDL and DML use the project's
         default key.

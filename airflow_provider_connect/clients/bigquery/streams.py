@@ -82,7 +82,6 @@ class Appender(AbstractContextManager["Appender"]):
     and neither bounds unanswered requests nor resends them. ``client.append_rows`` blocks until the first response and
     cannot be cancelled.
 
-    :param table: created by this attempt.
     :param arrow_schema: schema of every batch, with the table's column names.
     """
 

@@ -89,10 +89,7 @@ def _host_servers(connection: Connection) -> str | None:
 
 
 def check_connection(connection: Connection, delivery: str | None = None) -> list[str]:
-    """Validate a connection without network access. Returns the problems found.
-
-    :param delivery: the sink's option, quoted in messages.
-    """
+    """Validate a connection without network access. Returns the problems found."""
     subject = f"connection {connection.conn_id!r}"
     try:
         conf = librdkafka_settings(connection)

@@ -23,10 +23,7 @@ _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
 
 def find_protocol_mismatch(conf: Mapping[str, str]) -> str | None:
-    """Return a message about a server with another protocol than ``security.protocol``, or None.
-
-    :param conf: librdkafka's settings.
-    """
+    """Return a message about a server with another protocol than ``security.protocol``, or None."""
     protocol = word_setting(conf, "security.protocol", "plaintext")
     deadline = time.monotonic() + _ALL_SECONDS
     for server in conf.get("bootstrap.servers", "").split(","):

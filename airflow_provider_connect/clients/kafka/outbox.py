@@ -66,10 +66,7 @@ class Outbox:
     def send(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None = None
     ) -> None:
-        """Send one record. Waits while the queue is full.
-
-        :param partition: None lets the partitioner choose.
-        """
+        """Send one record. Waits while the queue is full."""
         self.wait_for_room(1, len(key or b"") + len(value or b"") + headers_size_bytes(headers))
         self._produce(topic, value, key, -1 if partition is None else partition, headers=headers)
         self.accepted_records += 1

@@ -69,7 +69,6 @@ class RegisteredSchema:
     """One version of a subject.
 
     :param kind: ``AVRO``, ``JSON`` or ``PROTOBUF``.
-    :param has_references: the schema refers to other subjects.
     """
 
     id: int

@@ -48,8 +48,6 @@ class DayDelivery(ABC):
 
     ``published_entry`` is the day's newest publish. Methods raise OvertakenError if another run has published or
     confirmed the day since the poll.
-
-    :param ledger: an executor's ledger. Defaults to the cluster's.
     """
 
     max_tries: ClassVar[int] = 1
@@ -84,10 +82,7 @@ class DayDelivery(ABC):
         return self.confirm_in_transaction()
 
     def confirm_in_transaction(self, after_fencing: Callable[[], None] | None = None) -> LedgerRow:
-        """Confirm an unchanged day. Fences a run that sends the day, because its answer may be older.
-
-        :param after_fencing: called after the transactional id was taken.
-        """
+        """Confirm an unchanged day. Fences a run that sends the day, because its answer may be older."""
         transaction = self.transaction()
         try:
             with transaction:
@@ -166,11 +161,7 @@ class DayDelivery(ABC):
         return next_generation(self.publish, newest_row, used_generation, erased=self.ledger.known_erase_list().version)
 
     def free_generation(self, newest_row: LedgerRow | None, claim: Claim | None) -> int:
-        """Return a generation without records of other intents or staged files.
-
-        :param newest_row: the day's newest publish.
-        :param claim: the day's newest claim.
-        """
+        """Return a generation without records of other intents or staged files."""
         generation = self.next_generation(newest_row, claim.highest_generation if claim else 0)
         return claim.generation if claim and claim.generation and self.claims.is_same_try(claim) else generation
 

@@ -66,7 +66,6 @@ class DayPlan:
 class RejectedRow:
     """Row that cannot become a record.
 
-    :param position: position in the day.
     :param column: column at fault. None for the whole record.
     :param make_json: encodes the row for its dead letter.
     """
@@ -86,7 +85,6 @@ class OutgoingRecords:
 
     :param timestamps: milliseconds since 1970, 0 for a NULL.
     :param partitions: -1 lets the partitioner choose. None does so for all records.
-    :param refused: rows that cannot become records.
     """
 
     topic: str
@@ -131,10 +129,7 @@ class RecordEncoder:
         ]
 
     def encode(self, batch: pa.RecordBatch, first_position: int) -> Iterator[OutgoingRecords]:
-        """Yield the batch's records by topic.
-
-        :param first_position: position of the batch's first row in the day.
-        """
+        """Yield the batch's records by topic."""
         if len(self.plan.topic_by_value) == 1:
             (topic,) = self.plan.topic_by_value.values()
             yield self._encode_topic(topic, batch, range(first_position, first_position + batch.num_rows))

@@ -34,7 +34,6 @@ class SnapshotDiff:
     """Compares a snapshot's records with a topic, and remembers the compared keys.
 
     :param end_offsets: end of each partition, including open transactions.
-    :param on_empty: handling of an empty snapshot while the topic has live keys.
     """
 
     def __init__(self, cluster: Cluster, topic: str, end_offsets: dict[int, int], on_empty: OnEmpty) -> None:

@@ -225,10 +225,7 @@ def topic_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.
 def new_topic_problems(
     new_topic: NewTopicSettings, broker_settings: Mapping[str, str], writing: IntendedWrites, current_time: dt.datetime
 ) -> list[str]:
-    """Return problems that a new topic would have.
-
-    :param broker_settings: as for :meth:`NewTopicSettings.as_created`.
-    """
+    """Return problems that a new topic would have."""
     return [
         f"topic {new_topic.name!r} is missing, and topic_config and the cluster's defaults would create it with a "
         f"problem: {text}"

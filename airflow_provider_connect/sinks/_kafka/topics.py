@@ -48,7 +48,6 @@ _RETRY_SECONDS = 0.05
 class TopicAdmin:
     """Reads, checks and creates topics through one admin client. Caches topics that it has read.
 
-    :param timeout_seconds: time limit of each request.
     :param settings: librdkafka's settings, to explain a cluster that does not answer.
     """
 

@@ -156,10 +156,7 @@ class WholeDayDelivery(DayDelivery):
 
 
 def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, description: str) -> None:
-    """Wait until readers of committed records see the day. Logs a warning if they still do not.
-
-    :param description: connector, stream and day, for the message.
-    """
+    """Wait until readers of committed records see the day. Logs a warning if they still do not."""
     started = time.monotonic()
     try:
         hidden = _hidden_offsets(cluster, entry)

@@ -68,7 +68,6 @@ def skip_space(text: str, at: int) -> int:
 def elements(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[str]:
     """Yield the source texts of an array's elements.
 
-    :param decoder: as for :func:`members`.
     :raises ValueError: the text is not an array.
     """
     decoder = decoder or json.JSONDecoder(parse_constant=refuse_constant)

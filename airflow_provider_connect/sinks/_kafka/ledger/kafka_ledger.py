@@ -264,7 +264,6 @@ class KafkaLedger(Ledger):
     ) -> TopicView:
         """Read to the topic's end. Returns the view of all records read so far.
 
-        :param is_wanted: selects the keys of the query.
         :param on_undecided: handling of wanted records that another open transaction hides: ``wait``, ``leave`` them
             out after a wait, or ``ignore`` them immediately.
         :param is_own: selects transactions that the caller will end. The wait for them is about a second.

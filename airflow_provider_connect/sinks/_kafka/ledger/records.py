@@ -248,10 +248,7 @@ def parse_record(record_type: type[W], value: bytes, topic: str) -> W:
 
 
 def select_counting_value(values: Iterable[bytes], topic: str) -> bytes:
-    """Return the one of a day's records that counts, usually the newest.
-
-    :param values: all records of the day, in order.
-    """
+    """Return the one of a day's records that counts. Takes all records of the day, in order."""
     first_value, *later = values
     if not later:
         return first_value
