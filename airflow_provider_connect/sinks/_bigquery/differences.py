@@ -1,7 +1,7 @@
 """Counts the rows that a reload adds, changes and removes, by one query before the publish script.
 
-Inside the script the query would delay other publishers and fail the day with its own errors. The counts are still
-exact: the script publishes only if the compared generation is still the newest.
+Inside the script the query would delay other publishers and fail the day with its own errors. The counts are exact all
+the same, because the script publishes only if the compared generation is still the newest.
 
 Rows are compared as text. So NULL equals NULL and JSON's ``null``, and NaN equals NaN.
 """
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 COUNT_SECONDS = 300.0
-"""Time limit of the query that counts."""
+"""Time limit of the query."""
 
 
 def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
-    """Add the counts ``added``, ``changed`` and ``vanished`` to a plan. Returns it unchanged if the count fails.
+    """Return the plan with the counts ``added``, ``changed`` and ``vanished``.
 
-    Errors are only logged, because the counts are for people.
+    Errors are only logged, because the counts are for people. The plan then stays unchanged.
     """
     if not is_reload(plan):
         return plan
@@ -56,7 +56,7 @@ def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, 
 
 
 def is_reload(plan: PublishPlan) -> bool:
-    """Return True if the day replaces an earlier publish of the same day and its rows have a record key."""
+    """Return True if the publish replaces one of the same day, and rows have a record key."""
     seen = plan.publish.manifest.seen
     return (
         plan.write_mode == "replace"
@@ -110,7 +110,7 @@ FROM row_keys"""
 
 
 def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
-    """Return the FROM clause that reads the day's earlier rows, for a template from all tables that had rows.
+    """Return the FROM clause for the day's earlier rows, for a template from all tables that had rows.
 
     A row that moves to another table counts as changed, because the column that names its table changes.
     """

@@ -1,7 +1,8 @@
 """SQL of write mode ``merge``: one row for each key, whatever the order in which days are published.
 
 The row with the higher ``newest_by`` wins. If both are equal, or without that option, the row of the later day wins.
-NULL and NaN are lower than any value. Staged rows are first reduced to one row for each key, among equal ones the last.
+NULL and NaN are lower than any value. Staged rows are first reduced to one for each key, among equal ones the last.
+
 Tombstones remember the keys that ``delete_where`` deleted, so an older day published later does not bring them back.
 """
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def keyless_staged_sql(plan: PublishPlan, merge: MergeRule) -> str:
-    """Return SQL that counts the staged rows with NULL in the key."""
+    """Return SQL that counts staged rows with NULL in the key."""
     missing = " OR ".join(f"{plan.expressions[name]} IS NULL" for name in merge.key)
     return f"(SELECT COUNT(*) FROM {plan.staging.sql} AS {STAGED} WHERE {missing})"
 
@@ -87,10 +88,7 @@ def _same_key_condition(merge: MergeRule, alias: str) -> str:
 
 
 def _is_newer(merge: MergeRule, alias: str, day: dt.date) -> str:
-    """Return the SQL condition that the newest staged row of a key may replace the existing row.
-
-    :param day: day of the staged row.
-    """
+    """Return the SQL condition that a key's newest staged row, of day ``day``, may replace the existing row."""
     by_day = f"({alias}.`day` IS NULL OR {alias}.`day` <= {literal(day)})"
     if merge.newest_by is None:
         return by_day

@@ -73,15 +73,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 CLEANUP_SECONDS = 15.0
 SWEEP_AGE = ONE_DAY
-"""A staging table that has not changed for so long counts as abandoned."""
+"""Time without a change after which a staging table counts as abandoned."""
 
 
 class BigQueryPublisher(
     Publisher, StagesByExecutors, CommitCountsDifferences, Confirms, Erases, KeepsNotes, KeepsRejects, Sweeps
 ):
-    """Publishes days of one stream into one table, or into the tables of a template (:mod:`.template_tables`).
-
-    Threads may share a publisher.
+    """Publishes one stream into one table, or into a template's tables (:mod:`.template_tables`). Threads may share
+    it.
     """
 
     def __init__(self, options: BigQueryOptions, key: StreamKey, connection: Connection) -> None:
@@ -127,12 +126,12 @@ class BigQueryPublisher(
         )
 
     def note(self, note: LedgerNote) -> None:
-        """Add a note to the table of notes unless it exists. Takes a call and a query."""
+        """Add a note unless it exists. Takes a call and a query."""
         self.api.locate(self.tables.target)
         write_note(self.api, self.tables.target, self.key, note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return the problems that would fail the publish. Creates the table and the ledger if there is no problem."""
+        """Return the problems that would fail the publish. If there are none, create the table and the ledger."""
         dates = sorted(day.date for day in days)
         try:
             return (
@@ -144,7 +143,7 @@ class BigQueryPublisher(
             return [str(error)]
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the rejects of each published day. In append mode, of all publishes of the day."""
+        """Yield the rejects of each published day. In append mode, of all its publishes."""
         rows = self.ledger.between(first, last)
         rejects_table = self.tables.rejects
         rejects = rejects_by_day(self.api, rejects_table, self.key, (first, last), records) if rows else {}
@@ -205,7 +204,7 @@ class BigQueryPublisher(
         return put_file(self.api, token, stage, file.path, tolerance)
 
     def commit(self, publish: Publish, token: StagingLayout, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
-        """Commit the staged rows, publish the day, drop the staging tables. May be repeated after a lost response."""
+        """Commit the staged rows, publish the day, drop the staging tables. Repeatable after a lost response."""
         file_receipts = [receipt for receipt in receipts if receipt is not None]
         streams = [receipt.rows.name for receipt in file_receipts if receipt.rows.name]
         job_labels = self._labels(publish)
@@ -233,7 +232,7 @@ class BigQueryPublisher(
         return published
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Record that a poll returned the published rows again, by one script that changes only the ledger."""
+        """Record that a poll returned the published rows again. Changes only the ledger."""
         self.api.locate(self.tables.target)
         tables = self.tables
         step = LedgerStep(target=tables.target, staging=tables.staging, ledger=tables.ledger, publish=publish)
@@ -257,9 +256,8 @@ class BigQueryPublisher(
         return remaining_copies(self.api, self.tables)
 
     def abort(self, publish: Publish, token: StagingLayout) -> None:
-        """Drop the attempt's staging tables, unless they are kept for the next attempt.
-
-        A transaction that still reads a dropped table fails as a whole.
+        """Drop the attempt's staging tables, unless a note keeps them. A transaction that still reads one fails as a
+        whole.
         """
         if not is_kept_for_retry(publish, token):
             self._drop(token)
@@ -330,7 +328,7 @@ class BigQueryPublisher(
 
 
 class TablePublisher(BigQueryPublisher, InspectsTarget):
-    """Publishes into one table, which can be inspected before the poll. Tables of a template are unknown then."""
+    """Publishes into one table, which can be inspected before the poll. A template's tables are unknown then."""
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return the problems that options, existing tables and dry runs show. Creates nothing."""

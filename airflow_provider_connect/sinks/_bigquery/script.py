@@ -1,11 +1,11 @@
-"""Renders the script that publishes a staged day together with its ledger row. No client, no network.
+"""Renders the script that publishes a staged day with its ledger row. No client, no network.
 
-The script is one multi-statement transaction of about a dozen statements, without DDL:
+The script is one transaction of about a dozen statements, without DDL:
 
 1. Update the stream's fence row in the ledger. BigQuery aborts one of two concurrent publishers there, before any data
    changes. Snapshot isolation alone would let both insert.
-2. Decide. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`
-   explains why), and the staging table must hold all rows, counted in the snapshot that INSERT reads.
+2. Decide. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`), and
+   the staging table must hold all rows, counted in the snapshot that INSERT reads.
 3. Change data and ledger only if all conditions hold. A refusal raises no error: ``outcome`` holds the decision.
 
 The script may run again after an abort or a lost response: a token that is already published changes nothing.
@@ -68,13 +68,13 @@ MAX_SCRIPT_BYTES = 1_000_000
 """BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
 
 RESERVED_BYTES = 64_000
-"""Bytes reserved for values that are known only at the publish: counts, digest, names of the run and of streams."""
+"""Bytes for values that only the publish has: counts, digest, names of the run and of streams."""
 
 MAX_STREAM_NAMES = 10
-"""Most write streams whose names the ledger keeps. A day of many files has thousands."""
+"""Most write streams that the ledger names. A day of many files has thousands."""
 
 MIN_BILLED_BYTES_PER_TABLE = 10 * 1024 * 1024
-"""Minimum that BigQuery bills a statement for each table that it names:
+"""Minimum that BigQuery bills for each table that a statement names:
 https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11).
 """
 
@@ -94,7 +94,7 @@ ANSWER_COLUMNS = (
 
 
 class IncompleteError(RetriableError):
-    """The staging table lacks rows that were sent. All rows of the day must be sent again."""
+    """The staging table lacks rows. All rows of the day must be sent again."""
 
 
 def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") -> Publish:
@@ -106,7 +106,7 @@ def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") 
 
 
 def publish_script(plan: PublishPlan) -> str:
-    """Return the publish script. Its last statement returns one row for :func:`published_row`.
+    """Return the publish script, whose result :func:`published_row` reads.
 
     :raises ConfigError: the script is longer than BigQuery takes.
     """
@@ -139,7 +139,7 @@ def publish_script(plan: PublishPlan) -> str:
 
 
 def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None:
-    """Make the script of a made-up day, to check its length and its minimum bill.
+    """Check the length and the minimum bill of the script of a made-up day.
 
     :param plan: real tables and columns, with the day of :func:`sample_publish`.
     :raises ConfigError: the script could be too long for BigQuery, or too expensive for ``maximum_bytes_billed``.
@@ -150,9 +150,8 @@ def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) 
 
 
 def check_budget(target: TableRef, maximum_bytes_billed: int | None) -> None:
-    """Check that ``maximum_bytes_billed`` allows a publish at all.
-
-    :raises ConfigError: it is too small. The message has the smallest sufficient value.
+    """Raise ConfigError if ``maximum_bytes_billed`` is too small for any publish. The message has the least sufficient
+    value.
     """
     least = MAX_TABLES_PER_STATEMENT * MIN_BILLED_BYTES_PER_TABLE
     if maximum_bytes_billed is not None and maximum_bytes_billed < least:
@@ -177,10 +176,10 @@ def published_row(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row from the result of :func:`publish_script`.
 
     :raises SupersededError: a snapshot of a later day is published.
-    :raises OvertakenError: since this attempt read the ledger, another writer has published the day, or another
-        definition came into force.
+    :raises OvertakenError: since this attempt read the ledger, the day was published, or another definition came into
+        force.
     :raises IncompleteError: the staging table lacks rows that were sent.
-    :raises RetriableError: the ledger has lost the stream's fence row.
+    :raises RetriableError: the stream's fence row is lost.
     :raises ConfigError: append mode and the day is published, or the table holds rows of another stream or rows that a
         snapshot must not delete.
     :raises DataError: merge mode, and a row has NULL in the key.

@@ -1,4 +1,4 @@
-"""SQL of snapshots that replace the whole table: their additional lookups, refusals and deletes.
+"""SQL of snapshots that replace the whole table: lookups, refusals and deletes.
 
 Such a snapshot follows the stream's newest published snapshot, whatever its day. ``replace`` deletes every row, or with
 soft deletes the rows that the snapshot has again. ``merge`` first counts and deletes the rows whose key the snapshot
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 
 def newest_day_sql(plan: PublishPlan) -> str:
-    """Return SQL for the day of the stream's newest publish.
-
-    For an increment, the day of the increment that it follows: the day's own, else the stream's newest.
-    """
+    """Return SQL for the day of the stream's newest publish. For an increment, of the publish that it follows."""
     rows = f"FROM {plan.ledger.sql} AS {LEDGER} WHERE {stream_condition(plan.target, plan.key)}"
     if plan.publish.kind != "increment":
         return f"(SELECT MAX({LEDGER}.day) {rows})"
@@ -44,8 +41,8 @@ def protected_rows_sql(
 ) -> str:
     """Return SQL that counts the rows that a snapshot must not delete: foreign rows and histories by day.
 
-    :param newest: SQL for the day of the newest published snapshot. A merge leaves rows in earlier days. So for a
-        merge, rows count only if nothing has been published.
+    :param newest: SQL for the newest snapshot's day. A merge leaves rows in earlier days, so it counts rows only if
+        nothing has been published.
     """
     others = f"{newest} IS NULL"
     if write_mode == "replace":
@@ -65,7 +62,7 @@ def protected_rows_error(target: TableRef, rows: int, newest: dt.date | None) ->
 
 
 def stream_changed_condition(seen: SeenPublish) -> str:
-    """Return the SQL condition that the stream's newest snapshot or increment is not the one seen before the poll."""
+    """Return the SQL condition that the stream's newest publish is not the one seen before the poll."""
     if seen.day is None:
         return f"{NEWEST_DAY} IS NOT NULL"
     same = f"seen.newest = {seen.generation} AND seen.checks = {seen.checks}"
@@ -73,7 +70,7 @@ def stream_changed_condition(seen: SeenPublish) -> str:
 
 
 def delete_vanished_statements(plan: PublishPlan) -> list[str]:
-    """Return the statements that count and delete the rows whose key the staged snapshot lacks."""
+    """Return statements that count and delete the rows whose key the staged snapshot lacks."""
     vanished_rows = (
         f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.layout.filter_column, TARGET)}\n"
         f"    AND NOT EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row_condition(plan)})"
@@ -86,17 +83,17 @@ def delete_vanished_statements(plan: PublishPlan) -> list[str]:
 
 
 IS_DELETED = f"COALESCE({TARGET}.{quoted(DELETED)}, FALSE)"
-"""SQL condition that a row of the target is soft-deleted. False for a row without the mark."""
+"""SQL condition for a soft-deleted row. False for a row without the mark."""
 SOFT_COUNTS = {SOFT_DELETED: "vanished", RESTORED: "restored", SOFT_DELETED_TOTAL: "soft_deleted"}
-"""Script variables that hold the counts of soft deletes, by name of the count."""
+"""Script variables of the soft deletes' counts, by name of the count."""
 
 
 def soft_delete_statements(plan: PublishPlan) -> list[str]:
-    """Return the statements that mark vanished rows, unmark rows that came back, and count both.
+    """Return statements that mark vanished rows, unmark rows that came back, and count both.
 
-    ``replace`` also deletes the rows that the snapshot has again, and moves all other rows to the snapshot's day, so
-    that no expiring partition deletes them. ``merge`` leaves every row in its day, and :mod:`.merge` decides whose
-    values stay.
+    ``replace`` also deletes the rows that the snapshot has again, and moves the others to the snapshot's day, so that
+    no expiring partition deletes them. ``merge`` leaves every row in its day, and :mod:`.merge` decides whose values
+    stay.
     """
     target, any_ = plan.target.sql, any_partition(plan.layout.filter_column, TARGET)
     rows = f"FROM {target} AS {TARGET} WHERE {any_}"
@@ -138,7 +135,7 @@ def purge_soft_deleted_statement(plan: PublishPlan) -> str:
 
 
 def keyless_published_sql(plan: PublishPlan) -> str:
-    """Return SQL that counts the published rows without a record key, which would seem to have vanished."""
+    """Return SQL that counts published rows without a record key, which would seem to have vanished."""
     if plan.merge is not None:
         return "0"
     key = f"{TARGET}.{quoted(_record_key_column(plan).name)}"
@@ -166,7 +163,7 @@ def _record_key_column(plan: PublishPlan) -> TargetColumn:
 
 
 def require_no_rejects(plan: PublishPlan) -> None:
-    """Check that a merged or softly deleting snapshot has no rejects: their keys would count as vanished.
+    """Refuse rejects of a merged or softly deleting snapshot: their keys would count as vanished.
 
     :raises DataError: the snapshot has rejects.
     """

@@ -1,4 +1,4 @@
-"""Describes where rows of erased people may remain outside the table."""
+"""Describes copies of erased rows outside the table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def remaining_copies(api: BigQueryApi, tables: TargetTables) -> list[str]:
-    """Describe where rows of erased people may remain, including Google's copies, each with the way to delete them.
+    """Describe where erased rows may remain, including Google's copies, with the ways to delete them.
 
     Time travel: https://cloud.google.com/bigquery/docs/time-travel (2026-11).
     """

@@ -1,7 +1,6 @@
 """Erases people from a BigQuery table: extends the erase list, then deletes their rows in a new generation of each day.
 
-A publish that was polled before the list grew is refused and polls again. So from then on a day can only lose such
-rows.
+Publishes polled before the list grew are refused and polled again. So from then on a day can only lose such rows.
 """
 
 from __future__ import annotations
@@ -68,10 +67,10 @@ _PAUSES = doubling_pauses(0.5, 10.0)
 
 @dataclass(frozen=True)
 class TableEraser:
-    """Erases by one column, from one stream's table or from all tables of its template.
+    """Erases by one column, from one stream's table or all tables of its template.
 
-    For a template, a day is rewritten in all of its tables at once. A killed attempt leaves the longer list and the
-    finished days. The next attempt erases the remaining days.
+    One transaction rewrites a day in all tables of a template. A killed attempt leaves the longer list and the finished
+    days. The next attempt erases the remaining days.
     """
 
     api: BigQueryApi
@@ -88,7 +87,7 @@ class TableEraser:
         return dict(sorted(rows.items()))
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
-        """Put values on the erase list, and delete their rows from every day."""
+        """Put values on the erase list, then delete their rows from every day."""
         self._searches(values)  # validates before any change
         target, ledger = self.tables.target, self.tables.ledger
         replaces_whole = self.tables.options.replaces_whole(kind)
@@ -299,7 +298,7 @@ class TableEraser:
 
 
 def write_mode_problem(options: BigQueryOptions, column: str) -> str | None:
-    """Return the reason why the write mode allows no erase by this column, or None."""
+    """Return the reason why the write mode allows no erase by this column."""
     if options.write_mode == "append":
         return (
             "write_mode='append': the table may hold rows of other streams and of other loads, and the rows of "
@@ -329,7 +328,7 @@ def _searched_table(table_ref: TableRef, table: Any, column: str, *, softly: boo
 
 
 def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
-    """Add up the counts of all tables for each day."""
+    """Add up the counts of all tables by day."""
     totals: dict[dt.date, MatchCount] = {}
     for row in rows:
         total = totals.get(row["day"], MatchCount(0, 0, 0))
@@ -346,10 +345,7 @@ def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
 
 
 def days_of_one_transaction(day_counts: Mapping[dt.date, MatchCount]) -> dict[dt.date, MatchCount]:
-    """Return the first days that fit into one transaction.
-
-    Always returns one day, even if it has too many partitions.
-    """
+    """Return the first days that fit into one transaction. At least one, even if it has too many partitions."""
     chosen: dict[dt.date, MatchCount] = {}
     for day, day_count in list(day_counts.items())[:MAX_DAYS_PER_TRANSACTION]:
         if (

@@ -1,8 +1,8 @@
-"""Loads Parquet files into a BigQuery table by one load job. Its fixed id prevents a second start.
+"""Loads Parquet files into a BigQuery table by one load job, whose fixed id prevents a second start.
 
-A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11). All
-files of a day go into one job, because BigQuery allows five changes of a table in ten seconds, and 1,500 load jobs a
-day (https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11).
+A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11). One
+job takes all files of a day, because BigQuery allows five changes of a table in ten seconds, and 1,500 load jobs a day
+(https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FILES_PER_JOB = 10_000  # https://cloud.google.com/bigquery/quotas#load_jobs, 2026-11
 PACE_SECONDS = 2.5
-"""Pause between the starts of two load jobs into one table, if a day has more files than a job takes."""
+"""Pause between two load jobs into one table, if a day has more files than a job takes."""
 TRIES = 4
 _PAUSES = (1.0, 3.0, 9.0)
 _UNCHANGED_TYPES = (
@@ -55,9 +55,9 @@ def run_load_jobs(
     labels: dict[str, str],
     attempt: str,
 ) -> list[str]:
-    """Append Parquet files to an existing table. Returns the ids of the jobs. May be repeated.
+    """Append Parquet files to an existing table. Returns the ids of the jobs. Repeatable.
 
-    BigQuery itself reads files in ``gs://``, up to :data:`FILES_PER_JOB` a job. All other files are uploaded as one.
+    BigQuery itself reads files in ``gs://``, up to :data:`FILES_PER_JOB` a job. Others are uploaded as one file.
 
     :param attempt: part of the job ids, ``connect_load_<attempt>_<n>``. Another attempt loads the files again.
     :raises DataError: a file or one of its rows does not fit the table.
@@ -80,7 +80,7 @@ def run_load_jobs(
 
 @dataclass
 class _Load:
-    """Loads some files by one job, and by further jobs after errors that may pass."""
+    """Loads some files by one job, or by more after errors that may pass."""
 
     api: BigQueryApi
     table: TableRef
@@ -191,7 +191,7 @@ def choose_load_method(
     """Choose the load method for a source's rows.
 
     :param stage: path or URL of the stage's root.
-    :raises ConfigError: ``load_method="load_job"``, and these rows cannot be loaded by a job.
+    :raises ConfigError: ``load_method="load_job"``, and no job can load these rows.
     """
     if options.load_method == "storage_write" or (options.load_method == "auto" and not stage.startswith("gs://")):
         return "storage_write"
@@ -212,7 +212,7 @@ def choose_load_method(
 
 
 def load_job_problems(schema: pa.Schema, columns: Sequence[TargetColumn]) -> list[str]:
-    """Return the columns that a load job cannot take unchanged from a Parquet file, with reasons."""
+    """Return the columns that a load job cannot take unchanged from Parquet, with reasons."""
     from pyarrow import types
 
     problems = []
