@@ -1,6 +1,6 @@
 """Scripts that decide in the ledger, in one transaction, about a publish or a confirmation.
 
-A refusal raises no error: ``outcome`` in the result holds the decision. A publish changes the stream's fence row
+``outcome`` in the result holds the decision. A refusal raises no error. A publish changes the stream's fence row
 (``day`` NULL) a second time only if definition or task differ: BigQuery allows 25 changes of one table in ten seconds.
 
 A confirmation records that a poll returned the published rows again. It copies the day's newest ledger row, with
@@ -50,9 +50,10 @@ def transaction_script(
     lookups: str = "",
     answer_columns: str = "outcome",
 ) -> str:
-    """Return the script of a ledger step. Its last statement returns one row.
+    """Return the script of a ledger step.
 
-    The row holds ``answer_columns`` and this token's ledger row, or the newest row if the token has none.
+    Its last statement returns one row: ``answer_columns`` and this token's ledger row, or the newest if the token has
+    none.
 
     :param outcome: result if no case applies. Only then the script runs ``changes``.
     :param outcome_cases: SQL conditions and outcomes that prevent a change. The first true condition decides.

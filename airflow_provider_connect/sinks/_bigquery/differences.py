@@ -1,7 +1,7 @@
 """Counts the rows that a reload adds, changes and removes, by one query before the publish script.
 
-Inside the script the query would delay other publishers and fail the day with its own errors. The counts are exact all
-the same, because the script publishes only if the compared generation is still the newest.
+Inside the script the query would delay other publishers and could fail the day. The counts are still exact: the script
+publishes only if the compared generation is still the newest.
 
 Rows are compared as text. So NULL equals NULL and JSON's ``null``, and NaN equals NaN.
 """
@@ -36,9 +36,8 @@ COUNT_SECONDS = 300.0
 
 
 def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
-    """Return the plan with the counts ``added``, ``changed`` and ``vanished``.
-
-    Errors are only logged, because the counts are for people. The plan then stays unchanged.
+    """Return the plan with the counts ``added``, ``changed`` and ``vanished``. Errors are logged and leave it
+    unchanged.
     """
     if not is_reload(plan):
         return plan

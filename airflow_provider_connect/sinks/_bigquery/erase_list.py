@@ -1,10 +1,9 @@
 """A target's erase list: a table of keyed digests. The fence rows of all streams hold the list's version.
 
-A publish or confirmation first changes its stream's fence row, and a longer list those of all streams. So BigQuery
-commits only one of two such transactions. The other then finds a newer version than its attempt has seen, and is
-refused.
+A publish or confirmation first changes its stream's fence row, and a longer list changes all. So BigQuery commits only
+one of two such transactions. The other finds a newer version than its attempt has seen, and is refused.
 
-An earlier version of this package kept one list for each stream. All are read as one.
+Earlier versions of this package kept one list for each stream. All are read as one.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

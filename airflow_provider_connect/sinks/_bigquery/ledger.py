@@ -4,8 +4,7 @@ A day's current row is its newest generation with the last confirmation. Every p
 changes the stream's fence row (``day`` NULL, generation 0), so two of them cannot commit at the same time. The fence
 row also holds the erase list's version (:mod:`.erase_list`) and the definition in force (:mod:`.ledger_rows`).
 
-The target's label ``connect_ledger`` names its ledger, so a lost or emptied ledger is not mistaken for a new one. Each
-read is one query over one table.
+The target's label ``connect_ledger`` names its ledger, so a lost or emptied ledger is not mistaken for a new one.
 """
 
 from __future__ import annotations
@@ -62,10 +61,9 @@ LEDGER_LABEL = "connect_ledger"
 
 @dataclass(frozen=True)
 class BigQueryLedger(Ledger):
-    """Ledger of one stream in one table.
+    """Ledger of one stream in one table. Each read is one query over one table.
 
-    :param on_published_day: ``refuse`` lets :meth:`published` raise, before the poll, if another intent has published
-        the day.
+    :param on_published_day: with ``refuse``, :meth:`published` raises if another intent has published the day.
     """
 
     api: BigQueryApi
@@ -81,7 +79,7 @@ class BigQueryLedger(Ledger):
         return ledger_row(rows[0]) if rows else None
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return the row of each day's newest publish. Takes one query."""
+        """Return the row of each day's newest publish."""
         rows = self._read_rows(
             f"AND {LEDGER}.day BETWEEN {literal(first)} AND {literal(last)}\n"
             f"ORDER BY {column_list(('day', 'generation', 'checks'), LEDGER)}"
@@ -89,7 +87,9 @@ class BigQueryLedger(Ledger):
         return list({row["day"]: ledger_row(row) for row in rows}.values())
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the day's next one follows: the day's. For snapshots and increments, the stream's."""
+        """Return the publish that the day's next one follows: the day's or, for snapshots and increments, the
+        stream's.
+        """
         if kind == "increment":
             return self._newest_increment(day)
         if kind == "day" or not self.replaces_whole:
@@ -127,7 +127,7 @@ class BigQueryLedger(Ledger):
         return DaySet.from_dates(row["day"] for row in rows)
 
     def tables_with_rows(self, day: dt.date | None = None, generation: int = 0) -> dict[str, bool]:
-        """Return the template tables that ever had rows, with True if this generation of the day put rows there."""
+        """Return the template tables that ever had rows, with True if this generation put rows there."""
         put_rows = "FALSE" if day is None else f"{LEDGER}.day = {literal(day)} AND {LEDGER}.generation = {generation}"
         select = f"SELECT name, LOGICAL_OR({put_rows}) AS there"
         joined = f", UNNEST({LEDGER}.tables) AS name"
@@ -135,7 +135,7 @@ class BigQueryLedger(Ledger):
         return {row["name"]: bool(row["there"]) for row in rows}
 
     def erased(self) -> EraseList:
-        """Return the target's erase list. Takes one query if the list is empty, else two.
+        """Return the target's erase list. Takes a second query if the list is not empty.
 
         :raises ConfigError: the list is lost, or was changed by hand.
         """
@@ -151,7 +151,7 @@ class BigQueryLedger(Ledger):
         return read_erase_list(self.api, self.target, version)
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish. Takes one query of the fence row."""
+        """Return the definition of the stream's newest publish, from the fence row."""
         try:
             rows = self._read(f"SELECT {FENCE_COLUMNS}", f"AND {LEDGER}.day IS NULL")
         except ColumnError:  # no preflight has upgraded the ledger yet
@@ -197,7 +197,7 @@ class BigQueryLedger(Ledger):
 
 
 def _require_unpublished(api: BigQueryApi, target: TableRef, ledger: TableRef) -> None:
-    """Raise an error unless a ledger that a query did not find never existed, or is gone with its dataset."""
+    """Raise an error unless a missing ledger never existed, or is gone with its dataset."""
     name = f"{ledger.project}.{ledger.dataset}"
     try:
         api.call(f"read dataset {name}", api.client.get_dataset, name, retry_missing_seconds=SETTLE_SECONDS)

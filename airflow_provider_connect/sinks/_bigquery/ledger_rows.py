@@ -1,7 +1,7 @@
 """Columns of a ledger, and the SQL that reads and writes its rows.
 
 The stream's fence row holds the definition in force and the task that published under it. Every publish first changes
-that row (:mod:`.decision`). So it has the definition of the last commit, whatever the clocks show.
+that row (:mod:`.decision`), so its definition is the last commit's, whatever the clocks show.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -101,7 +101,7 @@ FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS t
 
 
 def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) -> str:
-    """Return SQL that reads a ledger of an earlier version as if it had the missing columns.
+    """Return SQL that reads an earlier version's ledger as if it had the missing columns.
 
     :param missing_columns: SQL value of each missing column.
     """
@@ -183,8 +183,6 @@ def last_definition_query(ledger: TableRef, stream: str) -> str:
     """Return a query for ``definition`` and ``run`` of a stream's newest publish, to restore a lost fence row.
 
     Ignores publishes without a definition, confirmations and erases. Only here the time of the publish decides.
-
-    :param stream: SQL condition for the stream's rows.
     """
     erases = erase_run(0).removesuffix("0")
     return (

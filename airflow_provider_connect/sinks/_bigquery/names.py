@@ -18,7 +18,7 @@ from airflow_provider_connect.values.hashed_names import HASH_SUFFIX_CHARS, has_
 DAY = "day"
 POSITION_COLUMN = "connect_position"
 SINK_COLUMNS = frozenset({DAY, POSITION_COLUMN, *RESERVED})
-"""Columns that the sink adds, and names that its SQL uses. Source columns with such names are renamed."""
+"""Columns that the sink adds, and names in its SQL. Source columns with such names are renamed."""
 
 TABLE_COLUMN = name_with_hash("connect_table", name_hash("connect_table"))
 """Staging column for the name of a row's table. The name ends in a hash, so no source column has it."""
@@ -49,13 +49,13 @@ _RESERVED = (
 def legal_names(
     names: Sequence[str], existing: Collection[str] = (), reserved: Collection[str] = SINK_COLUMNS
 ) -> dict[str, str]:
-    """Return the legal column name of each source name. Column names are unique without regard to case.
+    """Return the legal column name of each source name, unique without regard to case.
 
     The order of ``names`` does not matter. Of names that differ only in case or in the encoding of a letter, one stays:
-    the table's, else the first in code point order (capitals come first). The others get a hash.
+    the table's, else the first in code point order (capitals first). The others get a hash.
 
     :param existing: the table's columns, in their own case. A source name among them stays.
-    :param reserved: lower-case names that are not available.
+    :param reserved: unavailable names, in lower case.
     :raises DataError: a name is repeated, or two hashes are equal.
     """
     if repeated := sorted({repr(name) for name in names if names.count(name) > 1}):
@@ -112,9 +112,8 @@ def _hashed(name: str) -> str:
 
 
 def legal_table_suffix(text: str) -> str:
-    """Return ``text`` as the suffix of a table's name. Different texts get different suffixes.
-
-    A text of letters, digits and ``-`` (which becomes ``_``) stays. Others get a hash.
+    """Return ``text`` as a unique suffix of a table's name. A text with other characters than letters, digits and ``-``
+    (which becomes ``_``) gets a hash.
     """
     if re.fullmatch(rf"[A-Za-z0-9-]{{1,{_MAX_SUFFIX}}}", text):
         return text.replace("-", "_")

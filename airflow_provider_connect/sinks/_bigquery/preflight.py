@@ -114,7 +114,6 @@ def inspection_problems(
     """Return the problems of options, columns, rights and existing tables. Does not create the target.
 
     :param creates_probe: see :func:`.target_problems`.
-    :raises ConnectError: see :func:`preflight`.
     """
     options, target = tables.options, tables.target
     if problems_found := _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind):

@@ -180,8 +180,8 @@ def expiry_problem(table: Any, day: dt.date, today: dt.date) -> str | None:
     """Return the problem if BigQuery would delete a day right after its publish.
 
     A partition's expiration counts from the UTC midnight at which the partition ends:
-    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). The values of
-    another partition column than ``day`` are assumed to be of the day. Partitions by ingestion time are always new.
+    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). Values of another
+    partition column than ``day`` are assumed to be of the day. Partitions by ingestion time are always new.
 
     :param today: in UTC.
     """

@@ -139,10 +139,10 @@ def publish_script(plan: PublishPlan) -> str:
 
 
 def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None:
-    """Check the length and the minimum bill of the script of a made-up day.
+    """Check the length and the minimum bill of a made-up day's script.
 
     :param plan: real tables and columns, with the day of :func:`sample_publish`.
-    :raises ConfigError: the script could be too long for BigQuery, or too expensive for ``maximum_bytes_billed``.
+    :raises ConfigError: the script could be too long, or too expensive for ``maximum_bytes_billed``.
     """
     script = publish_script(plan)
     _check_length(plan, script, MAX_SCRIPT_BYTES - RESERVED_BYTES)
@@ -150,9 +150,7 @@ def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) 
 
 
 def check_budget(target: TableRef, maximum_bytes_billed: int | None) -> None:
-    """Raise ConfigError if ``maximum_bytes_billed`` is too small for any publish. The message has the least sufficient
-    value.
-    """
+    """Raise ConfigError, with the least sufficient value, if ``maximum_bytes_billed`` is too small for any publish."""
     least = MAX_TABLES_PER_STATEMENT * MIN_BILLED_BYTES_PER_TABLE
     if maximum_bytes_billed is not None and maximum_bytes_billed < least:
         raise ConfigError(

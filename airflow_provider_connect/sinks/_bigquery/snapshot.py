@@ -2,7 +2,7 @@
 
 Such a snapshot follows the stream's newest published snapshot, whatever its day. ``replace`` deletes every row, or with
 soft deletes the rows that the snapshot has again. ``merge`` first counts and deletes the rows whose key the snapshot
-lacks. So a row that stays because it is newer does not count as vanished.
+lacks, so that a row that stays because it is newer does not count as vanished.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -41,8 +41,8 @@ def protected_rows_sql(
 ) -> str:
     """Return SQL that counts the rows that a snapshot must not delete: foreign rows and histories by day.
 
-    :param newest: SQL for the newest snapshot's day. A merge leaves rows in earlier days, so it counts rows only if
-        nothing has been published.
+    :param newest: SQL for the newest snapshot's day. A merge leaves rows in earlier days, so it counts only if this is
+        NULL.
     """
     others = f"{newest} IS NULL"
     if write_mode == "replace":
@@ -163,10 +163,7 @@ def _record_key_column(plan: PublishPlan) -> TargetColumn:
 
 
 def require_no_rejects(plan: PublishPlan) -> None:
-    """Refuse rejects of a merged or softly deleting snapshot: their keys would count as vanished.
-
-    :raises DataError: the snapshot has rejects.
-    """
+    """Raise DataError if a merged or softly deleting snapshot has rejects: their keys would count as vanished."""
     rejected = plan.row.counts.get("rejected", 0)
     if plan.replaces_whole and (plan.merge is not None or plan.deletes_softly) and rejected:
         raise DataError(

@@ -171,7 +171,7 @@ def list_staging_tables(api: BigQueryApi, prefix: TableRef) -> list[TableRef]:
 def abandoned_tables(api: BigQueryApi, prefix: TableRef, older_than: dt.datetime) -> list[TableRef]:
     """Return the target's staging tables that have not changed since ``older_than``.
 
-    A pending write stream does not change its table. So ``older_than`` must lie before the start of any running put.
+    Pending write streams do not change a table, so ``older_than`` must lie before the start of any running put.
     """
     return [table_ref for table_ref, changed in staging_tables(api, prefix).items() if changed < older_than]
 

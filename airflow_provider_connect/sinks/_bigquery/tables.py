@@ -139,10 +139,7 @@ class TargetTables:
         return self.target.sibling(f"{self.target.table}__tombstones")
 
     def merge_rule(self, columns: Sequence[TargetColumn]) -> MergeRule | None:
-        """Return the merge rule, or None in other write modes.
-
-        :raises ConfigError: an option names a missing or unsuitable column.
-        """
+        """Return the merge rule, or None in other write modes."""
         options = self.options
         if options.write_mode != "merge":
             return None

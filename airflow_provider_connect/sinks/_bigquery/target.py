@@ -92,7 +92,7 @@ def ensure_columns(
     """Create a table or add columns to it, as :func:`ensure_target` does.
 
     :param columns_for: returns the columns for a table with the given fields.
-    :param require: gets the table, or None if missing. Raises if the table must not be used or created.
+    :param require: raises if the given table, or None for a missing one, must not be used or created.
     """
 
     def compare() -> PreparedTarget:
@@ -235,7 +235,7 @@ def _knows_columns(api: BigQueryApi, target: TableRef, query: str) -> bool:
 def has_schema_changed(api: BigQueryApi, target: TableRef, written_columns: Sequence[TargetColumn]) -> bool:
     """Return True if ``written_columns`` no longer fit the target, so that the publish must start again.
 
-    For example, INSERT fails if another publisher has added a field to a struct that it writes.
+    INSERT fails if another publisher has added a field to a struct that it writes.
     """
     table = find_table(api, target)
     return table is None or not fits_columns(fields_of(table), written_columns)

@@ -2,14 +2,19 @@
 
 The *head* is a table without rows. It has the columns of all tables, and owns their ledger, rejects and staging tables.
 
-**One transaction** changes up to 100 tables together (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). Two of them are ledger and rejects, so ``max_tables`` is at most 98. Unlike in the Delta sink, a killed driver leaves all tables unchanged or all changed. Of two concurrent attempts, the later one conflicts at the fence row and changes no table.
+One transaction changes up to 100 tables (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11), of
+which two are ledger and rejects. So a killed driver leaves all tables unchanged or all changed. Of two concurrent
+attempts, the later one conflicts at the fence row and changes no table.
 
-**Which tables.** Each staged row names its table. A ledger row lists the tables with rows of its generation. A publish deletes the day from the tables that the replaced generation lists, and inserts into the tables that now have rows. The list is read before the transaction, which passes only while that generation is the newest.
+Each staged row names its table. A ledger row lists the tables with rows of its generation. A publish deletes the day
+from the tables that the replaced generation lists, and inserts into the tables that now have rows. The list is read
+before the transaction, which passes only while that generation is the newest.
 
 Transactions take no DDL on permanent tables, so tables are created and widened before. New tables get the head's label
 ``connect_ledger``. A day is refused if one of its tables lacks that label, or is in the ledger but gone.
 
-**An erase** (:mod:`.erasing.eraser`) only deletes. It reads the list of tables after the erase list has grown: tables created later have no rows of erased people.
+An erase (:mod:`.erasing.eraser`) reads the list of tables after the erase list has grown. Tables created later have no
+rows of erased people.
 """
 
 from __future__ import annotations
@@ -95,7 +100,7 @@ def table_changes_of(
 ) -> tuple[TableChange, ...] | None:
     """Create the day's tables. Returns the tables that the publish changes, or None without a template.
 
-    They include tables in which only the replaced generation has rows.
+    Includes tables in which only the replaced generation has rows.
     """
     template = tables.options.tables
     if template is None:
@@ -125,7 +130,7 @@ class TemplateTables:
     known: frozenset[str]
 
     def ensure(self, names: Iterable[str]) -> dict[str, PreparedTarget]:
-        """Create the tables, or add the head's columns to them.
+        """Create the tables, or add the head's columns.
 
         :raises ConfigError: a table that ever had rows is missing, or a table is foreign.
         :raises DataError: a column has another type.

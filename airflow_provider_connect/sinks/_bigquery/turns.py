@@ -64,8 +64,8 @@ def pause_seconds(publishers: int, random_number: float) -> float:
 def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
     """Count the attempts that compete for the ledger, by the target's staging tables. Takes one listing.
 
-    Confirmations have no staging table. So a confirmation adds :data:`ASSUMED_PUBLISHERS`: sixteen daily runs with a
-    lookback lose and would come back at the same time.
+    A confirmation has no staging table, so it adds :data:`ASSUMED_PUBLISHERS`: sixteen daily runs with a lookback lose
+    and would come back at the same time.
     """
     try:
         found = list_staging_tables(api, prefix_of(ledger_step.staging))
@@ -76,10 +76,7 @@ def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
 
 
 def publish_or_keep_staging(api: BigQueryApi, plan: PublishPlan, labels: dict[str, str]) -> LedgerRow:
-    """Publish a staged day. After a lost turn or a passing error, a note keeps the staging table.
-
-    :raises ConnectError: see :func:`run_publish`.
-    """
+    """Run :func:`run_publish`. After a lost turn or a passing error, a note keeps the staging table."""
     folder, name, layout = Folder(plan.publish.stage), note_name(plan.publish), plan.layout
 
     def write_note() -> None:
@@ -117,8 +114,7 @@ def run_publish(
 
     :param keep_staging: called when the first turn is lost, so that the staging table outlives this driver.
     :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`, a table of this attempt is gone, the
-        target's columns have changed, or queries do not know them yet. For other errors, see
-        :func:`~.script.published_row`.
+        target's columns have changed, or queries do not know them yet. See also :func:`~.script.published_row`.
     """
 
     def script_for_job(job_id: str) -> str:
@@ -178,7 +174,7 @@ def run_in_turn(
     keep_staging: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
 ) -> Answer:
-    """Call ``run``, which changes the stream's fence row. After each lost turn, pause and repeat.
+    """Call ``run``, which changes the stream's fence row, and again after each lost turn and a pause.
 
     :param keep_staging: called when the first turn is lost.
     :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`.

@@ -1,7 +1,7 @@
 """Converts staged rows to the staging table's types, and finds rows that BigQuery cannot hold.
 
-One bad row would make BigQuery refuse a request or a whole publish. Columns are converted as arrays. Single rows are
-examined only if an array cannot be converted without loss.
+One bad row would make BigQuery refuse a request or a whole publish. Single rows are examined only if a whole array
+cannot be converted without loss.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ _PAUSES = doubling_pauses(0.5, 10.0)
 class TableEraser:
     """Erases by one column, from one stream's table or all tables of its template.
 
-    One transaction rewrites a day in all tables of a template. A killed attempt leaves the longer list and the finished
-    days. The next attempt erases the remaining days.
+    One transaction changes a day in all tables. A killed attempt leaves the longer list and the finished days. The next
+    attempt erases the other days.
     """
 
     api: BigQueryApi

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 _DIGEST_CHARACTERS = 32
 WHOLE_NUMBER_END = r"\.0*$"
-"""Pattern of the point and zeros that a whole number's text may end with. BigQuery writes none."""
+"""Pattern of a whole number's decimal part, such as ``.00``. BigQuery writes none."""
 
 
 class MatchCount(NamedTuple):
     """Numbers of matching and other rows of one day.
 
     :param others: excludes soft-deleted rows.
-    :param partitions: most partitions that the matching rows lie in.
+    :param partitions: upper bound of the partitions with matching rows.
     :param matching_deleted: matching rows that are soft-deleted already.
     """
 
@@ -51,7 +51,7 @@ class MatchCount(NamedTuple):
 class SearchedTable(NamedTuple):
     """Table in which rows are searched.
 
-    :param column: column that identifies people. None if the table lacks it, so that no row matches.
+    :param column: column that identifies people. None if the table lacks it: no row matches.
     :param partition_sql: SQL that distinguishes the partitions of a day's rows. None if a day is in one.
     :param may_be_soft_deleted: True if the table may have soft-deleted rows, which the ledger does not count.
     """
@@ -143,11 +143,11 @@ def erase_script(
 ) -> str:
     """Return the script that deletes the matching rows of some days, and adds ``new_rows`` to the ledger.
 
-    The script changes nothing if one of the following has changed.
+    The script changes nothing unless all conditions hold:
 
-    :param followed_rows: newest ledger rows of their days.
-    :param list_version: version of the erase list that has these values. A higher one is accepted.
-    :param last_day: newest published day. A later snapshot would have replaced the rows. None to ignore it.
+    :param followed_rows: each is still its day's newest ledger row.
+    :param list_version: the erase list has this version or a later one.
+    :param last_day: if set, still the newest published day. A later snapshot would have replaced the rows.
     """
     stream = stream_condition(search.target, key)
     later = "" if last_day is None else f" OR seen.last_day != {literal(last_day)}"
@@ -220,9 +220,9 @@ def _ledger_insert(
     rows: Sequence[LedgerRow],
     remaining_tables: Mapping[dt.date, Sequence[str]],
 ) -> str:
-    """Return one INSERT for all days: BigQuery takes only 25 statements in ten seconds on one table.
+    """Return one INSERT for all days: BigQuery takes 25 statements in ten seconds on one table.
 
-    :param remaining_tables: by day, the template's tables that still have rows of it.
+    :param remaining_tables: by day, the template's tables that still have rows.
     """
     values = [ledger_values(target, key, row) for row in rows]
     if remaining_tables:
@@ -236,10 +236,10 @@ def _ledger_insert(
 
 
 def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str, run: str) -> LedgerRow:
-    """Return a day's ledger row after an erase, with the next generation.
+    """Return a day's next ledger row, after an erase.
 
-    Poll time and counts of late and filtered rows stay, because the source was not polled. Digest and answer are
-    removed. ``rows`` is counted in the table, because a restored table may differ from the ledger.
+    The source was not polled, so poll time and counts of late and filtered rows stay. Digest and answer are removed.
+    ``rows`` is counted in the table, because a restored table may differ from the ledger.
     """
     kept_counts = {
         name: newest_row.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in newest_row.counts

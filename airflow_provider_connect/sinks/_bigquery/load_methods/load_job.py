@@ -57,11 +57,10 @@ def run_load_jobs(
 ) -> list[str]:
     """Append Parquet files to an existing table. Returns the ids of the jobs. Repeatable.
 
-    BigQuery itself reads files in ``gs://``, up to :data:`FILES_PER_JOB` a job. Others are uploaded as one file.
+    BigQuery itself reads files in ``gs://``, up to :data:`FILES_PER_JOB` a job. Others are uploaded as one.
 
     :param attempt: part of the job ids, ``connect_load_<attempt>_<n>``. Another attempt loads the files again.
     :raises DataError: a file or one of its rows does not fit the table.
-    :raises ConnectError: see :func:`~.errors.classify`.
     """
     gcs_files = [path for path in files if path.startswith("gs://")]
     other_files = [path for path in files if not path.startswith("gs://")]
@@ -190,7 +189,6 @@ def choose_load_method(
 ) -> Literal["storage_write", "load_job"]:
     """Choose the load method for a source's rows.
 
-    :param stage: path or URL of the stage's root.
     :raises ConfigError: ``load_method="load_job"``, and no job can load these rows.
     """
     if options.load_method == "storage_write" or (options.load_method == "auto" and not stage.startswith("gs://")):

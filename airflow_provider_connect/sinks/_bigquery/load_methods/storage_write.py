@@ -54,7 +54,6 @@ class FileReceipt:
 def put_file(api: BigQueryApi, layout: StagingLayout, stage: str, path: str, tolerance: Tolerance) -> FileReceipt:
     """Append a staged file's rows to the staging table.
 
-    :param stage: path or URL of the stage's root.
     :raises DataError: more rows are bad than the tolerance allows, or BigQuery refuses further rows after
         :data:`RESTARTS`.
     """
@@ -161,7 +160,7 @@ def stage_rejects(
     layout: StagingLayout,
     sink_receipts: Sequence[StreamReceipt],
 ) -> RejectTables | None:
-    """Append the source's rejects, and commit all of the day's. Returns the tables of rejects, or None without any.
+    """Append the source's rejects, and commit all of the day's. Returns their tables, or None without any.
 
     :raises DataError: all files together have more rejects than ``max_rejects`` allows.
     """

@@ -32,7 +32,6 @@ def upload_and_load(api: BigQueryApi, files: Sequence[str], resource: dict[str, 
     :param files: Parquet files of one schema: paths, or URLs that ``pyarrow.fs`` supports.
     :raises RetriableError: a file is gone.
     :raises GoneError: BigQuery has lost the upload. A repeated request would get the same response.
-    :raises ConnectError: see :func:`~.errors.classify`.
     """
     chunks = _chunks(merge_files(files), CHUNK_BYTES)
     chunk, is_last = next(chunks)  # outside of the retries, because a missing file stays missing
@@ -129,9 +128,7 @@ class _ChunkSender:
         self.start = 0
 
     def send(self, chunk: bytes, *, last: bool) -> Callable[..., Any]:
-        """Return a function that sends a chunk, or on a retry its missing bytes. After the last chunk it returns the
-        job.
-        """
+        """Return a function that sends a chunk, or on a retry its missing bytes. After the last it returns the job."""
         end = self.start + len(chunk)
         total = str(end) if last else "*"
         tried = False
