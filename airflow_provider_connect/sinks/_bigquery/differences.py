@@ -36,8 +36,9 @@ COUNT_SECONDS = 300.0
 
 
 def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
-    """Return the plan with the counts ``added``, ``changed`` and ``vanished``. Errors are logged and leave it
-    unchanged.
+    """Return the plan with the counts ``added``, ``changed`` and ``vanished``.
+
+    Errors are logged and leave the plan unchanged.
     """
     if not is_reload(plan):
         return plan

@@ -87,9 +87,7 @@ class BigQueryLedger(Ledger):
         return list({row["day"]: ledger_row(row) for row in rows}.values())
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the day's next one follows: the day's or, for snapshots and increments, the
-        stream's.
-        """
+        """Return the publish that the day's next one follows (:meth:`.Ledger.newest`)."""
         if kind == "increment":
             return self._newest_increment(day)
         if kind == "day" or not self.replaces_whole:

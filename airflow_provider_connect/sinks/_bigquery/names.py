@@ -112,8 +112,9 @@ def _hashed(name: str) -> str:
 
 
 def legal_table_suffix(text: str) -> str:
-    """Return ``text`` as a unique suffix of a table's name. A text with other characters than letters, digits and ``-``
-    (which becomes ``_``) gets a hash.
+    """Return ``text`` as a unique suffix of a table's name.
+
+    A text with other characters than letters, digits and ``-`` (which becomes ``_``) gets a hash.
     """
     if re.fullmatch(rf"[A-Za-z0-9-]{{1,{_MAX_SUFFIX}}}", text):
         return text.replace("-", "_")

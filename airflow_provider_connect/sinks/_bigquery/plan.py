@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerStep:
-    """Change of one day in the ledger, refused if the ledger has changed since the poll. Describes a confirmation
-    completely.
+    """Change of one day in the ledger, refused if the ledger has changed since the poll.
+
+    A confirmation is such a step.
 
     :param staging: the attempt's staging table. For a confirmation, the prefix of the target's staging tables.
     :param publish: the day, its intent, and the state seen before the poll.
