@@ -38,7 +38,7 @@ class ConnectError(Exception):
 
 
 class ConfigError(ConnectError):
-    """An option, a credential, a permission or a table is wrong. A person must act, and a retry changes nothing."""
+    """An option, a credential, a permission or a table is wrong. A person must act."""
 
     exit_code: ClassVar[int] = 78
 
@@ -46,14 +46,14 @@ class ConfigError(ConnectError):
 class RowsLostError(ConfigError):
     """The table behind a followed stream was reset, so new rows would be skipped.
 
-    The driver keeps an alarm in the ledger until a person answers it. Outside the driver this is a ConfigError.
+    The ledger keeps an alarm until a person answers it. Outside the driver this is a ConfigError.
     """
 
 
 class RetriableError(ConnectError):
     """The same work may succeed later.
 
-    :param retry_after_seconds: pause that the other side requested, or None if it requested none.
+    :param retry_after_seconds: pause that the other side requested.
     :param request_budget_spent: True if a poll gave up because its request budget was used up.
     """
 
@@ -68,14 +68,14 @@ class RetriableError(ConnectError):
 
 
 class DeadlineError(RetriableError):
-    """A request exceeded its deadline, and the same request would probably exceed it again."""
+    """A request exceeded its deadline, and would probably exceed it again."""
 
 
 class SetupError(RetriableError):
     """The declaration or the connection may be wrong: an answer of another form, a host without an address.
 
-    A stream that has published days retries it. Before the first published day, the same error twice in a row becomes
-    a :class:`ConfigError` (:meth:`as_final`).
+    Before a stream's first published day, the same error twice in a row becomes a :class:`ConfigError`
+    (:meth:`as_final`).
     """
 
     def repeats(self, previous: Exception | None) -> bool:
@@ -91,11 +91,11 @@ class SetupError(RetriableError):
 
 
 class QuotaError(RetriableError):
-    """The request quota is used up: the vendor's, or the share of it that this job may use.
+    """The request quota is used up: the vendor's, or this job's share of it.
 
-    :param said: from the vendor's refusal: requests counted, limit, and seconds to wait. None if the job's own share is
+    :param said: from the vendor's refusal: requests counted, limit, and seconds to wait. None if the job's share is
         used up.
-    :param needs: fewest requests that the poll takes, if the quota ended halfway, or 0 if unknown.
+    :param needs: fewest requests that the poll takes, if the quota ended halfway. 0 if unknown.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class OvertakenError(RetriableError):
 
 
 class SupersededError(ConnectError):
-    """The target shows the snapshot of a later day, which an earlier one must not replace."""
+    """The target shows a later day's snapshot, which an earlier one must not replace."""
 
 
 _BY_NAME: dict[str, type[ConnectError]] = {
@@ -154,10 +154,7 @@ _BY_NAME: dict[str, type[ConnectError]] = {
 class Failure(Wire):
     """An error as it crosses a process boundary.
 
-    :param type: name of a class of this module.
-    :param retry_after_seconds: of a :class:`RetriableError`, like ``request_budget_spent``.
-    :param said: of a :class:`QuotaError`, like ``needs``.
-    :param overtaken_by: of an :class:`OvertakenError`, like ``may_poll_again``.
+    :param type: name of a class of this module. Other fields are attributes of that class, ``overtaken_by`` its ``by``.
     """
 
     type: str
@@ -173,7 +170,7 @@ class Failure(Wire):
     def from_error(cls, error: BaseException) -> Failure:
         """Describe an error by the nearest class of this module.
 
-        An error of another package gives only its type and place, because its text may hold a credential or a value.
+        Other packages' errors give only type and place, because their text may hold a credential or a value.
         """
         if not isinstance(error, ConnectError):
             frames = traceback.extract_tb(error.__traceback__)
@@ -194,9 +191,8 @@ class Failure(Wire):
 
     @property
     def forbids_more(self) -> bool:
-        """True if the job must not begin further days.
-
-        The same refusal would follow, and the vendor may count the request.
+        """True if the job must not begin further days: they would be refused too, and the vendor may count the
+        requests.
         """
         return self.type in ("ConfigError", "QuotaError") or bool(self.retry_after_seconds) or self.request_budget_spent
 
@@ -217,8 +213,8 @@ class Failure(Wire):
 def worst_failure(failures: list[Failure]) -> Failure | None:
     """Return the failure that decides how a task with several failed days ends.
 
-    A :class:`ConfigError` comes first, because no retry helps. Retriable and unexpected errors come next, so that a
-    retry saves each day that it can. Among these the longest wait comes first, then a spent request budget.
+    First a :class:`ConfigError`, because no retry helps. Then retriable and unexpected errors, so that a retry saves
+    each day that it can. Among equals first the longest wait, then a spent request budget.
     """
     order = (
         "ConfigError", "RetriableError", "DeadlineError", "OvertakenError", "ConnectError", "QuotaError", "DataError",
@@ -243,10 +239,7 @@ def describe_unreadable(error: OSError | UnicodeDecodeError) -> str:
 
 
 def refuse_any(problems: Iterable[str], separator: str = "; ") -> None:
-    """Raise one error with all problems, if there are any.
-
-    :raises ConfigError: with every problem.
-    """
+    """Raise one ConfigError with all problems, if there are any."""
     if text := separator.join(problems):
         raise ConfigError(text)
 
@@ -254,7 +247,7 @@ def refuse_any(problems: Iterable[str], separator: str = "; ") -> None:
 def refuse_text(name: str, values: object) -> None:
     """Refuse a text where a sequence is expected, because its characters would count as values.
 
-    Every public function outside pydantic's models that takes a sequence calls this first.
+    Public functions outside pydantic's models that take a sequence call this first.
 
     :param name: name of the argument, for the message.
     :raises ConfigError: the argument is text or bytes. The message does not contain it.
@@ -264,10 +257,10 @@ def refuse_text(name: str, values: object) -> None:
 
 
 def raise_from_one_frame(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Decorate a function that DAG files call, so that a ConfigError has one frame of this package.
+    """Decorate a function that DAG files call, so that its ConfigError has one frame of this package.
 
-    Airflow shows the last two frames of an import error (``[core] dagbag_import_error_traceback_depth``). The other one
-    is then the DAG file's line.
+    Airflow shows the last two frames of an import error (``[core] dagbag_import_error_traceback_depth``). The other is
+    then the DAG file's line.
     """
 
     @wraps(function)

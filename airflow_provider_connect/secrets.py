@@ -3,8 +3,8 @@
 A field is secret by its name (:func:`is_secret_name`), the one rule for masking, hiding and redacting. Other text may
 still look like a credential (:func:`redact_tokens`).
 
-A server may echo a request as JSON, as HTML, in a URL, or nested in each other. So :class:`Secrets` searches a text in
-its original form and as decoded by chains of up to three decoders. It redacts each match at its original position.
+A server may echo a request as JSON, as HTML, in a URL, or nested in each other. So :class:`Secrets` searches the
+original text and its decodings by chains of up to three decoders. It redacts each match at its original position.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STRUCK = "***"
 _NOT_SHOWN = re.compile(r"[^\x21-\x7e]+")
 _REPLACED = r"\?*"  # what servers put where a character is not in their encoding
 _AS_COMPARED = re.compile(r"(?:[^\x21-\x7e]|\?)+")
-"""Characters that the search for a partial echo ignores: those that no message shows, and their replacements."""
+"""Characters that the search for a partial echo ignores: those that messages do not show, and their replacements."""
 _HALF_AN_ESCAPE = re.compile(
     r"(?:\\(?:[uU]\{?[0-9A-Fa-f]{0,8}|x[0-9A-Fa-f]?|[0-3][0-7]?)?"
     r"|&(?:#(?:[0-9]{0,8}|[xX][0-9A-Fa-f]{0,7})|[A-Za-z][A-Za-z0-9]{0,31})?"
@@ -40,17 +40,17 @@ _SIMPLE_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "
 
 
 def is_secret_name(name: str) -> bool:
-    """Return True if the value of a connection field with this name must be hidden."""
+    """Return True if a connection field of this name is secret."""
     return bool(_SECRET_NAME.search(name)) and not _PLACE_NAME.search(name)
 
 
 def redact_tokens(text: str) -> str:
-    """Return a text in which anything that looks like a credential is replaced by ``…``."""
+    """Return a text with ``…`` for anything that looks like a credential."""
     return _TOKEN.sub("…", text)
 
 
 class Secrets:
-    """A set of secret values, which can be redacted in texts."""
+    """Secret values that can be redacted in texts."""
 
     def __init__(self, values: Iterable[str]) -> None:
         refuse_text("values", values)
@@ -65,7 +65,7 @@ class Secrets:
         return f"{len(self._patterns) + len(self._not_shown)} secrets"
 
     def redact(self, text: str, *, is_cut: bool = False) -> str:
-        """Return the text with every secret replaced by ``***``, in any encoding of an echo.
+        """Return the text with ``***`` for every secret, in any encoding of an echo.
 
         Characters that messages do not show (spaces, non-ASCII) are ignored, because an echo may lack them.
 
@@ -92,7 +92,7 @@ class Secrets:
                 yield reading.begins[match.start()], reading.ends[match.end() - 1]
 
     def _partial_matches(self, reading: _Reading) -> Iterator[int]:
-        """Yield positions near the end of a text where the beginning of a secret, or half an escape, may stand."""
+        """Yield positions near the end of a text where a secret's beginning or half an escape may stand."""
         compared = reading.decoded(_AS_COMPARED, lambda run: [])
         for value in self._beginnings:
             most = min(len(value), len(compared.text))
@@ -105,7 +105,7 @@ class Secrets:
 
 
 class _Reading(NamedTuple):
-    """A decoded text. Each of its characters has a position in the original text."""
+    """A decoded text, with each character's position in the original."""
 
     text: str
     begins: list[int]
@@ -142,7 +142,7 @@ class _Reading(NamedTuple):
 
 
 def _readings(text: str, *, is_cut: bool) -> Iterator[_Reading]:
-    """Yield the text as it is, and as decoded by chains of decoders, without repetitions.
+    """Yield the text and its decodings by chains of decoders, without repetitions.
 
     :param is_cut: True to also yield it without half an escape at its end, which decoders would misread.
     """

@@ -25,30 +25,27 @@ class StagesByExecutors(ABC):
 
     @abstractmethod
     def begin(self, publish: Publish) -> Any:
-        """Prepare one publish. Runs on the driver, once an attempt. The token is pickled for every :meth:`put`."""
+        """Prepare one publish. Driver, once an attempt. The token is pickled for every :meth:`put`."""
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Split a day's files into shares, one for each :meth:`put`. Default: one file a share. Runs on the driver."""
+        """Split a day's files into shares, one for each :meth:`put`. Default: one file a share. Driver."""
         return [(file,) for file in files]
 
     @abstractmethod
     def put(self, token: Any, stage: str, share: tuple[StagedFile, ...]) -> Any:
-        """Send one share and return a receipt for ``commit``. Runs on an executor, perhaps twice or concurrently."""
+        """Send one share and return a receipt for ``commit``. Executor, perhaps twice or concurrently."""
 
     @abstractmethod
     def abort(self, publish: Publish, token: Any) -> None:
-        """Release what :meth:`begin` holds, on the driver. Never touches data that a commit may have published."""
+        """Release what :meth:`begin` holds, except data that a commit may have published. Driver."""
 
 
 class Confirms(ABC):
-    """A publisher that can record that a day is unchanged, without publishing it again."""
+    """A publisher that can record that a day is unchanged."""
 
     @abstractmethod
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Replace the day's row by :func:`.publishing.confirmed_row`, as a commit would.
-
-        Runs on the driver. Safe to repeat.
-        """
+        """Replace the day's row by :func:`.publishing.confirmed_row`, as a commit would. Driver. Safe to repeat."""
 
 
 class TellsDifferences(ABC):
@@ -56,10 +53,7 @@ class TellsDifferences(ABC):
 
     @abstractmethod
     def differences(self, publish: Publish) -> Differences | None:
-        """Count the rows that the staged day adds, changes and lacks. None if unknown.
-
-        Runs on the driver, before the publish.
-        """
+        """Count the rows that the staged day adds, changes and lacks. None if unknown. Driver, before the publish."""
 
 
 class CommitCountsDifferences:
@@ -79,7 +73,7 @@ class Erases(ABC):
     ) -> Erasure:
         """Add values to the erase list, then delete their rows from all days. Jobs may run meanwhile.
 
-        Safe to repeat, also after a kill: values that are on the list already are searched again.
+        Safe to repeat, also after a kill: listed values are searched again.
 
         :param shaping: digests of the shapes that made the values, for the list.
         :raises ConfigError: the target has no such column, or its list is full or belongs to another column or other
@@ -88,7 +82,7 @@ class Erases(ABC):
         """
 
     def copies(self) -> list[str]:
-        """Describe the places whose rows :meth:`erase` does not delete, such as rejects, each with its remedy."""
+        """Describe the places whose rows :meth:`erase` does not delete, such as rejects, with remedies."""
         return []
 
 
@@ -99,7 +93,7 @@ class KeepsRejects(ABC):
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
         """Yield the rejects of each published day from ``first`` to ``last``, oldest day first.
 
-        :param records: largest number of records of a day that come with their content.
+        :param records: largest number of a day's records that come with their content.
         """
 
 
@@ -108,7 +102,7 @@ class Sweeps(ABC):
 
     @abstractmethod
     def sweep(self) -> int:
-        """Delete leftovers of long-dead attempts, on the driver, last in each job. Returns the number of files."""
+        """Delete leftovers of long-dead attempts. Returns their number. Driver, last in each job."""
 
     @abstractmethod
     def leftovers(self) -> list[str]:
@@ -124,7 +118,7 @@ class KeepsNotes(ABC):
 
 
 class InspectsTarget(ABC):
-    """A publisher that can check the target for a person, before the first day is loaded."""
+    """A publisher that can check the target for a person, before the first load."""
 
     @abstractmethod
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:

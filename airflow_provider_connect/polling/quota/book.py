@@ -3,13 +3,13 @@
 The keys hold all data, so one listing reads the state. Times are seconds since 1970, with milliseconds, by the writer's
 clock::
 
-    connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
-    connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
-    connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
-    connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
+connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
+connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
+connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
+connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
 
-A hold (reservation) counts in full until its sent requests replace it. If the task was killed before, all its requests
-count as sent at the end of its validity.
+A hold (reservation) counts in full until its sent requests replace it. If the task was killed before, all count as sent
+at the end of its validity.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SentRequests:
 
     @classmethod
     def from_times(cls, id_: str, send_times: Iterable[float], quota: Quota) -> SentRequests:
-        """Group requests by send time. A whole group counts as sent at its latest time."""
+        """Group requests by send time. A group counts as sent at its latest time."""
         spans: list[tuple[int, float]] = []
         width = max(quota.seconds / 60, quota.valid_seconds / _MOST_SPANS)
         first = -math.inf
@@ -169,7 +169,7 @@ class QuotaBook:
 
     @property
     def latest_vendor_usage(self) -> VendorUsage | None:
-        """The vendor's most recent count, or None."""
+        """The vendor's most recent count."""
         return max(self.said, key=lambda usage: usage.at, default=None)
 
     def requests_by_others(self, clock_seconds: float) -> int:
@@ -186,7 +186,7 @@ class QuotaBook:
         return math.ceil(max(0, usage.used - ours) * share_left)
 
     def limit(self, clock_seconds: float) -> int:
-        """Return the allowed requests an hour: our setting, or the vendor's latest limit if that is lower."""
+        """Return the allowed requests an hour: our setting, or the vendor's latest limit if lower."""
         usage = self.latest_vendor_usage
         is_known = usage is not None and clock_seconds < usage.at + self.quota.seconds
         return min(self.quota.requests, usage.limit) if usage is not None and is_known else self.quota.requests
@@ -211,7 +211,7 @@ class QuotaBook:
     # Queue
 
     def queue_entry_of(self, claim: QuotaClaim) -> QueueEntry | None:
-        """Return a task's own queue entry, the oldest of several, or None."""
+        """Return a task's queue entry, the oldest of several."""
         own_entries = [waiting for waiting in self.waiting if waiting.asker == claim.asker]
         return min(own_entries, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
@@ -259,7 +259,7 @@ class QuotaBook:
     # Expiry
 
     def expired_names(self, clock_seconds: float) -> list[str]:
-        """Return the names of expired keys, without the prefix. A hold comes before its sent requests."""
+        """Return expired keys, without the prefix. A hold comes before its sent requests."""
         margin = self.quota.seconds / 10
         counted_seconds = self.quota.seconds + self.quota.slack_seconds + margin
         lasting = self.quota.valid_seconds + counted_seconds

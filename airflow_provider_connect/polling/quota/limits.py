@@ -23,7 +23,7 @@ class Quota:
     :param name: of project and API, equal for all users. Part of keys, so not a secret.
     :param requests: largest number in any span of ``seconds``.
     :param per_second: largest number in a second. Each job keeps it alone, without counting other jobs' requests.
-    :param at_once: largest number of concurrent requests.
+    :param at_once: most concurrent requests.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Quota:
 
     @property
     def grace_seconds(self) -> float:
-        """How late a waiting task may return and keep its place in the queue. It may lack a worker."""
+        """How late a waiting task may return, perhaps for lack of a worker, and keep its place in the queue."""
         return self.seconds / 30
 
     def with_settings(self, settings: Any, settings_label: str) -> Quota:
@@ -105,7 +105,7 @@ def quotas_from_extra(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) ->
 
 
 def quota_problems(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> list[str]:
-    """Return the problem of the field ``limits`` in a connection's extra, if any."""
+    """Return the problem of a connection's extra field ``limits``, if any."""
     try:
         quotas_from_extra(extra, vendors)
     except ConfigError as error:
@@ -136,7 +136,7 @@ class QuotaClaim:
     :param requests: number that its days need if no request fails.
     :param least: smallest part with which the task starts.
     :param spare: additional requests for failed polls, if there is plenty of room.
-    :param width: largest number of its concurrent requests.
+    :param width: most concurrent requests.
     :param rank: 0 for today's run, 1 for a backfill or catchup, which come later.
     """
 

@@ -1,18 +1,13 @@
-"""Reserves parts of a quota in a store that cannot compare and set.
+"""Reserves parts of a quota in a store that cannot compare and set. No writer changes another writer's keys:
 
-No writer changes another writer's keys:
+1. First look: if there is no room, or earlier tasks claim it, the task waits in the queue.
+2. The task writes a hold (reservation): a key of its own.
+3. Second look: the task counts all holds. If they fit together, it may send. Otherwise it deletes its hold and looks
+   again.
 
-1. **First look.** If there is no room, or earlier tasks claim it, the task waits in the queue.
-2. The task **writes a hold** (reservation): a key of its own.
-3. **Second look.** The task counts all holds. If they fit together, it may send. Otherwise it deletes its hold and
-   looks again.
+**The limit is never passed.** If several holds are too many together, the task of the hold written last counts all of them in the second look and gives way, whatever the delays and clocks. Clocks matter only for how long a request counts, and may differ by :attr:`.Quota.slack_seconds`.
 
-**The limit is never passed.** If several holds are too many together, one was written last. Its task counts all of them
-in the second look and gives way, whatever the delays and clocks. Clocks matter only for how long a request counts, and
-may differ by :attr:`.Quota.slack_seconds`.
-
-**No task starves.** Later tasks leave the room to earlier entries of the queue. An entry expires if its task does not
-return in time, so a dead task does not block the queue for long.
+**No task starves.** Later tasks leave the room to earlier entries of the queue. An entry expires if its task does not return in time, so a dead task does not block the queue for long.
 """
 
 from __future__ import annotations
@@ -75,7 +70,7 @@ class Grant:
 class QuotaWait:
     """Answer if there is no room.
 
-    :param until: when to look again, by the task's own clock.
+    :param until: time of the next attempt, by the task's own clock.
     """
 
     until: float
