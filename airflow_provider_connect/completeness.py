@@ -1,22 +1,16 @@
 """Checks whether an answer (a day's polled rows) is complete, and decides the consequence if it is not.
 
-The driver checks before each publish. Only :func:`has_rows` reads anything: the ledger. The rules:
+The driver checks before each publish. The rules look for:
 
-* ``on_empty``: an answer without rows, if rows of the day are published, or if all parents of the day failed. With
-  ``never``, any answer without rows. An empty publish gets a warning while no published day of the stream has a row.
-* ``on_shrink``: an answer with more than ``shrink_percent`` fewer rows than the publish that it would replace.
-* ``row_bounds``: an answer far from the mean of the days before.
-* ``reconcile``: an answer far from the vendor's own count of the day, if the source has one.
+* ``on_empty``: no rows, if rows of the day are published, or if all parents of the day failed. With ``never``, no rows at
+  any time. Until a published day of the stream has a row, an empty publish gets a warning.
+* ``on_shrink``: rows, but more than ``shrink_percent`` fewer than the publish that they would replace.
+* ``row_bounds``: a number of rows far from the mean of the days before.
+* ``reconcile``: a number of rows far from the vendor's own count of the day, if the source has one.
 
-The rules compare the source's answers, before shapes and transform. Two exceptions: ``row_bounds`` compares published
-rows plus rows that shapes removed, and ``on_empty`` also covers a transform's result without rows.
-
-``on_shrink`` does not judge empty answers, so ``on_empty="accept"`` is enough to accept one. The first three rules do
-not treat erased rows as lost: an unfinished erase must not stop the loads of its stream.
-
-The number of newly erased rows is a difference: rows that the erase list removed from the answer, minus rows that it
-removed from the published day. If the source itself deletes people who were erased before, it is too small, and a
-complete day may be refused. If late rows of erased people arrive, it is too large, and as many lost rows are missed.
+They compare the source's answers, before shapes and transform. Two exceptions: ``row_bounds`` compares published rows
+plus rows that shapes removed, and ``on_empty`` also covers a transform's result without rows. Erased rows do not count
+as lost.
 """
 
 from __future__ import annotations
@@ -45,8 +39,7 @@ SHRINK_PERCENT = 50.0
 RECONCILE_PERCENT = 1.0
 """Default of ``reconcile_percent``.
 
-A complete day differs by far less: rows that arrived between the two requests, and rows that the vendor's reports leave
-out. A cut answer usually lacks more.
+Far fewer rows arrive between the two requests, or are left out of the vendor's reports.
 """
 
 
@@ -58,9 +51,9 @@ class RowBounds(Wire):
     """Limits of a day's rows around the mean of the days before.
 
     :param percent: allowed distance from the mean, in percent of it. From 100 on, only too many rows are out of bounds.
-    :param over_days: calendar days before the day. The ledger must have rows of at least half of them. Otherwise there
-        is no bound, and the report says so.
-    :param on: ``fail`` fails the day, ``warn`` publishes it with a warning.
+    :param over_days: calendar days before the day. If the ledger has rows of fewer than half of them, there is no
+        bound, and the report says so.
+    :param on: ``warn`` publishes the day with a warning.
     """
 
     percent: float = Field(default=50.0, gt=0, allow_inf_nan=False)
@@ -139,10 +132,7 @@ def findings(
 
 
 def absent_columns(day: dt.date, polled: PollResult) -> Finding | None:
-    """Return a warning for columns that are null in every row because no record has their field.
-
-    A day with few records gets no warning, because it may lack an optional field.
-    """
+    """Return a warning for columns whose field no record has, unless the day has few records."""
     records = polled.rows_read
     names = [
         key.removeprefix(ABSENT_COLUMN)
@@ -181,7 +171,7 @@ def effective_on_empty(polled: PollResult, on_empty: OnEmpty) -> OnEmpty:
 
 
 def emptied(day: dt.date, polled: PollResult, earlier: LedgerRow, on_empty: OnEmpty) -> Finding | None:
-    """Return a fatal problem if an empty answer would replace published rows, unless ``on_empty`` accepts it."""
+    """Return a fatal problem if an empty answer would replace published rows, unless accepted."""
     is_lost = earlier.rows and rows_answered(earlier) > _newly_erased(polled, earlier)
     if on_empty == "accept" or rows_answered(polled) or not is_lost:
         return None
@@ -196,7 +186,7 @@ def emptied(day: dt.date, polled: PollResult, earlier: LedgerRow, on_empty: OnEm
 def made_nothing(
     day: dt.date, polled: PollResult, result: PollResult, earlier: LedgerRow, on_empty: OnEmpty
 ) -> Finding | None:
-    """Return a fatal problem if a transform's empty result would replace rows, unless ``on_empty`` accepts it."""
+    """Return a fatal problem if a transform's empty result would replace rows, unless accepted."""
     if on_empty == "accept" or result.rows_written or not polled.rows_written or not earlier.rows:
         return None
     return Finding(
@@ -224,7 +214,7 @@ def refused_empty(day: dt.date, polled: PollResult, result: PollResult | None) -
 
 
 def never_had_rows(day: dt.date, polled: PollResult, result: PollResult | None) -> Finding:
-    """Return a warning for a publish without rows when no published day has one."""
+    """Return a warning for an empty publish of a stream without published rows."""
     if result is not None and polled.rows_written:
         text = f"the transform made no row of the {polled.rows_written:,} that were polled"
     elif rows_answered(polled):
@@ -254,7 +244,7 @@ def _emptily(polled: PollResult) -> str:
 
 
 def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Finding | None:
-    """Return a problem if a day is empty because the requests for all its parents had ignored errors.
+    """Return a problem if the requests for all parents of a day had ignored errors.
 
     One missing parent may be deleted. If all are missing, a permission is the more likely cause.
     """
@@ -302,8 +292,7 @@ def bounds_finding(
 ) -> Finding | None:
     """Return a problem if a day's rows lie too far from the mean of the days before.
 
-    :param erased: rows that the erase list removed from the answer. Earlier days lack erased rows as well, so the mean
-        of those is subtracted.
+    :param erased: rows that the erase list removed from the answer. Those of the earlier days are subtracted.
     """
     compared = [row for row in earlier_rows if rows_before_filter(row)]
     counts = [rows_before_filter(row) for row in compared]
@@ -360,7 +349,8 @@ def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, m
 def _newly_erased(polled: PollResult, earlier: LedgerRow) -> int:
     """Return how many more rows the erase list removed from an answer than from ``earlier``.
 
-    The rows of ``earlier`` cannot be corrected instead: once the vendor has deleted these people, no answer has them.
+    If the source itself deletes people who were erased before, the result is too small, and a complete day may be
+    refused. If late rows of erased people arrive, it is too large, and as many lost rows are missed.
     """
     return max(polled.counts.get("erased", 0) - earlier.counts.get("erased", 0), 0)
 

@@ -1,7 +1,7 @@
 """Compares the definition of a stream (its options that decide rows) with the definition of its published days.
 
-The Airflow task builds the definition from the options in the DAG file, so a template is the same part on each day.
-Before the poll, the driver adds the key that the source has resolved, and compares.
+The Airflow task builds it from the options in the DAG file, so a template is the same part on each day. Before the
+poll, the driver adds the source's key, and compares.
 """
 
 from __future__ import annotations

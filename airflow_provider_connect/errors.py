@@ -2,19 +2,16 @@
 
 ::
 
-    ConnectError
-    ├── ConfigError      a person must act; no retry                        exit code 78
-    │   └── RowsLostError    a followed stream was reset; the ledger keeps an alarm
-    ├── RetriableError   a retry may succeed, after ``retry_after_seconds`` if set   exit code 75
-    │   ├── DeadlineError    one request exceeded its deadline; make requests smaller
-    │   ├── SetupError       the declaration may be wrong; the second one in a row ends a stream's first load
-    │   ├── OvertakenError   another task has published the day since the poll began; poll again
-    │   └── QuotaError       the vendor's request quota is used up; wait for room
-    ├── DataError        the record or the day is bad; no retry             exit code 65
-    └── SupersededError  a later snapshot is published; stop                (outcome of a day, not of a task)
+ConnectError ├── ConfigError      a person must act; no retry                        exit code 78 │   └── RowsLostError
+a followed stream was reset; the ledger keeps an alarm ├── RetriableError   a retry may succeed, after
+``retry_after_seconds`` if set   exit code 75 │   ├── DeadlineError    one request exceeded its deadline; make requests
+smaller │   ├── SetupError       the declaration may be wrong; the second one in a row ends a stream's first load │
+├── OvertakenError   another task has published the day since the poll began; poll again │   └── QuotaError       the
+vendor's request quota is used up; wait for room ├── DataError        the record or the day is bad; no retry
+exit code 65 └── SupersededError  a later snapshot is published; stop                (outcome of a day, not of a task)
 
-A message says state, subject and remedy. It never holds a secret or a record's values. An exception loses its type
-between a Spark executor and its driver, and between the driver and Airflow, so errors travel as a :class:`Failure`.
+A message says state, subject and remedy. It never holds a secret or a record's values. Between processes an error
+travels as a :class:`Failure`, because exceptions lose their type on the way.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ class ConnectError(Exception):
 
 
 class ConfigError(ConnectError):
-    """An option, a credential, a permission or a table is wrong. A person must act."""
+    """An option, a credential, a permission or a table is wrong."""
 
     exit_code: ClassVar[int] = 78
 
@@ -93,8 +90,7 @@ class SetupError(RetriableError):
 class QuotaError(RetriableError):
     """The request quota is used up: the vendor's, or this job's share of it.
 
-    :param said: from the vendor's refusal: requests counted, limit, and seconds to wait. None if the job's share is
-        used up.
+    :param said: from the vendor's refusal: requests counted, limit, and seconds to wait.
     :param needs: fewest requests that the poll takes, if the quota ended halfway. 0 if unknown.
     """
 
@@ -122,7 +118,7 @@ class OvertakenError(RetriableError):
 
     :param by: token of that task's intent, or "" if the ledger does not have it.
     :param may_poll_again: False if a later clear of the same run has published the day.
-    :param is_erase: True if an erase came between. An erase does not poll the source.
+    :param is_erase: True if an erase came between, which does not poll.
     """
 
     def __init__(self, message: str, *, by: str = "", may_poll_again: bool = True, is_erase: bool = False) -> None:
@@ -213,8 +209,8 @@ class Failure(Wire):
 def worst_failure(failures: list[Failure]) -> Failure | None:
     """Return the failure that decides how a task with several failed days ends.
 
-    First a :class:`ConfigError`, because no retry helps. Then retriable and unexpected errors, so that a retry saves
-    each day that it can. Among equals first the longest wait, then a spent request budget.
+    Order: a :class:`ConfigError`, because no retry helps. Then retriable and unexpected errors, so that a retry saves
+    each day that it can. Among equals the longest wait, then a spent request budget.
     """
     order = (
         "ConfigError", "RetriableError", "DeadlineError", "OvertakenError", "ConnectError", "QuotaError", "DataError",
@@ -246,8 +242,6 @@ def refuse_any(problems: Iterable[str], separator: str = "; ") -> None:
 
 def refuse_text(name: str, values: object) -> None:
     """Refuse a text where a sequence is expected, because its characters would count as values.
-
-    Public functions outside pydantic's models that take a sequence call this first.
 
     :param name: name of the argument, for the message.
     :raises ConfigError: the argument is text or bytes. The message does not contain it.

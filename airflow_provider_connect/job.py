@@ -53,10 +53,9 @@ class JobConfig(Wire):
     :param source_name: the source's name, also in ledger and offset.
     :param lookback: earlier days that are loaded again, after ``days``.
     :param attempt: unique for every start of a job, so that no two attempts write the same file name.
-    :param staging: path or URL of the stage, if the sink has none of its own. A day's files are deleted after the
-        publish.
-    :param allowance: request limit of the job, or None if the source has no quota.
-    :param count_allowance: request limit for the vendor's counts, or None if they have no quota of their own.
+    :param staging: path or URL of the stage, if the sink has none. A day's files are deleted after the publish.
+    :param allowance: request limit of the job. None without a quota.
+    :param count_allowance: request limit for the vendor's counts. None without a quota of their own.
     :param shape: shapes that the poll applies, in the form of :meth:`.Chain.serialize`.
     :param rejects_keep: parts of a rejected record that the source's rejects keep.
     :param sealed_connections: connections for a driver on another machine. None if they lie beside the job file.
@@ -253,11 +252,11 @@ class JobReport(Wire):
     :param sent: with an allowance: send times of the requests, in seconds since 1970.
     :param lost: most requests that lost Spark tasks may have sent in addition.
     :param failed: like :attr:`Allowance.failed`, after this job.
-    :param needs: by day, the requests that it takes, if its plan exceeded the requests that were left.
+    :param needs: by day, its requests, if its plan exceeded the requests that were left.
     :param ran_out: by day, the fewest requests that it takes, if the vendor refused some of them.
-    :param counted: send times of the requests for the vendor's counts, in seconds since 1970.
-    :param to_count: if the job ended for lack of requests: days that must be counted before they are planned.
-    :param alone: if the job ended for lack of requests: days to poll one by one, after a deadline of their group.
+    :param counted: send times of the requests for the vendor's counts.
+    :param to_count: if requests ran out: days that must be counted before they are planned.
+    :param alone: if requests ran out: days to poll one by one, after a deadline of their group.
     :param count_said: the vendor's refusal of a count request, as in :class:`.QuotaError`.
     :param columns: Spark types of the source's columns, for lineage. Empty beyond a thousand columns.
     :param staged_columns: Spark types of the published columns, if shapes changed them. ``made_of`` has the source
@@ -311,7 +310,7 @@ class JobReport(Wire):
         return self.totals() | {"days": [day.model_dump(mode="json", include=set(TOLD)) for day in self.days]}
 
     def summary_of(self, failure: Failure) -> dict[str, Any]:
-        """Return the short report of a failed task: the summary with the failure of each day and of the task."""
+        """Return a failed task's short report: the summary with the failures of each day and of the task."""
         included: Any = {"failure": {"type", "message"}, **dict.fromkeys(TOLD, True)}
         days = [day.model_dump(mode="json", include=included) for day in self.days]
         return self.totals() | {"days": days, "failure": failure.model_dump(include={"type", "message"})}

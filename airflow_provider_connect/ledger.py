@@ -27,7 +27,6 @@ class StreamKey(Wire):
     stream: str
 
     def __str__(self) -> str:
-        """Return ``connector/stream``."""
         return f"{self.connector}/{self.stream}"
 
 
@@ -68,12 +67,11 @@ class LedgerRow(Wire):
     :param token: the intent that published the day or confirmed it last, like ``run`` and ``clear_number``. Fields that
         describe the data stay as published.
     :param rows: visible rows in the sink, without soft-deleted ones.
-    :param counts: counts of the day's report, with ``rows_read``, ``duplicates`` and ``rejected``, which includes the
-        sink's rejects.
-    :param answer: digest of the published answer, see :class:`.Publish`. None if unknown.
+    :param counts: counts of the day's report, with ``rows_read``, ``duplicates`` and ``rejected`` (by source and sink).
+    :param answer: digest of the published answer, see :class:`.Publish`.
     :param polled_at: time of the last poll whose answer was published or confirmed, UTC. Like ``published_at`` only for
         people: no decision depends on a clock.
-    :param span: the range that an increment has read. None for other kinds.
+    :param span: the range that an increment has read.
     :param definition: digest of the :class:`.StreamDefinition` with which the day was loaded. None if an earlier
         version of this package published the day. An erase keeps it.
     :param reference: id of the publish in the sink, for people: a job or a transaction.
@@ -126,9 +124,8 @@ class Ledger(ABC):
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return the newest state of each published day from ``first`` to ``last``, oldest first.
 
-        The default reads each day by itself. Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``,
-        and the counts of late rows (:data:`.stage.counts.LATE_COUNTS`) and of removed rows (``shape_filtered``,
-        ``erased``, ``rows_polled``).
+        Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``, and the counts of late rows
+        (:data:`.stage.counts.LATE_COUNTS`) and of removed rows (``shape_filtered``, ``erased``, ``rows_polled``).
         """
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [row for day in days if (row := self.row(day)) is not None]

@@ -145,8 +145,8 @@ def recompute(
 ) -> Offset:
     """Write the offset until it agrees with the ledger and the ledger stands still. Returns it.
 
-    An origin set between a write and the read before it, two calls to Airflow's API, is overwritten. A DAG's earlier
-    start date is then restored by its own task. A person must set the origin again.
+    An origin set between a write and the read before it, two calls to Airflow's API, is overwritten. An earlier start
+    date is restored by its own DAG's task. A person must set the origin again.
 
     :param first_day: first whole day from the DAG's start date. None if the DAG has none.
     :param origin: the operator's ``origin=``, which replaces an earlier one.

@@ -6,8 +6,8 @@ Every wait in this package uses a :class:`Patience`, in one of two ways:
 * For an expected event, :meth:`Patience.wait_and_poll`. The last pause is shortened, so that the last check comes at the
   end of the time.
 
-The caller decides which errors are retried. tenacity does not fit: its clock is fixed to ``time.monotonic``, and it has
-neither a restart after progress nor a last check at the end of the time.
+The caller decides which errors are retried. tenacity has neither a clock for tests, a restart after progress, nor a
+last check at the end of the time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SystemClock:
     """The machine's monotonic clock."""
 
     def now(self) -> float:
-        """Return the seconds of :func:`time.monotonic`."""
+        """Return :func:`time.monotonic`."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:

@@ -1,6 +1,6 @@
 """Finds a connector by name: the name of its file in ``sources/`` or ``sinks/``, or of an entry point.
 
-Also looks up capabilities, with a default for connectors that lack one.
+Also looks up capabilities, with defaults.
 """
 
 from __future__ import annotations

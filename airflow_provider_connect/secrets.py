@@ -3,8 +3,8 @@
 A field is secret by its name (:func:`is_secret_name`), the one rule for masking, hiding and redacting. Other text may
 still look like a credential (:func:`redact_tokens`).
 
-A server may echo a request as JSON, as HTML, in a URL, or nested in each other. So :class:`Secrets` searches the
-original text and its decodings by chains of up to three decoders. It redacts each match at its original position.
+A server may echo a request as JSON, as HTML, in a URL, or nested in each other. So :class:`Secrets` searches a text and
+its decodings by up to three decoders in a row.
 """
 
 from __future__ import annotations

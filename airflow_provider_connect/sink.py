@@ -46,7 +46,7 @@ class Publish:
     :param labels: DAG, run and task, for people. No secret.
     :param on_empty: treatment of an answer without rows. The driver has consulted the ledger.
     :param answer: 32 hex digits, a digest of the answer's contents and of everything that decides the published rows:
-        the options of source and sink, the target, and this package's version. None if unknown.
+        options of source and sink, target, version of this package. None if unknown.
     :param definition: digest of the stream's definition, whose note the ledger has.
     :param definition_seen: digest of the definition in force when this attempt read the ledger.
     """
@@ -160,9 +160,8 @@ class Publisher(Opened):
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Make the day and its ledger row visible in one step. Driver, once an attempt. Safe to repeat.
 
-        If the ledger already has the intent, its row is returned. Otherwise the day is committed only if the ledger's
-        state in that step equals the manifest's ``seen`` (:mod:`.publishing`). If a response was lost, read the ledger
-        again.
+        Returns the ledger's row if it already has the intent. Otherwise commits only if the ledger's state in that step
+        equals the manifest's ``seen`` (:mod:`.publishing`). If a response was lost, read the ledger again.
 
         :param token: return value of :meth:`.StagesByExecutors.begin`, or None without that capability.
         :raises OvertakenError: another attempt has published the day since this one began to poll.

@@ -52,11 +52,11 @@ class PollContext:
     """The circumstances under which a source is opened. Defaults are for a caller that plans, polls and closes by
     itself.
 
-    :param polls_at_once: most polls of the job that run at the same time, each in its own process. They share limits
-        per second and on concurrent requests. None if unknown.
+    :param polls_at_once: most concurrent polls of the job, each in its own process. They share limits per second and on
+        concurrent requests. None if unknown.
     :param looks_ahead: False if the caller wants only the first rows, so that nothing is prefetched.
-    :param is_closed_before_polls: True if the planning poller is closed before the polls, so that it cannot keep
-        anything open for them.
+    :param is_closed_before_polls: True if the planning poller is closed before the polls, and can keep nothing open for
+        them.
     :param spark: returns the Spark SQL session. None outside a job's driver.
     """
 
@@ -155,8 +155,8 @@ class Poller(Opened):
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Cut days into partitions that are deterministic, disjoint and complete. Runs on the driver.
 
-        A single day without a partition is empty. Of several days, even an empty one needs a partition. If one lacks
-        it, all days fail. A failed partition fails only its own days.
+        A single day without a partition is empty. Of several days, even an empty one needs a partition, or all days
+        fail. A failed partition fails only its own days.
 
         :param days: one day, or as many consecutive days as :class:`.SeveralDaysARequest` allows.
         :raises ConfigError: a day cannot be read with these options.
@@ -165,11 +165,10 @@ class Poller(Opened):
 
     @abstractmethod
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a partition, each batch with its day.
+        """Yield the rows of a partition, each batch with its day. Runs on the executor.
 
-        Runs on the executor. After any error it starts again from the beginning. It may end normally only if it saw the
-        end of the data. Counts and rejects go to ``tally.for_day(day)``. Bytes and requests go to ``tally`` as soon as
-        they are sent. A request that could not be sent is not counted.
+        After any error it starts again from the beginning. It may end normally only if it saw the end of the data.
+        Counts and rejects go to ``tally.for_day(day)``. Bytes and requests go to ``tally`` as soon as they are sent.
 
         :raises RetriableError: the answer was cut, the source refused for now or is unreachable. The yielded rows are
             discarded. A :class:`.DeadlineError` if a request exceeded its deadline.

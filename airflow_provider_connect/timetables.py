@@ -23,12 +23,9 @@ DAYS_PARAM = "days"
 
 
 class DailyTimetable(CronDataIntervalTimetable):
-    """One run for each calendar day of a zone. The run starts when its day is over.
+    """One run for each calendar day of a zone. Use :func:`daily`.
 
     A run started by hand gets the day of :func:`day_of_manual_run`.
-
-    :param timezone: IANA zone of the days. Days with a clock change have 23 or 25 hours.
-    :raises ConfigError: the zone is unknown.
     """
 
     def __init__(self, timezone: str) -> None:

@@ -5,8 +5,7 @@ changes its offset. A *window* is a half-open span ``[start, end)`` in UTC that 
 
 A day is *settled* if it needs no load: it is published, its answer was found unchanged, or it is superseded. Where a
 snapshot replaces everything in its target (:meth:`.Sink.replaces_whole`), the newest published day supersedes all
-earlier days: the sink refuses to publish them. Where each day is kept, as with ``snapshot="daily"``, only a publish
-settles a day. Offset, gaps, lag, lateness, page and commands all use :class:`Settled`.
+earlier days, and the sink refuses to publish them. Elsewhere only a publish settles a day.
 """
 
 from __future__ import annotations
@@ -86,15 +85,11 @@ class Day(Wire):
         return (self.end - self.start).total_seconds() / 3600
 
     def __str__(self) -> str:
-        """Return the ISO date, as paths, ledgers and offsets have it."""
         return self.date.isoformat()
 
 
 def days_of_window(start: dt.datetime, end: dt.datetime, zone_name: str) -> list[Day]:
-    """Cut the window ``[start, end)`` into days.
-
-    :raises ConfigError: see :func:`first_and_last_date`.
-    """
+    """Cut the window ``[start, end)`` into days. Raises the errors of :func:`first_and_last_date`."""
     return [day for day in days_between(*first_and_last_date(start, end, zone_name), zone_name) if day.hours > 0]
 
 
@@ -185,17 +180,14 @@ class DaySet(Wire):
         return cls(ranges=tuple(ranges))
 
     def __iter__(self) -> Iterator[dt.date]:  # type: ignore[override]  # a set of days, not of fields
-        """Yield the dates, oldest first."""
         for first, last in self.ranges:
             for i in range((last - first).days + 1):
                 yield first + ONE_DAY * i
 
     def __len__(self) -> int:
-        """Return the number of dates."""
         return sum((last - first).days + 1 for first, last in self.ranges)
 
     def __contains__(self, date: dt.date) -> bool:
-        """Return True if the date is in the set."""
         return any(first <= date <= last for first, last in self.ranges)
 
     def missing(self, first: dt.date, last: dt.date) -> DaySet:

@@ -1,4 +1,4 @@
-"""Capabilities of some pollers, tested with ``isinstance``."""
+"""Capabilities of some pollers, tested with ``isinstance``. "Driver" and "executor" name where a method runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An exact set of 128-bit keys. It takes 16 bytes a key, and moves to disk beyond a limit.
 
-Each batch of keys becomes a sorted run, and runs of similar size are merged, as in a log-structured merge tree. Beyond
+Each batch becomes a sorted run, and runs of similar size are merged, as in a log-structured merge tree. Beyond
 ``limit_bytes`` the runs move to memory-mapped files.
 """
 

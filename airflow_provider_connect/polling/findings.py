@@ -34,7 +34,6 @@ class Finding:
     todo: str = ""
 
     def __str__(self) -> str:
-        """Return the finding as one line."""
         todo = f" To do: {self.todo}." if self.todo else ""
         return f"{self.level.upper()} {self.subject}: {self.result}.{todo}"
 

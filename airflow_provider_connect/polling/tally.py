@@ -29,10 +29,6 @@ class Tally:
     """
 
     def __init__(self, days: Sequence[Day] = (), polled_before: Sequence[dt.datetime | None] = ()) -> None:
-        """Start at zero.
-
-        :param polled_before: poll time of each day's previous publish.
-        """
         previous_polls = dict(zip(days, polled_before, strict=False))
         self.rows = self.requests = self.wire_bytes = self.raw_bytes = 0
         self.announced_bytes = self.announced_rows = 0

@@ -1,7 +1,7 @@
 """The JVM's class-data archive, which makes it start faster. One run creates it, and later runs use it.
 
 A dynamic archive (JEP 350) fits only the jars and the JVM that created it, so its file name has a digest of both. The
-JVM ignores an archive that does not fit (``-Xshare:auto``).
+JVM ignores others (``-Xshare:auto``).
 """
 
 from __future__ import annotations

@@ -155,9 +155,7 @@ def finish(run_folder: Path) -> None:
 
 
 def cache_folder() -> Path | None:
-    """Return a folder that only this user can write to, created if needed, or None if impossible.
-
-    Files in it are executed, so another user must neither own it nor write to it.
+    """Return a folder that only this user owns and can write to, because files in it are executed. None if impossible.
     """
     base = os.environ.get("XDG_CACHE_HOME")
     try:

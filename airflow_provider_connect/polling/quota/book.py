@@ -175,7 +175,7 @@ class QuotaBook:
     def requests_by_others(self, clock_seconds: float) -> int:
         """Estimate how many requests of the account's other users count, from the vendor's count.
 
-        Assumes that they were spread over the hour before that count, so they expire one by one in the following hour.
+        Assumes that they were spread over the hour before it, so they expire one by one in the following hour.
         """
         usage = self.latest_vendor_usage
         if usage is None or clock_seconds >= usage.at + self.quota.seconds:

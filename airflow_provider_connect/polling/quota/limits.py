@@ -21,8 +21,8 @@ class Quota:
     """Limits that all runs, tasks and DAGs of one vendor project share.
 
     :param name: of project and API, equal for all users. Part of keys, so not a secret.
-    :param requests: largest number in any span of ``seconds``.
-    :param per_second: largest number in a second. Each job keeps it alone, without counting other jobs' requests.
+    :param requests: most in any span of ``seconds``.
+    :param per_second: most in a second. Each job keeps it alone, without counting other jobs' requests.
     :param at_once: most concurrent requests.
     """
 
@@ -34,7 +34,7 @@ class Quota:
 
     @property
     def slack_seconds(self) -> float:
-        """Largest expected clock difference between two workers. Each request counts for this much longer."""
+        """Largest expected clock difference of two workers. Each request counts for this much longer."""
         return min(_CLOCKS_DIFFER_SECONDS, self.seconds / 100)
 
     @property

@@ -5,9 +5,12 @@
 3. Second look: the task counts all holds. If they fit together, it may send. Otherwise it deletes its hold and looks
    again.
 
-**The limit is never passed.** If several holds are too many together, the task of the hold written last counts all of them in the second look and gives way, whatever the delays and clocks. Clocks matter only for how long a request counts, and may differ by :attr:`.Quota.slack_seconds`.
+The limit is never passed. If several holds are too many together, the task that wrote the last one counts all of them
+in the second look and gives way, whatever the delays and clocks. Clocks matter only for how long a request counts, and
+may differ by :attr:`.Quota.slack_seconds`.
 
-**No task starves.** Later tasks leave the room to earlier entries of the queue. An entry expires if its task does not return in time, so a dead task does not block the queue for long.
+No task starves. Later tasks leave the room to earlier entries of the queue. An entry expires if its task does not
+return in time.
 """
 
 from __future__ import annotations
@@ -195,9 +198,7 @@ class NoRoomError(QuotaError):
 def reserve_request(
     turns: Turns | None, asker: str, on_trouble: Callable[[str], None], send_times: Sequence[float]
 ) -> Iterator[None]:
-    """Reserve one request for a person while the block runs. Records a vendor's refusal that the block raises.
-
-    A person does not queue, because tasks come first.
+    """Reserve one request for a person, who does not queue, while the block runs. Records a vendor's refusal.
 
     :param turns: None for no count.
     :param on_trouble: called with a text if the store is unreachable. The request is then sent without a count.
@@ -216,14 +217,14 @@ def reserve_request(
 
 
 def record_refusal(turns: Turns | None, error: QuotaError, on_trouble: Callable[[str], None]) -> None:
-    """Record the vendor's count that came with a refusal, for all tasks."""
+    """Record the vendor's count that came with a refusal."""
     usage = error.said
     if turns is not None and usage is not None:
         without_store_errors(lambda: turns.record_vendor_usage(*usage), on_trouble)
 
 
 def without_store_errors(step: Callable[[], _T], on_trouble: Callable[[str], None]) -> _T | None:
-    """Run a step that uses the store. Returns None if the store is unreachable, because jobs run without it."""
+    """Run a step that uses the store. Returns None if the store is unreachable."""
     try:
         return step()
     except NoRoomError:

@@ -1,7 +1,7 @@
 """Scripts that decide in the ledger, in one transaction, about a publish or a confirmation.
 
-``outcome`` in the result holds the decision. A refusal raises no error. A publish changes the stream's fence row
-(``day`` NULL) a second time only if definition or task differ: BigQuery allows 25 changes of one table in ten seconds.
+``outcome`` in the result holds the decision. A refusal raises no error. A publish changes the fence row a second time
+only if definition or task differ: BigQuery allows 25 changes of one table in ten seconds.
 
 A confirmation records that a poll returned the published rows again. It copies the day's newest ledger row, with
 ``checks`` one higher and its own run and poll time. So an older answer that arrives late is refused.

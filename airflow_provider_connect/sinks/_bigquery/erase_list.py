@@ -1,7 +1,7 @@
 """A target's erase list: a table of keyed digests. The fence rows of all streams hold the list's version.
 
-A publish or confirmation first changes its stream's fence row, and a longer list changes all. So BigQuery commits only
-one of two such transactions. The other finds a newer version than its attempt has seen, and is refused.
+A longer list changes all fence rows, and a publish or confirmation its stream's. So BigQuery commits only one of two
+such transactions. The other finds a newer version than its attempt has seen, and is refused.
 
 Earlier versions of this package kept one list for each stream. All are read as one.
 """

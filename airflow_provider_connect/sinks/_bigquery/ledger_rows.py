@@ -1,7 +1,7 @@
 """Columns of a ledger, and the SQL that reads and writes its rows.
 
-The stream's fence row holds the definition in force and the task that published under it. Every publish first changes
-that row (:mod:`.decision`), so its definition is the last commit's, whatever the clocks show.
+Every publish first changes the stream's fence row (:mod:`.decision`), which also holds the definition in force and the
+task that published under it. So both are of the last commit, whatever the clocks show.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

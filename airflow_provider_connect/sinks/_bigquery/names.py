@@ -122,7 +122,7 @@ def legal_table_suffix(text: str) -> str:
 
 
 def legal_job_id(text: str) -> str:
-    """Return ``text`` as a job's id: ASCII letters, digits, ``_`` and ``-``. Any other text gets a hash."""
+    """Return ``text`` as a job's id: ASCII letters, digits, ``_`` and ``-``. Other texts get a hash."""
     if re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_JOB_ID}}}", text) and not has_hash(text, any_case=True):
         return text
     return name_with_hash(text, name_hash(text), legal_chars="A-Za-z0-9_-", max_chars=MAX_JOB_ID - HASH_SUFFIX_CHARS)
@@ -141,9 +141,8 @@ def distinct_label(text: str) -> str:
 
 
 def labels(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return legal labels for a job or table. Keys that would become equal get hashes.
-
-    :raises ConfigError: more labels than BigQuery allows.
+    """Return legal labels for a job or table. Keys that would become equal get hashes. ConfigError if they are too
+    many.
     """
     if len(texts) > MAX_LABELS:
         raise ConfigError(f"{len(texts)} labels: BigQuery allows {MAX_LABELS} on one resource: leave some out")

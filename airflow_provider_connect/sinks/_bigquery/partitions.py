@@ -1,6 +1,6 @@
 """Partitions of a table: requested by options, read from a table, and described in words.
 
-Partitions only decide how much a query reads. A day's rows are those with its date in column ``day``.
+Partitions only decide how much a query reads. A day's rows have its date in column ``day``.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/partitioned-tables (2026-11).
 """

@@ -176,7 +176,7 @@ def require_no_streamed_rows(
 ) -> None:
     """Check that a publish of these days cannot touch rows that other writers streamed into the table recently.
 
-    BigQuery refuses to delete or merge such rows for 30 to 90 minutes, and does not report which rows they are. A day
+    BigQuery refuses to delete or merge such rows for 30 to 90 minutes, and does not report which they are. A day
     without rows in the table can always be published:
     https://cloud.google.com/bigquery/docs/write-api#use_data_manipulation_language_dml_with_recently_streamed_data
     (2026-11).

@@ -2,11 +2,11 @@
 
 The script is one transaction of about a dozen statements, without DDL:
 
-1. Update the stream's fence row in the ledger. BigQuery aborts one of two concurrent publishers there, before any data
-   changes. Snapshot isolation alone would let both insert.
+1. Update the stream's fence row. BigQuery aborts one of two concurrent publishers there, before any data changes. Snapshot
+   isolation alone would let both insert.
 2. Decide. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`), and
    the staging table must hold all rows, counted in the snapshot that INSERT reads.
-3. Change data and ledger only if all conditions hold. A refusal raises no error: ``outcome`` holds the decision.
+3. Change data and ledger only if all conditions hold.
 
 The script may run again after an abort or a lost response: a token that is already published changes nothing.
 
@@ -106,10 +106,7 @@ def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") 
 
 
 def publish_script(plan: PublishPlan) -> str:
-    """Return the publish script, whose result :func:`published_row` reads.
-
-    :raises ConfigError: the script is longer than BigQuery takes.
-    """
+    """Return the publish script, whose result :func:`published_row` reads. Raises ConfigError if it is too long."""
     rejects: list[str] = []
     if plan.rejects is not None:
         keep_old = plan.write_mode == "append"
@@ -173,7 +170,7 @@ def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
 def published_row(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row from the result of :func:`publish_script`.
 
-    :raises SupersededError: a snapshot of a later day is published.
+    :raises SupersededError: a later day's snapshot is published.
     :raises OvertakenError: since this attempt read the ledger, the day was published, or another definition came into
         force.
     :raises IncompleteError: the staging table lacks rows that were sent.

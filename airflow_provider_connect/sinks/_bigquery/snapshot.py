@@ -1,8 +1,8 @@
 """SQL of snapshots that replace the whole table: lookups, refusals and deletes.
 
-Such a snapshot follows the stream's newest published snapshot, whatever its day. ``replace`` deletes every row, or with
-soft deletes the rows that the snapshot has again. ``merge`` first counts and deletes the rows whose key the snapshot
-lacks, so that a row that stays because it is newer does not count as vanished.
+Such a snapshot follows the stream's newest one, whatever its day. ``replace`` deletes every row, or with soft deletes
+the rows that the snapshot has again. ``merge`` first counts and deletes the rows whose key the snapshot lacks, so that
+a row that stays because it is newer does not count as vanished.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

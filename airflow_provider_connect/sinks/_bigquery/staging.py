@@ -1,8 +1,8 @@
 """Names, creation, reuse and sweep of staging tables.
 
 If an attempt staged all rows but could not publish them, the next one publishes them from the same staging table. A
-note in the day's stage names that table, with a digest of the layout. Other programs may write to the stage, so the
-table must have the attempt's name.
+note in the day's stage names it, with a digest of the layout. Other programs may write to the stage, so the table must
+have the attempt's name.
 """
 
 from __future__ import annotations

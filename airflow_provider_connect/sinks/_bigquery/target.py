@@ -75,7 +75,7 @@ def ensure_target(api: BigQueryApi, target: TableRef, options: BigQueryOptions, 
     """Create the target, or add the source's columns to it.
 
     :raises ConfigError: the target is missing and may not be created, or is no table.
-    :raises DataError: columns do not fit. The message has all of them.
+    :raises DataError: columns do not fit. The message has all.
     """
     return ensure_columns(api, target, options, lambda existing: make_columns(schema, existing))
 

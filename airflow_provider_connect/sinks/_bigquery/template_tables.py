@@ -3,8 +3,7 @@
 The *head* is a table without rows. It has the columns of all tables, and owns their ledger, rejects and staging tables.
 
 One transaction changes up to 100 tables (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11), of
-which two are ledger and rejects. So a killed driver leaves all tables unchanged or all changed. Of two concurrent
-attempts, the later one conflicts at the fence row and changes no table.
+which two are ledger and rejects. So a killed driver leaves all tables unchanged or all changed.
 
 Each staged row names its table. A ledger row lists the tables with rows of its generation. A publish deletes the day
 from the tables that the replaced generation lists, and inserts into the tables that now have rows. The list is read

@@ -1,8 +1,8 @@
 """Publishes the days of one ledger one after the other, with pauses after lost turns.
 
-A publish loses its turn if BigQuery aborts its transaction in favour of a concurrent one. BigQuery takes 25 DML
-statements in ten seconds on one table, and a lost turn costs one. So a loser counts its competitors by their staging
-tables, and pauses so long that all together stay below the limit.
+A publish loses its turn if BigQuery aborts its transaction in favour of a concurrent one. That costs one of the 25 DML
+statements that BigQuery takes in ten seconds on one table. So a loser counts its competitors by their staging tables,
+and pauses so long that all together stay below the limit.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#data-manipulation-language-statements (2026-11).
 """
@@ -113,8 +113,8 @@ def run_publish(
     """Run the publish script, and repeat it after each lost turn.
 
     :param keep_staging: called when the first turn is lost, so that the staging table outlives this driver.
-    :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`, a table of this attempt is gone, the
-        target's columns have changed, or queries do not know them yet. See also :func:`~.script.published_row`.
+    :raises RetriableError: see :func:`run_in_turn`. Or a table of this attempt is gone, the target's columns have
+        changed, or queries do not know them yet.
     """
 
     def script_for_job(job_id: str) -> str:
@@ -149,10 +149,7 @@ def _unknown_columns_error(error: ColumnError, table_text: str) -> RetriableErro
 def run_confirmation(
     api: BigQueryApi, step: LedgerStep, labels: dict[str, str], *, clock: Clock | None = None
 ) -> LedgerRow:
-    """Run the script of a confirmation, and repeat it after each lost turn.
-
-    :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`, or see :func:`~.decision.confirmed_row`.
-    """
+    """Run the script of a confirmation, and repeat it after each lost turn, as :func:`run_in_turn` does."""
 
     def run() -> LedgerRow:
         job_id = f"connect_confirm_{uuid.uuid4().hex}"

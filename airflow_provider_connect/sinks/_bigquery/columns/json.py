@@ -1,8 +1,8 @@
 r"""Prepares JSON documents for BigQuery's ``PARSE_JSON``.
 
 ``PARSE_JSON`` may refuse a lone surrogate (``\ud800`` without its other half), a number beyond float64 or a great
-depth. https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits. One refused document would
-fail the whole publish with a message that shows its text.
+depth. https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits. One refused document fails
+the whole publish, with a message that shows its text.
 """
 
 from __future__ import annotations

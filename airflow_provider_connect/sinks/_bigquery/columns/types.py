@@ -59,7 +59,7 @@ class TargetColumn:
 
 
 def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[TargetColumn]:
-    """Return the target's columns for a source's schema, in its order. Leaves out structs without fields.
+    """Return the target's columns for a source's schema, in its order, without structs that have no fields.
 
     Top-level columns are REQUIRED if their Arrow field is not nullable. Nested fields are always NULLABLE.
 
