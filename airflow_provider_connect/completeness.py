@@ -2,8 +2,8 @@
 
 The driver checks before each publish. The rules look for:
 
-* ``on_empty``: no rows, if rows of the day are published, or if all parents of the day failed. With ``never``, no rows at
-  any time. Until a published day of the stream has a row, an empty publish gets a warning.
+* ``on_empty``: no rows, if rows of the day are published, or if all parents of the day failed. With ``never``, any
+  answer without rows. Until a published day of the stream has a row, an empty publish gets a warning.
 * ``on_shrink``: rows, but more than ``shrink_percent`` fewer than the publish that they would replace.
 * ``row_bounds``: a number of rows far from the mean of the days before.
 * ``reconcile``: a number of rows far from the vendor's own count of the day, if the source has one.
@@ -294,8 +294,8 @@ def bounds_finding(
 
     :param erased: rows that the erase list removed from the answer. Those of the earlier days are subtracted.
     """
-    compared = [row for row in earlier_rows if rows_before_filter(row)]
-    counts = [rows_before_filter(row) for row in compared]
+    compared_rows = [row for row in earlier_rows if rows_before_filter(row)]
+    counts = [rows_before_filter(row) for row in compared_rows]
     if len(counts) < bounds.least_days:
         return Finding(
             f"day {day}: row_bounds was not applied to its {rows:,} rows: the ledger has rows of {len(counts)} of the "
@@ -306,7 +306,7 @@ def bounds_finding(
     # In whole numbers of rows times days: a mean that is rounded could refuse a day that is just within the bounds.
     away = rows * len(counts) - total
     if away < 0 and erased:
-        newly = erased * len(counts) - sum(row.counts.get("erased", 0) for row in compared)
+        newly = erased * len(counts) - sum(row.counts.get("erased", 0) for row in compared_rows)
         away = min(away + max(newly, 0), 0)
     if abs(away) * 100 <= bounds.percent * total:
         return None

@@ -169,7 +169,7 @@ def describe_problems(model: type[BaseModel], error: ValidationError, templates:
     """Describe all problems of a model's options in one text, without values."""
     problems = problems_of(model, error, templates)
     return f"{model.__name__}: " + "; ".join(
-        f"{'.'.join(map(str, at))}: {text}" if at else text for at, text in problems
+        f"{'.'.join(map(str, location))}: {text}" if location else text for location, text in problems
     )
 
 

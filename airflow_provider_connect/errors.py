@@ -187,8 +187,9 @@ class Failure(Wire):
 
     @property
     def forbids_more(self) -> bool:
-        """True if the job must not begin further days: they would be refused too, and the vendor may count the
-        requests.
+        """True if the job must not begin further days.
+
+        They would be refused too, and the vendor may count the requests.
         """
         return self.type in ("ConfigError", "QuotaError") or bool(self.retry_after_seconds) or self.request_budget_spent
 

@@ -19,8 +19,7 @@ from airflow_provider_connect.wire import Wire
 
 
 class SealedConnections(Wire):
-    """Connections for a driver on another machine, in two halves. One half alone reveals nothing
-    (:mod:`.submit.sealed`).
+    """Connections for a driver on another machine, in two halves that reveal nothing alone (:mod:`.submit.sealed`).
 
     :param url: the sealed half, in the stage. The driver deletes it after reading, or the task when it ends.
     :param pad: the other half with its key, in hex. It travels in the job file, which a cluster may copy.
@@ -204,9 +203,9 @@ class DayReport(Wire):
         """Make the report of a day, with the figures of its poll."""
         if polled is not None:
             counts = dict(polled.counts)
-            same = {name: getattr(polled, name) for name in _OF_THE_POLL}
+            poll_fields = {name: getattr(polled, name) for name in _OF_THE_POLL}
             fields = {
-                **same,
+                **poll_fields,
                 "duplicates": counts.pop("duplicates", 0),
                 "rejected": counts.pop("rejected", 0),
                 "counts": counts,

@@ -134,7 +134,7 @@ class Ledger(ABC):
         """Return the publish that the next publish of a day must follow, if any.
 
         * For days, the day's newest publish.
-        * For snapshots that replace everything, the stream's newest, of any day. Rows after its ``polled_at`` count as late.
+        * For snapshots that replace everything, the stream's newest, of any day. Rows after its ``polled_at`` are late.
         * For increments, the day's newest publish, else the stream's publish with the highest span number.
         """
         return self.row(day)

@@ -3,11 +3,11 @@
 Every wait in this package uses a :class:`Patience`, in one of two ways:
 
 * After a failed operation, :meth:`Patience.wait_and_retry`. A pause longer than the remaining time is not begun.
-* For an expected event, :meth:`Patience.wait_and_poll`. The last pause is shortened, so that the last check comes at the
-  end of the time.
+* For an expected event, :meth:`Patience.wait_and_poll`. The last pause is shortened, so that the last check comes
+  at the end of the time.
 
-The caller decides which errors are retried. tenacity has neither a clock for tests, a restart after progress, nor a
-last check at the end of the time.
+The caller decides which errors are retried. tenacity does not fit: its clock is fixed to ``time.monotonic``, and it has
+neither a restart after progress nor a last check at the end of the time.
 """
 
 from __future__ import annotations

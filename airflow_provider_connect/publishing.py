@@ -7,16 +7,16 @@ clock.
 An attempt reads the newest publish **before it polls** and keeps it in its manifest, as :class:`.SeenPublish`. It may
 publish only while the ledger still has the same state. So the newest *answer* wins, whichever attempt started first:
 
-* **Two runs of one day at the same time** saw generation n. One publishes n + 1. The other may have the older answer, so
-  it is refused and polls again.
+* **Two runs of one day at the same time** saw generation n. One publishes n + 1. The other may have the older answer,
+  so it is refused and polls again.
 * **A zombie** (a driver still alive) **of a cleared run** is refused if the cleared run has published n + 1. If the
   zombie was faster, the cleared run is refused, polls again and publishes n + 2.
-* **A run that was deleted and created again** counts its clears from 0. Its token is new, and its attempt saw the publish
-  of the deleted run, so it may publish.
-* **A retry from the stage** publishes the answer that an earlier try of the same intent staged. If the ledger has changed
-  since that try read it, the retry polls.
-* **A retry after a commit whose response was lost** finds its own intent in the ledger, even after a later generation. It
-  does nothing.
+* **A run that was deleted and created again** counts its clears from 0. Its token is new, and its attempt saw the
+  publish of the deleted run, so it may publish.
+* **A retry from the stage** publishes the answer that an earlier try of the same intent staged. If the ledger has
+  changed since that try read it, the retry polls.
+* **A retry after a commit whose response was lost** finds its own intent in the ledger, even after a later generation.
+  It does nothing.
 * **An erase** between poll and commit changes the version of the erase list. The attempt is refused and polls again.
 * **An unchanged answer** adds a check instead of a generation. Checks are compared as well. Otherwise an answer older
   than the confirmed one could replace it.

@@ -75,12 +75,12 @@ class Secrets:
         spans = [span for reading in readings for span in self._find_secrets(reading)]
         if is_cut:
             spans += [(begin, len(text)) for reading in readings for begin in self._partial_matches(reading)]
-        pieces, at = [], 0
+        text_parts, position = [], 0
         for begin, end in sorted(spans):
-            if begin >= at:
-                pieces += [text[at:begin], _STRUCK]
-            at = max(at, end)
-        return "".join([*pieces, text[at:]])
+            if begin >= position:
+                text_parts += [text[position:begin], _STRUCK]
+            position = max(position, end)
+        return "".join([*text_parts, text[position:]])
 
     def _find_secrets(self, reading: _Reading) -> Iterator[tuple[int, int]]:
         visible = reading.decoded(_NOT_SHOWN, lambda run: [])
@@ -93,12 +93,12 @@ class Secrets:
 
     def _partial_matches(self, reading: _Reading) -> Iterator[int]:
         """Yield positions near the end of a text where a secret's beginning or half an escape may stand."""
-        compared = reading.decoded(_AS_COMPARED, lambda run: [])
+        compared_reading = reading.decoded(_AS_COMPARED, lambda run: [])
         for value in self._beginnings:
-            most = min(len(value), len(compared.text))
-            length = next((n for n in range(most, 0, -1) if compared.text.endswith(value[:n])), 0)
+            most = min(len(value), len(compared_reading.text))
+            length = next((n for n in range(most, 0, -1) if compared_reading.text.endswith(value[:n])), 0)
             if length:
-                yield compared.begins[len(compared.text) - length]
+                yield compared_reading.begins[len(compared_reading.text) - length]
         half = _HALF_AN_ESCAPE.search(reading.text)
         if half is not None:
             yield reading.begins[half.start()]
@@ -146,19 +146,19 @@ def _readings(text: str, *, is_cut: bool) -> Iterator[_Reading]:
 
     :param is_cut: True to also yield it without half an escape at its end, which decoders would misread.
     """
-    places = list(range(len(text) + 1))
-    others = [_Reading(text, places[:-1], places[1:])]
+    positions = list(range(len(text) + 1))
+    pending = [_Reading(text, positions[:-1], positions[1:])]
     texts_read: set[str] = set()
     for depth_left in range(_DECODINGS_DEEP, -1, -1):
         if is_cut:
-            others += [reading.without_half_an_escape() for reading in others]
+            pending += [reading.without_half_an_escape() for reading in pending]
         generation = []
-        for other in others:
-            if other.text not in texts_read:
-                texts_read.add(other.text)
-                generation.append(other)
+        for candidate in pending:
+            if candidate.text not in texts_read:
+                texts_read.add(candidate.text)
+                generation.append(candidate)
         yield from generation
-        others = [reading.decoded(*decoder) for reading in generation for decoder in _DECODERS] if depth_left else []
+        pending = [reading.decoded(*decoder) for reading in generation for decoder in _DECODERS] if depth_left else []
 
 
 def _backslash(escape: str) -> list[tuple[str, int]]:

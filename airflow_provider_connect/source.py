@@ -49,8 +49,9 @@ class InputPartition(Wire):
 
 @dataclass(frozen=True)
 class PollContext:
-    """The circumstances under which a source is opened. Defaults are for a caller that plans, polls and closes by
-    itself.
+    """The circumstances under which a source is opened.
+
+    Defaults are for a caller that plans, polls and closes by itself.
 
     :param polls_at_once: most concurrent polls of the job, each in its own process. They share limits per second and on
         concurrent requests. None if unknown.

@@ -193,12 +193,12 @@ class DaySet(Wire):
     def missing(self, first: dt.date, last: dt.date) -> DaySet:
         """Return the dates from ``first`` to ``last``, both included, that the set lacks."""
         ranges: list[tuple[dt.date, dt.date]] = []
-        at = first
+        next_date = first
         for begin, end in self.ranges:
-            if at < begin:
-                ranges.append((at, min(last, begin - ONE_DAY)))
-            at = max(at, end + ONE_DAY)
-        ranges.append((at, last))
+            if next_date < begin:
+                ranges.append((next_date, min(last, begin - ONE_DAY)))
+            next_date = max(next_date, end + ONE_DAY)
+        ranges.append((next_date, last))
         return DaySet(ranges=tuple((begin, end) for begin, end in ranges if begin <= end))
 
     def position(self, origin: dt.date | None) -> dt.date | None:

@@ -43,8 +43,7 @@ class Counts:
 
     @property
     def counts_first(self) -> bool:
-        """True if a plan needs the day's count. Each day is then counted and compared, even with ``reconcile="off"``.
-        """
+        """True if a plan needs the day's count. Each day is then counted and compared, whatever ``reconcile`` is."""
         return False
 
     @property

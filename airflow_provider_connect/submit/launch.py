@@ -155,8 +155,7 @@ def finish(run_folder: Path) -> None:
 
 
 def cache_folder() -> Path | None:
-    """Return a folder that only this user owns and can write to, because files in it are executed. None if impossible.
-    """
+    """Return a folder that only this user owns and can write to, or None. Files in it are executed."""
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         folder = (Path(base) if base else Path.home() / ".cache") / "airflow_provider_connect"
@@ -284,9 +283,9 @@ def _own_spark_home() -> Path | None:
     if spec is None or spec.origin is None:
         return None
     home = Path(spec.origin).parent
-    chosen = os.environ.get("SPARK_HOME")
-    if chosen:
-        return home if Path(chosen).resolve() == home.resolve() else None
+    configured_home = os.environ.get("SPARK_HOME")
+    if configured_home:
+        return home if Path(configured_home).resolve() == home.resolve() else None
     spark_submit = shutil.which("spark-submit")
     scripts = Path(sysconfig.get_path("scripts")).resolve()
     return (

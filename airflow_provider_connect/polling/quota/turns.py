@@ -1,4 +1,6 @@
-"""Reserves parts of a quota in a store that cannot compare and set. No writer changes another writer's keys:
+"""Reserves parts of a quota in a store that cannot compare and set.
+
+No writer changes another writer's keys:
 
 1. First look: if there is no room, or earlier tasks claim it, the task waits in the queue.
 2. The task writes a hold (reservation): a key of its own.

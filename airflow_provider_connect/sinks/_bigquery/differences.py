@@ -47,11 +47,11 @@ def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, 
         with api.time_limit(COUNT_SECONDS):
             if not (plan.replaces_whole or _is_day_in_one_partition(api, plan)):
                 return plan  # the query would read the whole table
-            [counted], _ = api.query(differences_query(plan), action=action, labels=dict(labels))
+            [difference_counts], _ = api.query(differences_query(plan), action=action, labels=dict(labels))
     except ConnectError as error:
         _log.warning("day %s: its changed rows could not be counted: %s", plan.publish.day, error)
         return plan
-    counts = plan.row.counts | Differences(**counted).model_dump()
+    counts = plan.row.counts | Differences(**difference_counts).model_dump()
     return replace(plan, row=plan.row.model_copy(update={"counts": counts}))
 
 
@@ -84,10 +84,10 @@ def differences_query(plan: PublishPlan) -> str:
     """
     key = _record_key_column(plan.layout.columns)
     assert key is not None
-    compared = [column for column in plan.layout.columns if column is not key]
-    filled = ", ".join(f"{_is_filled(column)} AS c{number}" for number, column in enumerate(compared)) or "TRUE AS none"
-    earlier_digest = _digest_sql([f"{TARGET}.{quoted(column.name)}" for column in compared])
-    staged_digest = _digest_sql([column.expression for column in compared])
+    columns = [column for column in plan.layout.columns if column is not key]
+    filled = ", ".join(f"{_is_filled(column)} AS c{number}" for number, column in enumerate(columns)) or "TRUE AS none"
+    earlier_digest = _digest_sql([f"{TARGET}.{quoted(column.name)}" for column in columns])
+    staged_digest = _digest_sql([column.expression for column in columns])
     return f"""WITH {FILLED} AS (
   SELECT {filled}
   {_earlier_state(plan)}
@@ -118,8 +118,8 @@ def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
     if plan.layout.table_changes is None:
         if plan.deletes_softly:
             this_day += f" AND NOT {IS_DELETED}"
-        any_ = any_partition(plan.layout.filter_column, TARGET)
-        return f"FROM {plan.target.sql} AS {TARGET}{joined} WHERE {this_day} AND {any_}"
+        any_partition_sql = any_partition(plan.layout.filter_column, TARGET)
+        return f"FROM {plan.target.sql} AS {TARGET}{joined} WHERE {this_day} AND {any_partition_sql}"
     tables_with_rows = [
         (plan.target.sibling(part.name), part.filter_column) for part in plan.layout.table_changes if part.had_rows
     ]

@@ -124,9 +124,9 @@ def _parts_by_salt(rows: Sequence[dict[str, Any]]) -> list[EraseList]:
         by_salt[key] = [*by_salt.pop(key, []), row]
     return [
         EraseList(
-            version=1, column=column, salt=salt, shaping=shaping, digests=tuple(sorted(row["digest"] for row in part))
+            version=1, column=column, salt=salt, shaping=shaping, digests=tuple(sorted(row["digest"] for row in group))
         )
-        for (column, salt, shaping), part in by_salt.items()
+        for (column, salt, shaping), group in by_salt.items()
     ]
 
 

@@ -54,11 +54,11 @@ def merge_statements(plan: PublishPlan, merge: MergeRule) -> list[str]:
             f"WHERE NOT EXISTS (SELECT 1 FROM {merge.tombstones.sql} AS {TOMBSTONE}\n"
             f"  WHERE {_same_key_condition(merge, TOMBSTONE)} AND NOT {_is_newer(merge, TOMBSTONE, day)})"
         )
-    written = [column.name for column in plan.layout.columns]
-    changed = [name for name in written if name.lower() not in {key.lower() for key in merge.key}]
-    updates = [f"{quoted(name)} = {NEWEST}.{quoted(name)}" for name in changed]
+    column_names = [column.name for column in plan.layout.columns]
+    changed_names = [name for name in column_names if name.lower() not in {key.lower() for key in merge.key}]
+    updates = [f"{quoted(name)} = {NEWEST}.{quoted(name)}" for name in changed_names]
     day_literal = literal(day)
-    mark, live = (f", {quoted(DELETED)}", ", FALSE") if plan.deletes_softly else ("", "")
+    mark, live_value = (f", {quoted(DELETED)}", ", FALSE") if plan.deletes_softly else ("", "")
     when = f"WHEN MATCHED AND {_is_newer(merge, TARGET, day)}"
     delete = f"{when} AND {deleted} THEN DELETE\n" if merge.delete_where else ""
     statements.append(
@@ -66,8 +66,8 @@ def merge_statements(plan: PublishPlan, merge: MergeRule) -> list[str]:
         f"ON {_same_key_condition(merge, TARGET)} AND {any_partition(plan.layout.filter_column, TARGET)}\n"
         f"{delete}"
         f"{when} THEN UPDATE SET {', '.join([*updates, f'`day` = {day_literal}'])}\n"
-        f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({column_list([*written, 'day'])}{mark})\n"
-        f"  VALUES ({column_list(written, NEWEST)}, {day_literal}{live})"
+        f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({column_list([*column_names, 'day'])}{mark})\n"
+        f"  VALUES ({column_list(column_names, NEWEST)}, {day_literal}{live_value})"
     )
     return statements
 
@@ -75,9 +75,9 @@ def merge_statements(plan: PublishPlan, merge: MergeRule) -> list[str]:
 def _newest_rows_sql(plan: PublishPlan, merge: MergeRule) -> str:
     order = [f"{merge.comparable(plan.expressions[merge.newest_by])} DESC NULLS LAST"] if merge.newest_by else []
     order.append(f"{STAGED}.{quoted(POSITION_COLUMN)} DESC")
-    selected = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in plan.layout.columns)
+    selected_columns = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in plan.layout.columns)
     return (
-        f"SELECT {selected} FROM {plan.staging.sql} AS {STAGED} WHERE TRUE\n"
+        f"SELECT {selected_columns} FROM {plan.staging.sql} AS {STAGED} WHERE TRUE\n"
         f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {', '.join(plan.expressions[name] for name in merge.key)}"
         f" ORDER BY {', '.join(order)}) = 1"
     )

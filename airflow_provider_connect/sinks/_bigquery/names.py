@@ -141,8 +141,9 @@ def distinct_label(text: str) -> str:
 
 
 def labels(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return legal labels for a job or table. Keys that would become equal get hashes. ConfigError if they are too
-    many.
+    """Return legal labels for a job or table. Keys that would become equal get hashes.
+
+    :raises ConfigError: more labels than BigQuery allows.
     """
     if len(texts) > MAX_LABELS:
         raise ConfigError(f"{len(texts)} labels: BigQuery allows {MAX_LABELS} on one resource: leave some out")

@@ -104,5 +104,5 @@ def note_statement(target: TableRef, key: StreamKey, note: LedgerNote) -> str:
 
 
 def _note_of(row: dict[str, Any]) -> LedgerNote:
-    same = {name: row[name] for name in ("kind", "id", "noted_at", "run")}
-    return LedgerNote(**same, content=json.loads(row["content"]))
+    note_fields = {name: row[name] for name in ("kind", "id", "noted_at", "run")}
+    return LedgerNote(**note_fields, content=json.loads(row["content"]))

@@ -40,10 +40,10 @@ def target_column_name(source: str, columns: Sequence[TargetColumn]) -> str:
 
 def requested_partitioning(options: BigQueryOptions, columns: Sequence[TargetColumn]) -> tuple[str, str | None]:
     """Return the target's partition column and the partition size that the options request."""
-    by = options.partition_by
-    if by == NONE:
+    column = options.partition_by
+    if column == NONE:
         return NONE, None
-    return by if by == INGESTION_TIME else target_column_name(by, columns), options.partition_type
+    return column if column == INGESTION_TIME else target_column_name(column, columns), options.partition_type
 
 
 def table_partitioning(table: Any) -> tuple[str, str | None]:

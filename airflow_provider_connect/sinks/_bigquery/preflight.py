@@ -201,8 +201,8 @@ def require_no_streamed_rows(
 def _has_rows(api: BigQueryApi, target: TableRef, days: Sequence[dt.date], filter_column: str | None) -> bool:
     if not days:
         return False
-    among = ", ".join(literal(day) for day in sorted(days))
-    condition = f"{TARGET}.`day` IN ({among}) AND {any_partition(filter_column, TARGET)}"
+    day_literals = ", ".join(literal(day) for day in sorted(days))
+    condition = f"{TARGET}.`day` IN ({day_literals}) AND {any_partition(filter_column, TARGET)}"
     sql = f"SELECT 1 AS there FROM {target.sql} AS {TARGET} WHERE {condition} LIMIT 1"
     rows, _ = api.query(sql, action=f"look for days to replace in {target.id}", labels={"connect": "preflight"})
     return bool(rows)

@@ -147,9 +147,9 @@ class BigQueryPublisher(
         rejects = rejects_by_day(self.api, rejects_table, self.key, (first, last), records) if rows else {}
         adds = self.options.write_mode == "append"
         for row in rows:
-            counted, day_rejects = None if adds else row.counts.get("rejected"), rejects.get(row.day, [])
-            if counted or day_rejects:
-                yield DayRejects(row.day, row.generation, counted, f"table {rejects_table.id}", day_rejects)
+            rejected_count, day_rejects = None if adds else row.counts.get("rejected"), rejects.get(row.day, [])
+            if rejected_count or day_rejects:
+                yield DayRejects(row.day, row.generation, rejected_count, f"table {rejects_table.id}", day_rejects)
 
     def begin(self, publish: Publish) -> StagingLayout:
         """Add the source's columns to the target, and create the attempt's staging tables or reuse filled ones."""

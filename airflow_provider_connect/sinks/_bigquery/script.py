@@ -2,8 +2,8 @@
 
 The script is one transaction of about a dozen statements, without DDL:
 
-1. Update the stream's fence row. BigQuery aborts one of two concurrent publishers there, before any data changes. Snapshot
-   isolation alone would let both insert.
+1. Update the stream's fence row. BigQuery aborts one of two concurrent publishers there, before any data changes.
+   Snapshot isolation alone would let both insert.
 2. Decide. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`), and
    the staging table must hold all rows, counted in the snapshot that INSERT reads.
 3. Change data and ledger only if all conditions hold.
@@ -159,10 +159,10 @@ def check_budget(target: TableRef, maximum_bytes_billed: int | None) -> None:
 
 def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
     if len(script.encode()) > limit:
-        into = f" of {len(plan.layout.table_changes):,} tables" if plan.layout.table_changes else ""
+        of_tables = f" of {len(plan.layout.table_changes):,} tables" if plan.layout.table_changes else ""
         raise ConfigError(
             f"publishing {plan.target.id} takes a query of {len(script.encode()):,} bytes, but BigQuery accepts 1 "
-            f"MB: the {len(plan.layout.columns)} columns{into} are too many or their names too long. Select fewer "
+            f"MB: the {len(plan.layout.columns)} columns{of_tables} are too many or their names too long. Select fewer "
             "in the source"
         )
 
@@ -222,12 +222,12 @@ def _lookup_statements(plan: PublishPlan) -> str:
 
 def _outcome_cases(plan: PublishPlan) -> list[tuple[str, str]]:
     rejects = plan.rejects.rows if plan.rejects else 0
-    compared = overtaken_cases(plan)
+    comparison_cases = overtaken_cases(plan)
     if plan.write_mode == "append":  # append refuses any published day
         refused = [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
-        compared = [(list_changed_condition(plan.publish.manifest.seen), "overtaken"), *refused]
+        comparison_cases = [(list_changed_condition(plan.publish.manifest.seen), "overtaken"), *refused]
     cases = [
-        *compared,
+        *comparison_cases,
         *redefined_cases(plan.publish),
         (f"seen.staged_rows != {plan.row.rows} OR seen.staged_rejects != {rejects}", "incomplete"),
     ]
@@ -297,13 +297,13 @@ def _day_condition(plan: PublishPlan, filter_column: str | None) -> str:
     return this_day if filter_column in (None, "day") else f"{this_day} AND {any_partition(filter_column, TARGET)}"
 
 
-def _insert_statement(plan: PublishPlan, into: TableRef) -> str:
-    live = [DELETED] if plan.deletes_softly else []
-    written = column_list([*(column.name for column in plan.layout.columns), "day", *live])
-    selected = ", ".join(
-        [*(column.expression for column in plan.layout.columns), literal(plan.row.day), *("FALSE" for _ in live)]
+def _insert_statement(plan: PublishPlan, table_ref: TableRef) -> str:
+    marks = [DELETED] if plan.deletes_softly else []
+    column_names = column_list([*(column.name for column in plan.layout.columns), "day", *marks])
+    values_sql = ", ".join(
+        [*(column.expression for column in plan.layout.columns), literal(plan.row.day), *("FALSE" for _ in marks)]
     )
-    return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS {STAGED}"
+    return f"INSERT INTO {table_ref.sql} ({column_names})\n  SELECT {values_sql} FROM {plan.staging.sql} AS {STAGED}"
 
 
 def _ledger_statement(plan: PublishPlan) -> str:
@@ -322,8 +322,8 @@ def _ledger_statement(plan: PublishPlan) -> str:
         streams=string_array(plan.streams[:MAX_STREAM_NAMES]),
         **tables,
     )
-    selected = ", ".join(values.values())
-    return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {selected}"
+    values_sql = ", ".join(values.values())
+    return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {values_sql}"
 
 
 def _generation_sql(plan: PublishPlan) -> str:
@@ -337,9 +337,9 @@ def _counts_sql(plan: PublishPlan) -> str:
     counts = json.dumps(plan.row.counts)
     if not plan.deletes_softly and not (plan.merge and plan.replaces_whole):
         return f"PARSE_JSON({literal(counts)})"
-    counted = SOFT_COUNTS if plan.deletes_softly else {"vanished": "vanished"}
+    count_variables = SOFT_COUNTS if plan.deletes_softly else {"vanished": "vanished"}
     parts, begin = [], counts[:-1] + (", " if plan.row.counts else "")
-    for name, variable in counted.items():
+    for name, variable in count_variables.items():
         parts += [literal(f'{begin}"{name}": '), f"CAST({variable} AS STRING)"]
         begin = ", "
     return f"PARSE_JSON(CONCAT({', '.join(parts)}, '}}'))"

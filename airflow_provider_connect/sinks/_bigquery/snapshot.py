@@ -44,12 +44,12 @@ def protected_rows_sql(
     :param newest: SQL for the newest snapshot's day. A merge leaves rows in earlier days, so it counts only if this is
         NULL.
     """
-    others = f"{newest} IS NULL"
+    protected_condition = f"{newest} IS NULL"
     if write_mode == "replace":
         day = f"{TARGET}.`day`"
-        others = f"({newest} IS NULL OR {day} IS NULL OR {day} != {newest})"
-    any_ = any_partition(filter_column, TARGET)
-    return f"(SELECT COUNT(*) FROM {target.sql} AS {TARGET} WHERE {others} AND {any_})"
+        protected_condition = f"({newest} IS NULL OR {day} IS NULL OR {day} != {newest})"
+    any_partition_sql = any_partition(filter_column, TARGET)
+    return f"(SELECT COUNT(*) FROM {target.sql} AS {TARGET} WHERE {protected_condition} AND {any_partition_sql})"
 
 
 def protected_rows_error(target: TableRef, rows: int, newest: dt.date | None) -> ConfigError:
@@ -65,8 +65,8 @@ def stream_changed_condition(seen: SeenPublish) -> str:
     """Return the SQL condition that the stream's newest publish is not the one seen before the poll."""
     if seen.day is None:
         return f"{NEWEST_DAY} IS NOT NULL"
-    same = f"seen.newest = {seen.generation} AND seen.checks = {seen.checks}"
-    return f"{NEWEST_DAY} IS NULL OR {NEWEST_DAY} != {literal(seen.day)} OR NOT ({same})"
+    same_publish = f"seen.newest = {seen.generation} AND seen.checks = {seen.checks}"
+    return f"{NEWEST_DAY} IS NULL OR {NEWEST_DAY} != {literal(seen.day)} OR NOT ({same_publish})"
 
 
 def delete_vanished_statements(plan: PublishPlan) -> list[str]:
@@ -95,12 +95,12 @@ def soft_delete_statements(plan: PublishPlan) -> list[str]:
     no expiring partition deletes them. ``merge`` leaves every row in its day, and :mod:`.merge` decides whose values
     stay.
     """
-    target, any_ = plan.target.sql, any_partition(plan.layout.filter_column, TARGET)
-    rows = f"FROM {target} AS {TARGET} WHERE {any_}"
+    target, any_partition_sql = plan.target.sql, any_partition(plan.layout.filter_column, TARGET)
+    rows = f"FROM {target} AS {TARGET} WHERE {any_partition_sql}"
     is_staged = f"EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row_condition(plan)})"
     polled_at = plan.publish.manifest.polled_at
-    at = timestamp(polled_at or dt.datetime.combine(plan.row.day, dt.time(), tzinfo=dt.UTC))
-    mark = f"{quoted(DELETED)} = TRUE, {quoted(DELETED_AT)} = {at}"
+    polled_at_sql = timestamp(polled_at or dt.datetime.combine(plan.row.day, dt.time(), tzinfo=dt.UTC))
+    mark = f"{quoted(DELETED)} = TRUE, {quoted(DELETED_AT)} = {polled_at_sql}"
     counts = [
         f"SET vanished = (SELECT COUNT(*) {rows}\n    AND NOT {IS_DELETED} AND NOT {is_staged})",
         f"SET restored = (SELECT COUNT(*) {rows}\n    AND {IS_DELETED} AND {is_staged})",
@@ -110,18 +110,18 @@ def soft_delete_statements(plan: PublishPlan) -> list[str]:
         unmark = f"{quoted(DELETED)} = FALSE, {quoted(DELETED_AT)} = NULL"
         changes = [
             f"IF vanished > 0 THEN\n    {update} {mark}\n"
-            f"    WHERE {any_} AND NOT {IS_DELETED} AND NOT {is_staged};\n  END IF",
+            f"    WHERE {any_partition_sql} AND NOT {IS_DELETED} AND NOT {is_staged};\n  END IF",
             # Also marks rows that were written before soft deletes.
             f"IF EXISTS (SELECT 1 {rows} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE)) THEN\n    {update} {unmark}\n"
-            f"    WHERE {any_} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE) AND {is_staged};\n  END IF",
+            f"    WHERE {any_partition_sql} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE) AND {is_staged};\n  END IF",
         ]
     else:
-        deleted_at = f"COALESCE(IF({IS_DELETED}, {TARGET}.{quoted(DELETED_AT)}, NULL), {at})"
+        deleted_at = f"COALESCE(IF({IS_DELETED}, {TARGET}.{quoted(DELETED_AT)}, NULL), {polled_at_sql})"
         changes = [
             f"IF EXISTS (SELECT 1 {rows}) THEN\n    DELETE {rows}\n    AND {is_staged};\n"
             f"    {update} {quoted(DELETED_AT)} = {deleted_at}, {quoted(DELETED)} = TRUE, "
             f"`day` = {literal(plan.row.day)}\n"
-            f"    WHERE {any_};\n  END IF",
+            f"    WHERE {any_partition_sql};\n  END IF",
         ]
     return [*counts, *changes, f"SET soft_deleted = (SELECT COUNT(*) {rows} AND {IS_DELETED})"]
 

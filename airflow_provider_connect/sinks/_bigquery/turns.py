@@ -68,10 +68,10 @@ def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
     and would come back at the same time.
     """
     try:
-        found = list_staging_tables(api, prefix_of(ledger_step.staging))
+        table_refs = list_staging_tables(api, prefix_of(ledger_step.staging))
     except ConnectError:
         return ASSUMED_PUBLISHERS  # the count only decides the length of a pause, so its error must not fail the day
-    staged = sum(not place.table.endswith(REJECTS_SUFFIX) for place in found)
+    staged = sum(not table_ref.table.endswith(REJECTS_SUFFIX) for table_ref in table_refs)
     return staged if isinstance(ledger_step, PublishPlan) else staged + ASSUMED_PUBLISHERS
 
 

@@ -75,8 +75,8 @@ def compare_schema(
     discarded = [
         column for column in columns if contract == "discard_columns" and column.name.lower() not in old_by_name
     ]
-    written = [column for column in columns if column not in discarded]
-    new_by_name = {field["name"].lower(): field for field in (*(column.target for column in written), DAY_FIELD)}
+    kept_columns = [column for column in columns if column not in discarded]
+    new_by_name = {field["name"].lower(): field for field in (*(column.target for column in kept_columns), DAY_FIELD)}
     comparison = _Comparison(contract, problems)
     fields = [comparison.field(field, new_by_name.get(field["name"].lower()), "") for field in existing]
     added = [field for name, field in new_by_name.items() if name not in old_by_name]
@@ -88,7 +88,7 @@ def compare_schema(
     modes = {field["name"].lower(): field.get("mode", "NULLABLE") for field in fields}
     return SchemaChange(
         written_columns=[
-            replace(column, target={**column.target, "mode": modes[column.name.lower()]}) for column in written
+            replace(column, target={**column.target, "mode": modes[column.name.lower()]}) for column in kept_columns
         ],
         added_names=tuple(field["name"] for field in added),
         fields=fields,

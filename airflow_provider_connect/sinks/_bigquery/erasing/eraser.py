@@ -135,12 +135,12 @@ class TableEraser:
             for table_ref, metadata in self._tables_with_rows(table).items()
         )
         unique_values = tuple(dict.fromkeys(values))
-        parts = (
+        value_groups = (
             unique_values[start : start + MAX_DIGESTS_PER_VERSION]
             for start in range(0, len(unique_values), MAX_DIGESTS_PER_VERSION)
         )
         salt = secrets.token_hex(16)
-        return [EraseSearch(target, tables, salt, part) for part in parts]
+        return [EraseSearch(target, tables, salt, value_group) for value_group in value_groups]
 
     def _tables_with_rows(self, target: Any) -> Mapping[TableRef, Any]:
         if self.tables.options.tables is None:
@@ -332,13 +332,13 @@ def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
     totals: dict[dt.date, MatchCount] = {}
     for row in rows:
         total = totals.get(row["day"], MatchCount(0, 0, 0))
-        name, matching, others = row["name"], int(row["gone"]), int(row["rows_left"])
+        name, matching, rows_left = row["name"], int(row["gone"]), int(row["rows_left"])
         totals[row["day"]] = MatchCount(
             matching=total.matching + matching,
-            others=total.others + others,
+            others=total.others + rows_left,
             partitions=total.partitions + (int(row["partitions"]) if matching else 0),
             matching_tables=(*total.matching_tables, name) if matching else total.matching_tables,
-            other_tables=(*total.other_tables, name) if others else total.other_tables,
+            other_tables=(*total.other_tables, name) if rows_left else total.other_tables,
             matching_deleted=total.matching_deleted + int(row.get("gone_deleted", 0)),
         )
     return totals
@@ -346,13 +346,13 @@ def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
 
 def days_of_one_transaction(day_counts: Mapping[dt.date, MatchCount]) -> dict[dt.date, MatchCount]:
     """Return the first days that fit into one transaction. At least one, even if it has too many partitions."""
-    chosen: dict[dt.date, MatchCount] = {}
+    first_days: dict[dt.date, MatchCount] = {}
     for day, day_count in list(day_counts.items())[:MAX_DAYS_PER_TRANSACTION]:
         if (
-            chosen
-            and day_count.partitions + sum(chosen_count.partitions for chosen_count in chosen.values())
+            first_days
+            and day_count.partitions + sum(chosen_day_count.partitions for chosen_day_count in first_days.values())
             > MAX_PARTITIONS_PER_TRANSACTION
         ):
             break
-        chosen[day] = day_count
-    return chosen
+        first_days[day] = day_count
+    return first_days

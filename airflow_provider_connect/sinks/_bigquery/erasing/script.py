@@ -122,9 +122,9 @@ def count_query(search: EraseSearch) -> str:
 def _select_rows(search: EraseSearch, table: SearchedTable) -> str:
     digest = search.digest_sql(table)
     deleted = IS_DELETED if table.may_be_soft_deleted else "FALSE"
-    part = literal(None) if table.partition_sql is None else f"CAST({table.partition_sql} AS STRING)"
+    part_sql = literal(None) if table.partition_sql is None else f"CAST({table.partition_sql} AS STRING)"
     return (
-        f"SELECT {literal(table.table_ref.table)} AS name, {TARGET}.day AS day, {digest} AS made, {part} AS part, "
+        f"SELECT {literal(table.table_ref.table)} AS name, {TARGET}.day AS day, {digest} AS made, {part_sql} AS part, "
         f"{deleted} AS dead\n"
         f"    FROM {table.table_ref.sql} AS {TARGET} WHERE {any_partition(table.filter_column, TARGET)}"
     )

@@ -171,11 +171,11 @@ class _Load:
 
     def _job_resource(self, name: str) -> dict[str, Any]:
         configuration = self._job_config().to_api_repr()
-        into = {"projectId": self.table.project, "datasetId": self.table.dataset, "tableId": self.table.table}
+        destination = {"projectId": self.table.project, "datasetId": self.table.dataset, "tableId": self.table.table}
         reference = {"projectId": self.api.project, "jobId": name, "location": self.api.location}
         return {
             "jobReference": {key: value for key, value in reference.items() if value},
-            "configuration": {**configuration, "load": {**configuration["load"], "destinationTable": into}},
+            "configuration": {**configuration, "load": {**configuration["load"], "destinationTable": destination}},
         }
 
 

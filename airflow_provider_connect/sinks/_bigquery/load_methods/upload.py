@@ -52,19 +52,19 @@ def merge_files(files: Sequence[str]) -> Iterator[bytes]:
     """Yield the bytes of one Parquet file with all row groups of ``files``, in their order."""
     import pyarrow.parquet as pq
 
-    written = _ByteCollector()
+    collector = _ByteCollector()
     writer: Any = None
     for path in files:
         with _open_file(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
             if writer is None:
-                writer = pq.ParquetWriter(written, file.schema_arrow, compression="zstd", compression_level=1)
+                writer = pq.ParquetWriter(collector, file.schema_arrow, compression="zstd", compression_level=1)
             for group in range(file.num_row_groups):
                 with translate_errors(path):
                     rows = file.read_row_group(group, use_threads=False)
                 writer.write_table(rows, row_group_size=max(1, rows.num_rows))
-                yield written.take()
+                yield collector.take()
     writer.close()
-    yield written.take()
+    yield collector.take()
 
 
 class _ByteCollector(io.RawIOBase):
