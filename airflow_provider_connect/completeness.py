@@ -34,7 +34,7 @@ OnBounds = Literal["fail", "warn"]
 Reconcile = Literal["off", "warn", "fail"]
 
 SHRINK_PERCENT = 50.0
-"""Default of ``shrink_percent``. Deletions and the vendor's own deduplication remove a few percent of a day."""
+"""Default of ``shrink_percent``. Deletions and vendors' deduplication remove a few percent of a day."""
 
 RECONCILE_PERCENT = 1.0
 """Default of ``reconcile_percent``.
@@ -106,8 +106,7 @@ def findings(
     """Return the problems of an answer.
 
     :param replaced: the publish that this one would replace.
-    :param earlier: the publish to compare rows with: ``replaced``, or for a day's first snapshot the snapshot before
-        it.
+    :param earlier: the publish to compare rows with: ``replaced``, or for a day's first snapshot the snapshot before.
     :param has_rows: returns True if any published day of the stream has a row. Called only for a publish without rows.
     """
     rows = rows_answered(polled)
@@ -166,7 +165,7 @@ def rows_before_filter(day: PollResult | LedgerRow) -> int:
 
 
 def effective_on_empty(polled: PollResult, on_empty: OnEmpty) -> OnEmpty:
-    """Return ``on_empty`` for the sink: ``accept`` if shapes removed all rows of the day on purpose."""
+    """Return ``on_empty`` for the sink: ``accept`` if shapes removed all rows, which is intended."""
     return "accept" if not polled.rows_written and rows_answered(polled) else on_empty
 
 
@@ -292,7 +291,8 @@ def bounds_finding(
 ) -> Finding | None:
     """Return a problem if a day's rows lie too far from the mean of the days before.
 
-    :param erased: rows that the erase list removed from the answer. Those of the earlier days are subtracted.
+    :param erased: rows that the erase list removed from the answer. The mean of the earlier days' erased rows is
+        subtracted.
     """
     compared_rows = [row for row in earlier_rows if rows_before_filter(row)]
     counts = [rows_before_filter(row) for row in compared_rows]

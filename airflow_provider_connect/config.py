@@ -145,7 +145,7 @@ def has_template(value: Any) -> bool:
 
 
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
-    """Return a hint with another tool's synonym of a name among the known names, else with the most similar one.
+    """Return a hint with the known name for the same thing in other tools, else with the most similar one.
 
     Without any, the hint lists all known names, if they are few.
     """
@@ -229,7 +229,7 @@ def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waits(problem: Any, templates: frozenset[str]) -> bool:
-    """Return True if rendering may solve a problem, because it concerns a template or several options."""
+    """Return True if rendering may solve a problem of a template or of several options."""
     if problem["type"] == "extra_forbidden":
         return False
     return problem["loc"][0] in templates if problem["loc"] else bool(templates)

@@ -1,7 +1,7 @@
 """Common base of sources and sinks: access to capabilities, and refusal of outdated classes.
 
-A class with a member of a capability that it does not derive from is refused at its definition. Otherwise its count,
-reservation or sweep would be skipped without a message.
+A class with a member of a capability from which it does not derive is refused. Otherwise its count, reservation or
+sweep would be skipped silently.
 """
 
 from __future__ import annotations

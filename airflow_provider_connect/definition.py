@@ -57,7 +57,7 @@ def build_definition(
 
     :param source: the source with rendered templates, so that kind and zone are known.
     :param declared_options: the source's options as plain JSON, as in the DAG file.
-    :param shapes: the shapes of the DAG file, in the form of :meth:`.Chain.serialize`.
+    :param shapes: the DAG file's shapes, in the form of :meth:`.Chain.serialize`.
     :param transform: SQL of the DAG file, or the name of a function.
     """
     parts = {name: _value(declared_options, name) for name in source.row_options}
@@ -100,10 +100,9 @@ def compare_definitions(
 ) -> Comparison:
     """Compare the definition in force with the attempt's. Pure.
 
-    A part of only one definition is no change, because another version of this package may not have it.
+    A part of only one definition is no change: another version of this package may not have it.
 
     :param is_same_task: True if the same task published the newest day.
-    :param identifies_by_key: see :meth:`.Sink.identifies_by_key`.
     """
     refusals, notices = [], []
     if published.key != present.key:

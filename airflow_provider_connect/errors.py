@@ -2,13 +2,16 @@
 
 ::
 
-ConnectError ├── ConfigError      a person must act; no retry                        exit code 78 │   └── RowsLostError
-a followed stream was reset; the ledger keeps an alarm ├── RetriableError   a retry may succeed, after
-``retry_after_seconds`` if set   exit code 75 │   ├── DeadlineError    one request exceeded its deadline; make requests
-smaller │   ├── SetupError       the declaration may be wrong; the second one in a row ends a stream's first load │
-├── OvertakenError   another task has published the day since the poll began; poll again │   └── QuotaError       the
-vendor's request quota is used up; wait for room ├── DataError        the record or the day is bad; no retry
-exit code 65 └── SupersededError  a later snapshot is published; stop                (outcome of a day, not of a task)
+    ConnectError
+    ├── ConfigError      a person must act; no retry                        exit code 78
+    │   └── RowsLostError    a followed stream was reset; the ledger keeps an alarm
+    ├── RetriableError   a retry may succeed, after ``retry_after_seconds`` if set   exit code 75
+    │   ├── DeadlineError    one request exceeded its deadline; make requests smaller
+    │   ├── SetupError       the declaration may be wrong; the second one in a row ends a stream's first load
+    │   ├── OvertakenError   another task has published the day since the poll began; poll again
+    │   └── QuotaError       the vendor's request quota is used up; wait for room
+    ├── DataError        the record or the day is bad; no retry             exit code 65
+    └── SupersededError  a later snapshot is published; stop                (outcome of a day, not of a task)
 
 A message says state, subject and remedy. It never holds a secret or a record's values. Between processes an error
 travels as a :class:`Failure`, because exceptions lose their type on the way.
@@ -43,7 +46,7 @@ class ConfigError(ConnectError):
 class RowsLostError(ConfigError):
     """The table behind a followed stream was reset, so new rows would be skipped.
 
-    The ledger keeps an alarm until a person answers it. Outside the driver this is a ConfigError.
+    The ledger keeps an alarm until a person answers it. Outside the driver it is a ConfigError.
     """
 
 
@@ -166,7 +169,7 @@ class Failure(Wire):
     def from_error(cls, error: BaseException) -> Failure:
         """Describe an error by the nearest class of this module.
 
-        Other packages' errors give only type and place, because their text may hold a credential or a value.
+        Other packages' errors give only type and place: their text may hold a credential or a value.
         """
         if not isinstance(error, ConnectError):
             frames = traceback.extract_tb(error.__traceback__)

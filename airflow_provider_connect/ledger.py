@@ -34,7 +34,7 @@ class Intent(Wire):
     """The task run for which a day is published. Retries and crashes keep it. A clear or a new run has another.
 
     :param token: digest of (dag_id, run_id, task, map index, dag_run.start_date, dag_run.clear_number).
-    :param run: ``dag_id/run_id/task_id``, and ``[map index]`` for a mapped task. A clear keeps it, and so does a run
+    :param run: ``dag_id/run_id/task_id``, and ``[map index]`` for a mapped task. The same after a clear, and for a run
         that is deleted and created again.
     :param clear_number: number of clears of the run. A run created again starts at 0.
     """
@@ -68,9 +68,9 @@ class LedgerRow(Wire):
         describe the data stay as published.
     :param rows: visible rows in the sink, without soft-deleted ones.
     :param counts: counts of the day's report, with ``rows_read``, ``duplicates`` and ``rejected`` (by source and sink).
-    :param answer: digest of the published answer, see :class:`.Publish`.
-    :param polled_at: time of the last poll whose answer was published or confirmed, UTC. Like ``published_at`` only for
-        people: no decision depends on a clock.
+    :param answer: see :class:`.Publish`.
+    :param polled_at: time of the last poll whose answer was published or confirmed, UTC. Only for people, like
+        ``published_at``.
     :param span: the range that an increment has read.
     :param definition: digest of the :class:`.StreamDefinition` with which the day was loaded. None if an earlier
         version of this package published the day. An erase keeps it.

@@ -98,8 +98,8 @@ class Offset(BaseModel):
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
         """Write an offset with these days. The stream's next task replaces them by the ledger's.
 
-        :param origin: first day of the stream, until it is set again or the offset is reset. None means that the next
-            task uses the start date of its DAG.
+        :param origin: first day of the stream, until it is set again or the offset is reset. None means the start date
+            of the next task's DAG.
         """
         offset = cls.from_published(source, sink, DaySet.from_dates(days), origin, origin_is_set=origin is not None)
         variables.write(variable_key(source, sink), offset.model_dump_json(), _DESCRIPTION)
@@ -192,7 +192,7 @@ def _choose_origin(
 ) -> tuple[dt.date | None, bool]:
     """Return the origin to write, and True if it was set explicitly.
 
-    :param overruled: explicit origin that this task replaces. A task that has not read the new origin may write it
+    :param overruled: explicit origin that this task replaces. Tasks that have not read the new origin may write it
         again.
     """
     if stored is not None and stored.origin_is_set and (origin is None or stored.origin != overruled):

@@ -112,7 +112,7 @@ class Patience:
         return self.left_seconds <= 0 or self.tries >= self._most_tries
 
     def next_pause(self, requested_seconds: float | None = None) -> float | None:
-        """Return the pause before the next try in seconds, or None if no time is left for one.
+        """Return the pause before the next try in seconds, or None if no time is left for a try.
 
         :param requested_seconds: shortest pause that the server requested. Jitter only makes it longer.
         """

@@ -27,7 +27,6 @@ class LoadPlan:
     :param requests: lowest number of requests. Failed polls need more.
     :param hours: from the first request to the last, if this load has the quota to itself. 0 if the quota has room for
         all.
-    :param quota: None if the vendor sets none.
     :param counts: highest number of requests of ``count_quota``, if the source counts days before it plans them.
     """
 
@@ -77,7 +76,6 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
 def plan_runs(source: Source, runs: Sequence[Sequence[Day]], *, connection: Connection) -> LoadPlan:
     """Compute the cost of several runs, which share no request. Reads nothing.
 
-    :param runs: the days of each run.
     :param connection: the source's. Login and password are not used.
     :raises ConfigError: the connection is wrong.
     """

@@ -49,7 +49,7 @@ def sink_class(name: str) -> type[Sink]:
 def require_capability(poller: Poller, kind: type[C], because: str) -> C:
     """Return the poller, typed as a capability.
 
-    :param because: reason why the capability is necessary, for the message.
+    :param because: reason for the message.
     :raises ConfigError: the poller lacks the capability.
     """
     if not isinstance(poller, kind):
@@ -66,7 +66,7 @@ def quota_of(source: Source, connection: Connection) -> Quota | None:
 def requests_for(source: Source, days: Sequence[Day], alone: Collection[dt.date] = ()) -> int:
     """Return the fewest requests that a poll of days needs. Without a quota, one for each day.
 
-    :param alone: dates of days that share no request with another day.
+    :param alone: days that share no request with another day.
     """
     limited = source.capability(HasQuota)
     if limited is None:

@@ -69,7 +69,7 @@ class Secrets:
 
         Characters that messages do not show (spaces, non-ASCII) are ignored, because an echo may lack them.
 
-        :param is_cut: True if the end of the text is missing. Then the beginning of a secret there is replaced, too.
+        :param is_cut: True if the end of the text is missing. Then a secret's beginning there is replaced, too.
         """
         readings = list(_readings(text, is_cut=is_cut))
         spans = [span for reading in readings for span in self._find_secrets(reading)]

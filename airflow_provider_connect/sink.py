@@ -3,14 +3,15 @@
 A sink is a pydantic model of its options, cheap to import in a DAG file. Its :class:`Publisher` does the work for one
 stream. The life of one day, with the capability (:mod:`.capabilities`) that a step needs::
 
-driver         preflight(schema, days, kind)     once a job, before the first request to the source driver
-ledger                            published days; also in the Airflow task driver         differences(publish)
-if the day replaces an earlier publish      (TellsDifferences) driver         begin(publish)                    fence,
-staging table, streams               (StagesByExecutors) executor       put(token, stage, share)          any number of
-times, repeatable             (StagesByExecutors) driver         commit(publish, token, receipts)  data and ledger row
-in one step driver         confirm(publish)                  instead, if the answer equals the published (Confirms)
-driver         abort(publish, token)             after any error since begin                 (StagesByExecutors) driver
-sweep()                           once a job, last: leftovers of dead attempts (Sweeps)
+    driver         preflight(schema, days, kind)     once a job, before the first request to the source
+    driver         ledger                            published days; also in the Airflow task
+    driver         differences(publish)              if the day replaces an earlier publish      (TellsDifferences)
+    driver         begin(publish)                    fence, staging table, streams               (StagesByExecutors)
+    executor       put(token, stage, share)          any number of times, repeatable             (StagesByExecutors)
+    driver         commit(publish, token, receipts)  data and ledger row in one step
+    driver         confirm(publish)                  instead, if the answer equals the published (Confirms)
+    driver         abort(publish, token)             after any error since begin                 (StagesByExecutors)
+    driver         sweep()                           once a job, last: leftovers of dead attempts (Sweeps)
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class Sink(Connector):
         return False
 
     def check(self, connections: Connections) -> list[str]:
-        """Return problems of the options with these connections, each with its remedy. No network."""
+        """Return problems of the options with these connections, with remedies. No network."""
         return []
 
     def stage_root(self, connections: Connections) -> str | None:

@@ -3,9 +3,10 @@
 A source is a pydantic model of its options, cheap to import in a DAG file. :meth:`Source.open` returns the
 :class:`Poller` that does the work. :mod:`.capabilities` has optional abilities. The life of one day::
 
-Airflow task   check(connection)     options against the connection, before any process starts driver         schema()
-once a job; travels with the tasks driver         plan(days)            once for a day, or for days that one request
-serves executor       poll(part, tally)     once for each attempt of a partition: yields its rows
+    Airflow task   check(connection)     options against the connection, before any process starts
+    driver         schema()              once a job; travels with the tasks
+    driver         plan(days)            once for a day, or for days that one request serves
+    executor       poll(part, tally)     once for each attempt of a partition: yields its rows
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class Source(Connector):
         return {name: connection.option(name) for name in self.connection_fields}
 
     def check(self, connection: Connection) -> list[str]:
-        """Return problems of the options with this connection, each with its remedy. No network."""
+        """Return problems of the options with this connection, with remedies. No network."""
         return []
 
     def dataset(self, connection: Connection) -> Dataset:

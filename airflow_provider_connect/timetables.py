@@ -101,11 +101,11 @@ def days_form() -> dict[str, Param]:
 def day_of_manual_run(logical_date: dt.datetime, created: dt.datetime, zone_name: str) -> dt.date:
     """Return the day that a run started by hand loads.
 
-    Airflow reads a bare date as midnight in its default zone. Such an instant means the calendar day of that name in
-    the source's zone. Any other instant means its day in that zone. The day on which the run was created is not over,
-    so it means the day before.
+    Airflow reads a bare date as midnight in its default zone. Such an instant means the day of that date in the
+    source's zone, any other instant its day in that zone. The day on which the run was created is not over, so it means
+    the day before.
 
-    :param created: creation time of the run. A retry or clear on a later day then loads the same day.
+    :param created: creation time of the run. Retries and clears on a later day then load the same day.
     """
     from airflow_provider_connect.window import ONE_DAY, zone  # noqa: PLC0415
 

@@ -216,7 +216,7 @@ class Schedule(NamedTuple):
     """The days that a DAG's schedule requests.
 
     :param is_set: False without a schedule. Then no day after the last settled day is requested.
-    :param last_day: the last day that begins before the end date of the DAG or task, if any.
+    :param last_day: the last day that begins before the end date of the DAG or task.
     """
 
     is_set: bool = True
@@ -243,10 +243,7 @@ class Settled:
 
     @classmethod
     def from_published(cls, published: DaySet, origin: dt.date | None, *, replaces_whole: bool) -> Settled:
-        """Derive the settled days from a stream's published days.
-
-        :param replaces_whole: True if a publish replaces everything in the target.
-        """
+        """Derive the settled days from a stream's published days."""
         if not (replaces_whole and published.ranges):
             return cls(published, origin)
         first, newest = published.ranges[0][0], published.ranges[-1][1]

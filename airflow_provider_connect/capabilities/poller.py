@@ -100,8 +100,7 @@ class Follows(ABC):
 class Resumes(ABC):
     """A poller whose complete partitions survive the death of a driver: the next try does not poll them again.
 
-    Each partition must be correct by itself, whenever it is polled, and need nothing of the driver that planned it,
-    such as a session.
+    Each partition must be correct by itself, whenever it is polled, and need nothing of the driver that planned it.
     """
 
     begins_anew: str = ""

@@ -48,7 +48,7 @@ class Counts:
 
     @property
     def parts_at_once(self) -> int:
-        """Most partitions of a split day (:class:`.Splits`) to poll at the same time. 1 if days are not split."""
+        """Most partitions of a split day (:class:`.Splits`) to poll at the same time."""
         return 1
 
     def requests_to_count(self, days: Sequence[Day]) -> int:

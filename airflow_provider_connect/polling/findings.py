@@ -64,7 +64,7 @@ class PreflightReport:
         return passed(self.findings)
 
     def __str__(self) -> str:
-        """Return the verdict and the findings, problems first. Each line is a sentence, so lines can be joined."""
+        """Return the verdict and the findings, problems first. Each line is a sentence."""
         rows = sorted(self.findings, key=lambda finding: _ORDER.index(finding.level))
         return "\n".join([f"{self.subject} {'works' if self.passed else 'does not work yet'}.", *map(str, rows)])
 

@@ -19,12 +19,12 @@ class Tally:
 
     :ivar rows: rows read, before duplicates are dropped.
     :ivar counts: other counts by name: ``duplicates``, ``rejected``, …. Each source documents its own.
-    :ivar requests: requests sent, answered or not: see ``retry_budget_requests``. A failed connection does not count.
+    :ivar requests: requests sent, answered or not. A failed connection does not count.
     :ivar sent: send times of the requests, in seconds since 1970.
     :ivar wire_bytes: bytes received.
     :ivar raw_bytes: bytes after decoding.
     :ivar announced_bytes: final ``wire_bytes`` if a single answer announces it, else 0. Only for the time left.
-    :ivar announced_rows: final ``rows`` if the answer announces it, else 0. Only for the time left.
+    :ivar announced_rows: final ``rows`` if announced. Only for the time left.
     :ivar polled_before: poll time of the day's previous publish, UTC. None if there is none or its time is unknown.
     """
 

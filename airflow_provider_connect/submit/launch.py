@@ -128,8 +128,7 @@ def prepare(
 def _check_conf(user_conf: Mapping[str, str], deploy_mode: str) -> None:
     """Refuse user properties that would break correctness.
 
-    Spark trims values, ignores their case, and substitutes ``${…}`` by other properties and the environment. So only
-    the required value is accepted.
+    Spark trims values, ignores case and substitutes ``${…}``, so only the required value is accepted.
     """
     speculation = user_conf.get("spark.speculation", "false")
     if str(speculation).strip().lower() != "false":

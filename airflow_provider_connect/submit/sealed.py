@@ -1,8 +1,8 @@
 """Connections for a driver on another machine, split into two halves, encrypted and authenticated.
 
 The sealed half lies in the stage, which others may read and perhaps write. The other half, a one-time pad and a
-one-time key, travels with the job file. Either half alone is noise, and a changed sealed half is refused. The driver's
-machine may have no cryptography library, so only the standard library is used.
+one-time key, travels with the job file. Either half alone is noise, and a changed sealed half is refused. Only the
+standard library is used, because the driver's machine may have no cryptography library.
 """
 
 from __future__ import annotations

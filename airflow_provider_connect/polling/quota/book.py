@@ -3,10 +3,10 @@
 The keys hold all data, so one listing reads the state. Times are seconds since 1970, with milliseconds, by the writer's
 clock::
 
-connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
-connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
-connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
-connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
+    connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
+    connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
+    connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
+    connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
 
 A hold (reservation) counts in full until its sent requests replace it. If the task was killed before, all count as sent
 at the end of its validity.
@@ -192,7 +192,7 @@ class QuotaBook:
         return min(self.quota.requests, usage.limit) if usage is not None and is_known else self.quota.requests
 
     def room(self, clock_seconds: float) -> int:
-        """Return how many more requests may be sent. Negative if too many were sent or reserved."""
+        """Return how many more requests may be sent. Negative if too many are sent or reserved."""
         usage = self.latest_vendor_usage
         if usage is not None and usage.at <= clock_seconds < usage.at + usage.wait_seconds:
             return 0
@@ -216,10 +216,7 @@ class QuotaBook:
         return min(own_entries, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
     def requests_ahead(self, claim: QuotaClaim, since: float, clock_seconds: float) -> int:
-        """Return how many requests the tasks ahead in the queue claim.
-
-        Ignores a task that should have looked again long ago: it is dead or has no worker.
-        """
+        """Return how many requests the tasks ahead in the queue claim, without tasks that are long overdue."""
         own_position = (claim.rank, since, claim.asker)
         alive_claims = {
             waiting.asker: waiting.requests

@@ -116,7 +116,6 @@ def quota_problems(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> li
 def shared_quota_name(vendor: str, api: str, account: str, scope: tuple[object, ...]) -> str:
     """Return a quota's name: equal for all connections to one account, without secrets.
 
-    :param account: its letters, digits, dots and dashes become part of the name.
     :param scope: distinguishes accounts of the same name.
     """
     account_hash = hashlib.sha256(repr([*scope, account]).encode()).hexdigest()[:8]
@@ -137,7 +136,7 @@ class QuotaClaim:
     :param least: smallest part with which the task starts.
     :param spare: additional requests for failed polls, if there is plenty of room.
     :param width: most concurrent requests.
-    :param rank: 0 for today's run, 1 for a backfill or catchup, which come later.
+    :param rank: 0 for today's run, 1 for a later backfill or catchup.
     """
 
     asker: str

@@ -58,8 +58,7 @@ class KeyStore(Protocol):
 class Grant:
     """A part of the quota that a task may use.
 
-    :param requests: how many it may send.
-    :param width: how many of them concurrently.
+    :param width: most concurrent requests.
     :param until: end of the permission, by the task's own clock.
     :param requests_left: requests that are still unreserved.
     """
@@ -202,7 +201,6 @@ def reserve_request(
 ) -> Iterator[None]:
     """Reserve one request for a person, who does not queue, while the block runs. Records a vendor's refusal.
 
-    :param turns: None for no count.
     :param on_trouble: called with a text if the store is unreachable. The request is then sent without a count.
     :param send_times: the block adds the times of its requests.
     :raises NoRoomError: there is no room for a request.

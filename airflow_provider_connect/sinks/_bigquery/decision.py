@@ -4,7 +4,7 @@
 only if definition or task differ: BigQuery allows 25 changes of one table in ten seconds.
 
 A confirmation records that a poll returned the published rows again. It copies the day's newest ledger row, with
-``checks`` one higher and its own run and poll time. So an older answer that arrives late is refused.
+``checks`` one higher and its own run and poll time, so that an older answer is refused.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -52,8 +52,7 @@ def transaction_script(
 ) -> str:
     """Return the script of a ledger step.
 
-    Its last statement returns one row: ``answer_columns`` and this token's ledger row, or the newest if the token has
-    none.
+    Its last statement returns one row: ``answer_columns`` and this token's ledger row, else the newest row.
 
     :param outcome: result if no case applies. Only then the script runs ``changes``.
     :param outcome_cases: SQL conditions and outcomes that prevent a change. The first true condition decides.
@@ -109,19 +108,19 @@ FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
 
 
 def own_rows_condition(step: LedgerStep) -> str:
-    """Return the SQL condition for the stream's rows in its target's ledger."""
+    """Return the SQL condition for the stream's rows in a ledger."""
     connector, stream = literal(step.key.connector), literal(step.key.stream)
     return f"{LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
 
 
 def followed_rows_condition(step: LedgerStep) -> str:
-    """Return the SQL condition for the ledger rows of the day that the step follows."""
+    """Return the SQL condition for ledger rows of the day that the step follows."""
     day = NEWEST_DAY if step.follows_stream else literal(step.publish.day.date)
     return f"{own_rows_condition(step)} AND {LEDGER}.day = {day}"
 
 
 def overtaken_cases(step: LedgerStep) -> list[tuple[str, str]]:
-    """Return the cases in which another writer changed the ledger since this attempt read it."""
+    """Return the cases in which another writer has changed the ledger since the poll."""
     seen = step.publish.manifest.seen
     if step.follows_stream:
         later = [(f"{NEWEST_DAY} > {literal(step.publish.day.date)}", "superseded")] if step.replaces_whole else []
@@ -131,7 +130,7 @@ def overtaken_cases(step: LedgerStep) -> list[tuple[str, str]]:
 
 
 def list_changed_condition(seen: SeenPublish) -> str:
-    """Return the SQL condition that the erase list's version is not the one this attempt read."""
+    """Return the SQL condition that the erase list has changed since the poll."""
     return f"COALESCE(seen.erased, 0) != {seen.erased}"
 
 
@@ -149,7 +148,7 @@ def newest_row_of(answer: dict[str, Any]) -> LedgerRow | None:
 
 
 def redefined_cases(publish: Publish) -> list[tuple[str, str]]:
-    """Return the case in which :func:`.publishing.require_definition` refuses. Empty without a definition."""
+    """Return the case in which :func:`.publishing.require_definition` refuses, if any."""
     if publish.definition is None:
         return []
     digests = dict.fromkeys(digest for digest in (publish.definition, publish.definition_seen) if digest is not None)
@@ -205,7 +204,7 @@ def _copy_row_statement(step: LedgerStep) -> str:
 def confirmed_row(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row from the result of :func:`confirm_script`.
 
-    :raises OvertakenError: another writer has published or confirmed the day since this attempt read the ledger.
+    :raises OvertakenError: another writer has published or confirmed the day since the poll.
     :raises RetriableError: the stream's fence row is lost.
     """
     outcome = answer["outcome"]

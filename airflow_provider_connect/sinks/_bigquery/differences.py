@@ -79,8 +79,8 @@ def _is_day_in_one_partition(api: BigQueryApi, plan: PublishPlan) -> bool:
 def differences_query(plan: PublishPlan) -> str:
     """Return the query that counts. Its row has the fields of :class:`~.stage.differences.Differences`.
 
-    A column without any value in the earlier state is not compared. If several rows have one key, identical rows of the
-    two states are paired first.
+    Columns without any value in the earlier state are not compared. Of rows with one key, identical rows of both states
+    are paired first.
     """
     key = _record_key_column(plan.layout.columns)
     assert key is not None
@@ -112,7 +112,7 @@ FROM row_keys"""
 def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
     """Return the FROM clause for the day's earlier rows, for a template from all tables that had rows.
 
-    A row that moves to another table counts as changed, because the column that names its table changes.
+    A row that moves to another table counts as changed, because its table's column changes.
     """
     this_day = f"{TARGET}.{quoted(DAY)} = {literal(plan.row.day)}"
     if plan.layout.table_changes is None:

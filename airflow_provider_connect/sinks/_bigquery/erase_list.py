@@ -1,6 +1,6 @@
 """A target's erase list: a table of keyed digests. The fence rows of all streams hold the list's version.
 
-A longer list changes all fence rows, and a publish or confirmation its stream's. So BigQuery commits only one of two
+A longer list changes all fence rows, and each publish or confirmation changes one. So BigQuery commits only one of two
 such transactions. The other finds a newer version than its attempt has seen, and is refused.
 
 Earlier versions of this package kept one list for each stream. All are read as one.
@@ -51,7 +51,7 @@ def erase_list_table(target: TableRef) -> TableRef:
 
 
 def newest_version_sql(target: TableRef) -> str:
-    """Return SQL for the newest version in a target's erase list, without the fence rows."""
+    """Return SQL for the newest version in an erase list's table."""
     return (
         f"(SELECT MAX({LEDGER}.version) FROM {erase_list_table(target).sql} AS {LEDGER} "
         f"WHERE {target_condition(target)})"
@@ -59,7 +59,7 @@ def newest_version_sql(target: TableRef) -> str:
 
 
 def raise_version_statement(ledger: TableRef, target: TableRef, version: int) -> str:
-    """Return the statement that raises the erase list's version in a target's fence rows to ``version``."""
+    """Return the statement that raises the erase list's version in a target's fence rows."""
     behind_condition = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
     return (
         f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} "
@@ -68,9 +68,9 @@ def raise_version_statement(ledger: TableRef, target: TableRef, version: int) ->
 
 
 def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
-    """Return the statements with which a person empties a target's erase list.
+    """Return the statements with which a person empties an erase list.
 
-    They delete the list first, because preflight restores the version of an existing list.
+    They delete the list first, because preflight restores an existing list's version.
     """
     return (
         f"DELETE FROM {erase_list_table(target).sql} AS {LEDGER} WHERE {target_condition(target)}; "
@@ -133,7 +133,7 @@ def _parts_by_salt(rows: Sequence[dict[str, Any]]) -> list[EraseList]:
 def extend_list_script(
     ledger: TableRef, target: TableRef, key: StreamKey, *, new_list: EraseList, added_digests: Sequence[str]
 ) -> str:
-    """Return the script that adds digests to a target's erase list, unless its version has changed.
+    """Return the script that adds digests to an erase list, unless its version has changed.
 
     The result has the number of fence rows (``fences``) and the previous version (``erased``).
     """

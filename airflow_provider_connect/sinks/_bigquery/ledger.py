@@ -125,7 +125,7 @@ class BigQueryLedger(Ledger):
         return DaySet.from_dates(row["day"] for row in rows)
 
     def tables_with_rows(self, day: dt.date | None = None, generation: int = 0) -> dict[str, bool]:
-        """Return the template tables that ever had rows, with True if this generation put rows there."""
+        """Return the template tables that ever had rows. True if this generation put rows there."""
         put_rows = "FALSE" if day is None else f"{LEDGER}.day = {literal(day)} AND {LEDGER}.generation = {generation}"
         select = f"SELECT name, LOGICAL_OR({put_rows}) AS there"
         joined = f", UNNEST({LEDGER}.tables) AS name"
@@ -257,13 +257,12 @@ def ensure_ledger(
     *,
     replaces_whole: bool = False,
 ) -> int:
-    """Create the ledger table and the stream's fence row if missing, and label the target with its ledger.
+    """Create ledger table and fence row if missing, and label the target. Returns the erase list's version.
 
     Takes three reads and a query, once a job. Two concurrent jobs may add two fence rows, which is harmless: a publish
     changes both. A restored ledger gets the erase list's version again, and a lost fence row the newest publish's
     definition.
 
-    :return: the version of the target's erase list.
     :raises ConfigError: the table of that name is no ledger, the ledger is lost, the target has another ledger, or a
         replacing publish would delete rows of another stream.
     """

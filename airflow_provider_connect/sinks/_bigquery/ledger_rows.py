@@ -1,7 +1,7 @@
 """Columns of a ledger, and the SQL that reads and writes its rows.
 
-Every publish first changes the stream's fence row (:mod:`.decision`), which also holds the definition in force and the
-task that published under it. So both are of the last commit, whatever the clocks show.
+The stream's fence row holds the definition in force and the task that published under it. Every publish changes that
+row, so both are of the last commit, whatever the clocks show.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -158,17 +158,17 @@ def key_values(target: TableRef, key: StreamKey) -> dict[str, str]:
 
 
 def target_condition(target: TableRef) -> str:
-    """Return the SQL condition for the rows of all streams of a target."""
+    """Return the SQL condition for all streams' rows of a target."""
     return f"{LEDGER}.target = {literal(target.id)}"
 
 
 def stream_condition(target: TableRef, key: StreamKey) -> str:
-    """Return the SQL condition for the rows of one stream of a target."""
+    """Return the SQL condition for a stream's rows of a target."""
     return " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in key_values(target, key).items())
 
 
 def increment_order(day: dt.date) -> str:
-    """Return the SQL order whose first row is the increment to follow: the day's own, else the newest."""
+    """Return the SQL order that begins with the increment to follow: the day's own, else the newest."""
     return f"IF({LEDGER}.`day` = {literal(day)}, 1, 0) DESC, {LEDGER}.`span_number` DESC"
 
 

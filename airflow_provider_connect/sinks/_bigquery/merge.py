@@ -1,7 +1,7 @@
 """SQL of write mode ``merge``: one row for each key, whatever the order in which days are published.
 
-The row with the higher ``newest_by`` wins. If both are equal, or without that option, the row of the later day wins.
-NULL and NaN are lower than any value. Staged rows are first reduced to one for each key, among equal ones the last.
+The row with the higher ``newest_by`` wins, else the row of the later day. NULL and NaN are lower than any value. Staged
+rows are first reduced to one for each key, among equal ones the last.
 
 Tombstones remember the keys that ``delete_where`` deleted, so an older day published later does not bring them back.
 """
@@ -88,7 +88,7 @@ def _same_key_condition(merge: MergeRule, alias: str) -> str:
 
 
 def _is_newer(merge: MergeRule, alias: str, day: dt.date) -> str:
-    """Return the SQL condition that a key's newest staged row, of day ``day``, may replace the existing row."""
+    """Return the SQL condition that a key's newest staged row may replace the existing row."""
     by_day = f"({alias}.`day` IS NULL OR {alias}.`day` <= {literal(day)})"
     if merge.newest_by is None:
         return by_day

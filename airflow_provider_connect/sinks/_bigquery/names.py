@@ -21,7 +21,7 @@ SINK_COLUMNS = frozenset({DAY, POSITION_COLUMN, *RESERVED})
 """Columns that the sink adds, and names in its SQL. Source columns with such names are renamed."""
 
 TABLE_COLUMN = name_with_hash("connect_table", name_hash("connect_table"))
-"""Staging column for the name of a row's table. The name ends in a hash, so no source column has it."""
+"""Staging column for the name of a row's table. Source columns cannot have this name, which ends in a hash."""
 
 MAX_NAME = 300
 MAX_LABEL = 63
@@ -135,7 +135,7 @@ def label(text: str) -> str:
 
 
 def distinct_label(text: str) -> str:
-    """Return a label's value that no other text has. A text that must change gets a hash."""
+    """Return a label's value that no other text has. A changed text gets a hash."""
     legal = label(text)
     return legal if legal == text else _marked_label(legal, text)
 

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerStep:
-    """Change of one day in the ledger, refused if the ledger has changed since the poll.
-
-    A confirmation is such a step.
+    """Change of one day in the ledger, such as a confirmation. Refused if the ledger has changed since the poll.
 
     :param staging: the attempt's staging table. For a confirmation, the prefix of the target's staging tables.
     :param publish: the day, its intent, and the state seen before the poll.
@@ -35,7 +33,7 @@ class LedgerStep:
 
     @property
     def follows_stream(self) -> bool:
-        """True if the step follows the stream's newest publish of any day, as snapshots and increments do."""
+        """True if the step follows the stream's newest publish, as snapshots and increments do."""
         return self.replaces_whole or self.publish.kind == "increment"
 
     @property

@@ -50,8 +50,8 @@ def target_problems(
 ) -> list[str]:
     """Return the problems that a person must correct, each with its remedy.
 
-    :param creates_probe: True to test the right to create tables by creating and dropping one. False for a dry run,
-        which does not test the KMS key.
+    :param creates_probe: True to test the right to create tables by creating one. False for a dry run, which does not
+        test the KMS key.
     :raises RetriableError: BigQuery is unavailable.
     """
     target, options = tables.target, tables.options

@@ -152,7 +152,7 @@ class BigQueryPublisher(
                 yield DayRejects(row.day, row.generation, rejected_count, f"table {rejects_table.id}", day_rejects)
 
     def begin(self, publish: Publish) -> StagingLayout:
-        """Add the source's columns to the target, and create the attempt's staging tables or reuse filled ones."""
+        """Add the source's columns to the target, and create the staging tables or reuse filled ones."""
         api, tables, options, schema = self.api, self.tables, self.options, publish.schema
         api.locate(tables.target)
         ready = ensure_target(api, tables.target, options, schema)
@@ -194,7 +194,7 @@ class BigQueryPublisher(
         return layout
 
     def put(self, token: StagingLayout, stage: str, share: tuple[StagedFile, ...]) -> FileReceipt | None:
-        """Append a staged file to the staging table, in its own write stream. None with load jobs."""
+        """Append a staged file to the staging table, in its own write stream. None with load jobs or filled tables."""
         if token.load_method == "load_job" or token.filled is not None:
             return None
         (file,) = share
@@ -324,7 +324,7 @@ class BigQueryPublisher(
 
 
 class TablePublisher(BigQueryPublisher, InspectsTarget):
-    """Publishes into one table, which can be inspected before the poll, unlike a template's tables."""
+    """Publishes into one table, which can be inspected before the poll."""
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return the problems that options, existing tables and dry runs show. Creates nothing."""

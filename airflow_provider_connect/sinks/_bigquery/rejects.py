@@ -129,7 +129,7 @@ class RejectTables:
         """Return the statements that replace a day's rejects.
 
         :param generation: SQL for the new generation.
-        :param keep_old: True in append mode, which keeps the day's earlier rejects.
+        :param keep_old: True in append mode, which keeps earlier rejects.
         """
         key_values = {DAY: literal(day), "connector": literal(key.connector), "stream": literal(key.stream)}
         statements = []

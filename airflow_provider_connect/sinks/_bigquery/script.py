@@ -171,8 +171,7 @@ def published_row(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row from the result of :func:`publish_script`.
 
     :raises SupersededError: a later day's snapshot is published.
-    :raises OvertakenError: since this attempt read the ledger, the day was published, or another definition came into
-        force.
+    :raises OvertakenError: the day was published, or another definition came into force, since the poll.
     :raises IncompleteError: the staging table lacks rows that were sent.
     :raises RetriableError: the stream's fence row is lost.
     :raises ConfigError: append mode and the day is published, or the table holds rows of another stream or rows that a

@@ -41,8 +41,8 @@ def protected_rows_sql(
 ) -> str:
     """Return SQL that counts the rows that a snapshot must not delete: foreign rows and histories by day.
 
-    :param newest: SQL for the newest snapshot's day. A merge leaves rows in earlier days, so it counts only if this is
-        NULL.
+    :param newest: SQL for the newest snapshot's day. For a merge, which leaves rows in earlier days, rows count only if
+        this is NULL.
     """
     protected_condition = f"{newest} IS NULL"
     if write_mode == "replace":
@@ -92,8 +92,7 @@ def soft_delete_statements(plan: PublishPlan) -> list[str]:
     """Return statements that mark vanished rows, unmark rows that came back, and count both.
 
     ``replace`` also deletes the rows that the snapshot has again, and moves the others to the snapshot's day, so that
-    no expiring partition deletes them. ``merge`` leaves every row in its day, and :mod:`.merge` decides whose values
-    stay.
+    no expiring partition deletes them. ``merge`` leaves rows in their day, and :mod:`.merge` decides whose values stay.
     """
     target, any_partition_sql = plan.target.sql, any_partition(plan.layout.filter_column, TARGET)
     rows = f"FROM {target} AS {TARGET} WHERE {any_partition_sql}"
@@ -127,7 +126,7 @@ def soft_delete_statements(plan: PublishPlan) -> list[str]:
 
 
 def purge_soft_deleted_statement(plan: PublishPlan) -> str:
-    """Return the statement that deletes soft-deleted rows, so that a key that comes back becomes a new row."""
+    """Return the statement that deletes soft-deleted rows, so that a returning key becomes a new row."""
     rows = (
         f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.layout.filter_column, TARGET)} AND {IS_DELETED}"
     )

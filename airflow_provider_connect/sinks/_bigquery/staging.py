@@ -69,8 +69,8 @@ class StagingLayout:
     """Staging tables of one attempt and their columns. ``begin`` creates it, ``put`` and ``commit`` receive it.
 
     :param staged_columns: columns of the staging table. With load jobs, they include columns that the target lacks.
-    :param position_column: staging column for a row's position in the day.
-    :param table_column: staging column for the name of a row's table.
+    :param position_column: for a row's position in the day.
+    :param table_column: for the name of a row's table.
     :param filled: note, if an earlier attempt has sent all rows.
     """
 
@@ -191,7 +191,7 @@ def is_kept_for_retry(publish: Publish, layout: StagingLayout) -> bool:
 
 
 def reuse_filled(api: BigQueryApi, publish: Publish, layout: StagingLayout) -> StagingLayout | None:
-    """Return the layout of a staging table that an earlier attempt filled from the same manifest."""
+    """Return the layout of a staging table filled earlier from the same manifest."""
     note = _read_note(publish)
     if note is None or note.digest != layout_digest(layout):
         return None

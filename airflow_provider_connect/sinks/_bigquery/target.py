@@ -92,7 +92,7 @@ def ensure_columns(
     """Create a table or add columns to it, as :func:`ensure_target` does.
 
     :param columns_for: returns the columns for a table with the given fields.
-    :param require: raises if the given table, or None for a missing one, must not be used or created.
+    :param require: gets the table, or None if missing. Raises to prevent its use or creation.
     """
 
     def compare() -> PreparedTarget:

@@ -2,12 +2,13 @@
 
 The *head* is a table without rows. It has the columns of all tables, and owns their ledger, rejects and staging tables.
 
-One transaction changes up to 100 tables (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11), of
-which two are ledger and rejects. So a killed driver leaves all tables unchanged or all changed.
+One transaction changes up to 100 tables, ledger and rejects included
+(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). So a killed driver leaves all tables
+unchanged or all changed.
 
 Each staged row names its table. A ledger row lists the tables with rows of its generation. A publish deletes the day
-from the tables that the replaced generation lists, and inserts into the tables that now have rows. The list is read
-before the transaction, which passes only while that generation is the newest.
+from the tables of the replaced generation, and inserts into the tables that now have rows. The list is read before the
+transaction, which passes only while that generation is the newest.
 
 Transactions take no DDL on permanent tables, so tables are created and widened before. New tables get the head's label
 ``connect_ledger``. A day is refused if one of its tables lacks that label, or is in the ledger but gone.
@@ -82,7 +83,7 @@ def template_table_problems(
 ) -> list[str]:
     """Return the problems of all tables that ever had rows. Empty without a template.
 
-    :raises ConfigError: the script of a publish into all of them is too long or costs too much.
+    :raises ConfigError: the script of a publish into all is too long or costs too much.
     """
     if tables.options.tables is None:
         return []

@@ -64,8 +64,8 @@ def pause_seconds(publishers: int, random_number: float) -> float:
 def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
     """Count the attempts that compete for the ledger, by the target's staging tables. Takes one listing.
 
-    A confirmation has no staging table, so it adds :data:`ASSUMED_PUBLISHERS`: sixteen daily runs with a lookback lose
-    and would come back at the same time.
+    A confirmation has no staging table, so it adds :data:`ASSUMED_PUBLISHERS`: sixteen daily runs with a lookback would
+    return at the same time.
     """
     try:
         table_refs = list_staging_tables(api, prefix_of(ledger_step.staging))

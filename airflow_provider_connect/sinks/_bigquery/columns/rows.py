@@ -126,7 +126,7 @@ def _refused_mask(refused: RefusedRows, rows: int) -> Any:
 
 
 def truncated_reject(position: int, reason: str, record: bytes, column: str = "") -> Reject:
-    """Return a reject whose record is cut to :data:`MAX_RECORD_BYTES`. The reason tells about a cut."""
+    """Return a reject whose record is cut to :data:`MAX_RECORD_BYTES`, with a note in the reason."""
     if len(record) > MAX_RECORD_BYTES:
         reason = f"{reason} (only the first {MAX_RECORD_BYTES} bytes of its record are kept)"
         record = record[:MAX_RECORD_BYTES].decode("utf-8", "ignore").encode()

@@ -52,7 +52,7 @@ def new_fields(columns: Sequence[TargetColumn]) -> list[Field]:
 
 
 def fits_columns(existing: Sequence[Field], columns: Sequence[TargetColumn]) -> bool:
-    """Return True if a table still has the fields that ``columns`` were made for. Other fields do not matter."""
+    """Return True if a table still has the fields that ``columns`` were made for, and perhaps others."""
     shapes = {field["name"].lower(): _shape(field) for field in existing}
     return all(shapes.get(column.name.lower()) == _shape(column.target) for column in columns)
 
@@ -68,7 +68,7 @@ def compare_schema(
 ) -> SchemaChange:
     """Decide how a table's fields must change for ``columns``.
 
-    :raises DataError: columns do not fit. The message has their old and new types and the remedy.
+    :raises DataError: columns do not fit. The message has old and new types and the remedy.
     """
     problems: list[str] = []
     old_by_name = {field["name"].lower(): field for field in existing}

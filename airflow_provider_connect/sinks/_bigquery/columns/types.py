@@ -43,7 +43,7 @@ SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 class TargetColumn:
     """Column of the target, with its source column and its staging column.
 
-    :param target: field of the target. Includes nested fields that only the table has.
+    :param target: field of the target, with nested fields that only the table has.
     :param staging: field of the staging table. Never REQUIRED, with ASCII names at every level.
     :param expression: SQL that converts a staged row's value. BigQuery casts nothing inside arrays and structs.
     :param json: ``checked`` or ``unchecked`` for a source column of JSON documents.
@@ -65,7 +65,7 @@ def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Targ
 
     :param existing: the target's fields. Columns keep their names, nested fields their order, and numbers the wider
         type.
-    :raises DataError: BigQuery has no type for some columns. The message names all of them.
+    :raises DataError: BigQuery has no type for columns. The message names all of them.
     """
     problems: list[str] = []
     old = {field["name"]: field for field in existing}

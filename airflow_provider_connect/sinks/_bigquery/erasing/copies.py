@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def remaining_copies(api: BigQueryApi, tables: TargetTables) -> list[str]:
-    """Describe where erased rows may remain, including Google's copies, with the ways to delete them.
+    """Describe where erased rows may remain, with ways to delete them.
 
     Time travel: https://cloud.google.com/bigquery/docs/time-travel (2026-11).
     """

@@ -1,6 +1,6 @@
 """Erases people from a BigQuery table: extends the erase list, then deletes their rows in a new generation of each day.
 
-Publishes polled before the list grew are refused and polled again. So from then on a day can only lose such rows.
+Publishes polled before the list grew are refused. So from then on a day can only lose such rows.
 """
 
 from __future__ import annotations
@@ -69,8 +69,7 @@ _PAUSES = doubling_pauses(0.5, 10.0)
 class TableEraser:
     """Erases by one column, from one stream's table or all tables of its template.
 
-    One transaction changes a day in all tables. A killed attempt leaves the longer list and the finished days. The next
-    attempt erases the other days.
+    One transaction changes a day in all tables. After a kill, the next attempt erases the remaining days.
     """
 
     api: BigQueryApi
@@ -345,7 +344,7 @@ def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
 
 
 def days_of_one_transaction(day_counts: Mapping[dt.date, MatchCount]) -> dict[dt.date, MatchCount]:
-    """Return the first days that fit into one transaction. At least one, even if it has too many partitions."""
+    """Return the first days that fit into one transaction, but at least one."""
     first_days: dict[dt.date, MatchCount] = {}
     for day, day_count in list(day_counts.items())[:MAX_DAYS_PER_TRANSACTION]:
         if (

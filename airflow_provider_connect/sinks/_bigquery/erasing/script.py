@@ -1,7 +1,6 @@
 """SQL of an erase: counts matching rows, and deletes them from many days in one transaction.
 
-A job's history keeps its text for half a year. So queries contain and compare salted SHA-256 digests instead of the
-searched values.
+A job's history keeps its text for half a year, so queries contain salted SHA-256 digests instead of the values.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -53,7 +52,7 @@ class SearchedTable(NamedTuple):
 
     :param column: column that identifies people. None if the table lacks it: no row matches.
     :param partition_sql: SQL that distinguishes the partitions of a day's rows. None if a day is in one.
-    :param may_be_soft_deleted: True if the table may have soft-deleted rows, which the ledger does not count.
+    :param may_be_soft_deleted: True if rows may be soft-deleted, which the ledger does not count.
     """
 
     table_ref: TableRef
@@ -101,8 +100,8 @@ class EraseSearch:
 def count_query(search: EraseSearch) -> str:
     """Return the query that counts matching rows by day and table. ``search`` must have a table.
 
-    Result columns: ``name`` (the table), ``day``, ``gone`` (matching rows), ``rows_left``, ``gone_deleted`` and
-    ``partitions``. Days without a matching row are left out.
+    Result: ``name`` (the table), ``day``, ``gone`` (matching rows), ``rows_left``, ``gone_deleted``, ``partitions``.
+    Days without a matching row are left out.
     """
     selects = "\n    UNION ALL ".join(_select_rows(search, table) for table in search.tables)
     # COALESCE: a comparison with NULL gives NULL, and a row without a value must not match. Rows without a value in the
@@ -238,8 +237,8 @@ def _ledger_insert(
 def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str, run: str) -> LedgerRow:
     """Return a day's next ledger row, after an erase.
 
-    The source was not polled, so poll time and counts of late and filtered rows stay. Digest and answer are removed.
-    ``rows`` is counted in the table, because a restored table may differ from the ledger.
+    Poll time and counts of late and filtered rows stay, because the source was not polled. ``rows`` is counted in the
+    table, because a restored table may differ from the ledger.
     """
     kept_counts = {
         name: newest_row.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in newest_row.counts

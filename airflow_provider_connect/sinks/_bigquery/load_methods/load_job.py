@@ -1,7 +1,7 @@
 """Loads Parquet files into a BigQuery table by one load job, whose fixed id prevents a second start.
 
-A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11). One
-job takes all files of a day, because BigQuery allows five changes of a table in ten seconds, and 1,500 load jobs a day
+A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11). A
+day is one job, because BigQuery allows five changes of a table in ten seconds, and 1,500 load jobs a day
 (https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11).
 """
 

@@ -1,7 +1,7 @@
 """Appends staged Parquet files to the staging table, and bad rows to the rejects. Runs on executors.
 
 Each file goes into its own write stream. Of a file put twice, only the stream whose receipt reached the driver is
-committed. The driver appends the rows that the source set aside.
+committed. The driver appends the source's rejects.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _FileAppend:
     """One try to append a file to new streams.
 
     :param refused_rows: column and reason of rows refused in earlier tries, by position.
-    :param spans: for each batch: number of rows appended before it, its position, positions of the rows left out of it.
+    :param spans: for each batch: number of rows appended before it, its position, positions of rows left out of it.
     """
 
     api: BigQueryApi
@@ -132,7 +132,7 @@ class _FileAppend:
             return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
 
     def positions(self, rows: Sequence[RefusedRow]) -> dict[int, tuple[str, str]]:
-        """Return column and reason of refused rows, by their position in the day. Columns have their source names.
+        """Return source column and reason of refused rows, by their position in the day.
 
         :param rows: refused rows with their number in the stream.
         """

@@ -1,7 +1,7 @@
 """Uploads staged files for one load job, as one Parquet file that is written while it is sent.
 
-The files' row groups are rewritten into one resumable upload, in chunks of :data:`CHUNK_BYTES`. Memory holds one row
-group and one chunk. If a response is lost, only the missing bytes are sent.
+The upload is resumable, in chunks of :data:`CHUNK_BYTES`. Memory holds one row group and one chunk. If a response is
+lost, only the missing bytes are sent.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/loading-data-local, …/docs/reference/api-uploads (2026-11).
 """
@@ -31,7 +31,7 @@ def upload_and_load(api: BigQueryApi, files: Sequence[str], resource: dict[str, 
 
     :param files: Parquet files of one schema: paths, or URLs that ``pyarrow.fs`` supports.
     :raises RetriableError: a file is gone.
-    :raises GoneError: BigQuery has lost the upload. A repeated request would get the same response.
+    :raises GoneError: BigQuery has lost the upload, and a repeated request would not help.
     """
     chunks = _chunks(merge_files(files), CHUNK_BYTES)
     chunk, is_last = next(chunks)  # outside of the retries, because a missing file stays missing
