@@ -37,10 +37,7 @@ SHRINK_PERCENT = 50.0
 """Default of ``shrink_percent``. Deletions and vendors' deduplication remove a few percent of a day."""
 
 RECONCILE_PERCENT = 1.0
-"""Default of ``reconcile_percent``.
-
-Far fewer rows arrive between the two requests, or are left out of the vendor's reports.
-"""
+"""Default of ``reconcile_percent``. A complete day differs by far less, a cut answer usually by more."""
 
 
 _DAYS_AT_ONCE = 31
@@ -243,10 +240,7 @@ def _emptily(polled: PollResult) -> str:
 
 
 def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Finding | None:
-    """Return a problem if the requests for all parents of a day had ignored errors.
-
-    One missing parent may be deleted. If all are missing, a permission is the more likely cause.
-    """
+    """Return a problem if the requests for all parents of a day had ignored errors."""
     parents = polled.counts.get("parents", 0)
     if not parents or polled.counts.get("ignored_parents", 0) < parents:
         return None

@@ -135,7 +135,6 @@ class _Reading(NamedTuple):
         return _Reading("".join(text), begins + self.begins[last:], ends + self.ends[last:])
 
     def without_half_an_escape(self) -> _Reading:
-        """Return the text without an incomplete escape at its end."""
         half = _HALF_AN_ESCAPE.search(self.text)
         end = half.start() if half is not None else len(self.text)
         return _Reading(self.text[:end], self.begins[:end], self.ends[:end])

@@ -1,4 +1,4 @@
-"""Capabilities of some pollers, tested with ``isinstance``. "Driver" and "executor" name where a method runs."""
+"""Capabilities of some pollers, tested with ``isinstance``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CountsRows(ABC):
 
     @abstractmethod
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Request the vendor's count of one day. Driver, before ``plan`` if ``counts_first`` is True.
+        """Request the vendor's count of one day. Runs on the driver, before ``plan`` if ``counts_first`` is True.
 
         :param tally: records each request as soon as it is sent.
         :raises ConfigError: the credentials or the vendor's plan allow no counts of any day.
@@ -47,7 +47,7 @@ class SeveralDaysARequest:
     """Largest number of days in a plan."""
 
     def days_together(self, days: Sequence[Day], sizes: Sizes) -> Together:
-        """Return how many days the next plan should span. Default: :attr:`days_per_plan`. Driver."""
+        """Return how many days the next plan should span. Default: :attr:`days_per_plan`. Runs on the driver."""
         return Together(self.days_per_plan)
 
 
@@ -56,7 +56,7 @@ class Splits(ABC):
 
     @abstractmethod
     def split(self, day: Day, more_than: int) -> None:
-        """Make the day's next plan exceed ``more_than`` partitions. 0 restores the first plan. Driver."""
+        """Make the day's next plan exceed ``more_than`` partitions. 0 restores the first plan. Runs on the driver."""
 
 
 class AcceptsParts(ABC):
@@ -64,7 +64,7 @@ class AcceptsParts(ABC):
 
     @abstractmethod
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Check all partitions of a day together (DataError), and release their resources. Driver."""
+        """Check all partitions of a day together (DataError), and release their resources. Runs on the driver."""
 
 
 class LimitsPartitions:
@@ -74,7 +74,7 @@ class LimitsPartitions:
 
 
 class LimitsPolls:
-    """A poller with such a limit over all plans of a job. None: no limit."""
+    """A poller with a limit on the partitions of a job that are polled at the same time. None: no limit."""
 
     max_polls: int | None = None
 
@@ -86,7 +86,8 @@ class Follows(ABC):
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
         """Fix the rows that the day's next plans read, and return the position where they end.
 
-        Driver, before ``plan``. Without it, as for ``spark.read``, a plan reads from the stream's beginning.
+        Runs on the driver, before ``plan``. Without it, as for ``spark.read``, a plan reads from the stream's
+        beginning.
 
         :param after: position after which the rows begin, or None for the stream's beginning.
         :param to: position where an earlier load of the day ended, or None to read to the source's end.
@@ -108,7 +109,7 @@ class Resumes(ABC):
 
     @abstractmethod
     def resume(self, day: Day, parts: Sequence[InputPartition]) -> Sequence[InputPartition]:
-        """Plan a day as an earlier try did. If the returned partitions differ, all of them are polled. Driver.
+        """Plan a day as an earlier try did. Runs on the driver. If the returned partitions differ, all are polled.
 
         :param parts: the earlier try's partitions, read from the stage. Check them: others may write there.
         """
@@ -119,14 +120,14 @@ class ReadBySpark(ABC):
 
     @abstractmethod
     def frame(self, part: InputPartition) -> Any:
-        """Return a partition as a DataFrame with one Spark partition. Reads no rows. Driver."""
+        """Return a partition as a DataFrame with one Spark partition. Reads no rows. Runs on the driver."""
 
     @abstractmethod
     def rows_of(
         self, part: InputPartition, batches: Iterator[pa.RecordBatch], tally: Tally
     ) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield a partition's days and rows from the batches. Executor, without secrets."""
+        """Yield a partition's days and rows from the batches. Runs on an executor, without secrets."""
 
     @abstractmethod
     def error_of(self, error: Exception) -> ConnectError:
-        """Convert an error of Spark to one of this package, without values of rows. Driver."""
+        """Convert an error of Spark to one of this package, without values of rows. Runs on the driver."""

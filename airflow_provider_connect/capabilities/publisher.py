@@ -25,27 +25,27 @@ class StagesByExecutors(ABC):
 
     @abstractmethod
     def begin(self, publish: Publish) -> Any:
-        """Prepare one publish. Driver, once an attempt. The token is pickled for every :meth:`put`."""
+        """Prepare one publish. Runs on the driver, once an attempt. The token is pickled for every :meth:`put`."""
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Split a day's files into shares, one for each :meth:`put`. Default: one file a share. Driver."""
+        """Split a day's files into shares, one for each :meth:`put`. Default: one file a share. Runs on the driver."""
         return [(file,) for file in files]
 
     @abstractmethod
     def put(self, token: Any, stage: str, share: tuple[StagedFile, ...]) -> Any:
-        """Send one share and return a receipt for ``commit``. Executor, perhaps twice or concurrently."""
+        """Send one share and return a receipt for ``commit``. Runs on an executor, perhaps twice or concurrently."""
 
     @abstractmethod
     def abort(self, publish: Publish, token: Any) -> None:
-        """Release what :meth:`begin` holds, except data that a commit may have published. Driver."""
+        """Release what :meth:`begin` holds, on the driver. Never touches data that a commit may have published."""
 
 
 class Confirms(ABC):
-    """A publisher that can record that a day is unchanged."""
+    """A publisher that can record that a day is unchanged, without publishing it again."""
 
     @abstractmethod
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Replace the day's row by :func:`.publishing.confirmed_row`, as a commit would. Driver. Safe to repeat."""
+        """Replace the day's row by :func:`.publishing.confirmed_row`, on the driver. Safe to repeat."""
 
 
 class TellsDifferences(ABC):
@@ -53,7 +53,10 @@ class TellsDifferences(ABC):
 
     @abstractmethod
     def differences(self, publish: Publish) -> Differences | None:
-        """Count the rows that the staged day adds, changes and lacks. None if unknown. Driver, before the publish."""
+        """Count the rows that the staged day adds, changes and lacks. None if unknown.
+
+        Runs on the driver, before the publish.
+        """
 
 
 class CommitCountsDifferences:
@@ -102,7 +105,7 @@ class Sweeps(ABC):
 
     @abstractmethod
     def sweep(self) -> int:
-        """Delete leftovers of long-dead attempts. Returns their number. Driver, last in each job."""
+        """Delete leftovers of long-dead attempts, on the driver, last in each job. Returns their number."""
 
     @abstractmethod
     def leftovers(self) -> list[str]:

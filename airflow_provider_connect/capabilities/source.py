@@ -38,7 +38,7 @@ class Counts:
     """A source whose vendor counts a day's rows. Its poller is a :class:`.CountsRows`."""
 
     def count_problems(self) -> list[str]:
-        """Return why these options do not allow to compare the vendor's count with the rows."""
+        """Return why these options do not allow to compare the vendor's count with the rows. Empty if they do."""
         return []
 
     @property
@@ -48,7 +48,7 @@ class Counts:
 
     @property
     def parts_at_once(self) -> int:
-        """Most partitions of a split day (:class:`.Splits`) to poll at the same time."""
+        """Most partitions of a split day (:class:`.Splits`) to poll at the same time. 1 if days are not split."""
         return 1
 
     def requests_to_count(self, days: Sequence[Day]) -> int:

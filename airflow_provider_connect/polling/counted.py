@@ -16,7 +16,7 @@ from airflow_provider_connect.polling.tally import Tally
 
 
 class CountedApi(Closable):
-    """API client of one poll. Thread-safe."""
+    """API client of one poll. Thread-safe. Counts nothing without a quota."""
 
     def __init__(self, api: JsonApi, quota: Quota | None) -> None:
         self._api = api

@@ -216,7 +216,10 @@ class QuotaBook:
         return min(own_entries, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
     def requests_ahead(self, claim: QuotaClaim, since: float, clock_seconds: float) -> int:
-        """Return how many requests the tasks ahead in the queue claim, without tasks that are long overdue."""
+        """Return how many requests the tasks ahead in the queue claim.
+
+        Ignores a task that should have looked again long ago.
+        """
         own_position = (claim.rank, since, claim.asker)
         alive_claims = {
             waiting.asker: waiting.requests

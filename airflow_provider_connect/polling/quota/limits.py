@@ -136,7 +136,7 @@ class QuotaClaim:
     :param least: smallest part with which the task starts.
     :param spare: additional requests for failed polls, if there is plenty of room.
     :param width: most concurrent requests.
-    :param rank: 0 for today's run, 1 for a later backfill or catchup.
+    :param rank: place in the queue: 0 for today's run, 1 for a backfill or catchup.
     """
 
     asker: str

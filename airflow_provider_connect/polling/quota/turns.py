@@ -201,6 +201,7 @@ def reserve_request(
 ) -> Iterator[None]:
     """Reserve one request for a person, who does not queue, while the block runs. Records a vendor's refusal.
 
+    :param turns: None counts no request.
     :param on_trouble: called with a text if the store is unreachable. The request is then sent without a count.
     :param send_times: the block adds the times of its requests.
     :raises NoRoomError: there is no room for a request.

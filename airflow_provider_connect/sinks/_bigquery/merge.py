@@ -1,7 +1,7 @@
 """SQL of write mode ``merge``: one row for each key, whatever the order in which days are published.
 
-The row with the higher ``newest_by`` wins, else the row of the later day. NULL and NaN are lower than any value. Staged
-rows are first reduced to one for each key, among equal ones the last.
+The row with the higher ``newest_by`` wins. If both are equal, or without that option, the row of the later day wins.
+NULL and NaN are lower than any value. Staged rows are first reduced to one for each key, among equal ones the last.
 
 Tombstones remember the keys that ``delete_where`` deleted, so an older day published later does not bring them back.
 """

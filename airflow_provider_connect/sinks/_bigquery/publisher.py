@@ -202,7 +202,7 @@ class BigQueryPublisher(
         return put_file(self.api, token, stage, file.path, tolerance)
 
     def commit(self, publish: Publish, token: StagingLayout, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
-        """Commit the staged rows, publish the day, drop the staging tables. Repeatable."""
+        """Commit the staged rows, publish the day, drop the staging tables. May be repeated after a lost response."""
         file_receipts = [receipt for receipt in receipts if receipt is not None]
         streams = [receipt.rows.name for receipt in file_receipts if receipt.rows.name]
         job_labels = self._labels(publish)

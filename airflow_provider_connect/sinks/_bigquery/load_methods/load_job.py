@@ -55,7 +55,7 @@ def run_load_jobs(
     labels: dict[str, str],
     attempt: str,
 ) -> list[str]:
-    """Append Parquet files to an existing table. Returns the ids of the jobs. Repeatable.
+    """Append Parquet files to an existing table. Returns the ids of the jobs. May be repeated.
 
     BigQuery itself reads files in ``gs://``, up to :data:`FILES_PER_JOB` a job. Others are uploaded as one.
 

@@ -146,7 +146,6 @@ class _FileAppend:
         return by_position
 
     def with_source_names(self, text: str) -> str:
-        """Replace staging column names in a text by the source's."""
         for staged, source in self._sources.items():
             if staged != source:  # a name that ends in a hash, which occurs nowhere else
                 text = text.replace(staged, source)
