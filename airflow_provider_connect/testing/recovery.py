@@ -15,14 +15,14 @@ class RecoveryCases:
     # Retries
 
     def test_the_same_intent_again_changes_nothing(self, bench: Bench) -> None:
-        """Airflow may retry a task that has published. The rows must neither appear twice nor change."""
+        """Airflow may retry a task that has published. Its rows must neither appear twice nor change."""
         row = bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         state_before = bench.state()
         assert bench.publish(bench.stage(MONDAY, ["other"], 1, attempt="2")) == row
         assert bench.state() == state_before
 
     def test_a_share_that_spark_sends_twice_counts_once(self, bench: Bench) -> None:
-        """Spark repeats the tasks of a lost executor, even those that have sent all their rows."""
+        """Spark repeats tasks of a lost executor, even those that have sent all rows."""
         staged = bench.stage(MONDAY, ["a", "b", "c"], 1, files=2)
         token, receipts = bench.send(staged, copies=2)
         row = bench.publisher.commit(staged, token, receipts)
@@ -39,7 +39,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_commit_whose_answer_was_lost_is_found_by_the_next_process(self, bench: Bench) -> None:
-        """A driver dies after its commit took effect. The next driver must neither duplicate the day nor fail it."""
+        """A driver dies after its commit took effect. The next must neither duplicate nor fail the day."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.publisher.commit(staged, token, receipts)  # its response is lost
@@ -54,7 +54,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_commit_whose_answer_was_lost_may_be_aborted(self, bench: Bench) -> None:
-        """The driver aborts after an error, even if its commit took effect. The published rows must stay."""
+        """The driver aborts after an error, even if its commit took effect. Published rows must stay."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.publisher.commit(staged, token, receipts)  # the driver gets an error instead of the response
@@ -66,7 +66,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_retry_after_a_reload_by_hand_finds_what_it_published(self, bench: Bench) -> None:
-        """A late retry that does not find its own publish would replace the reload by its old answer."""
+        """A late retry that misses its own publish would replace the reload by its old answer."""
         first_row = bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         bench.publish(bench.stage(MONDAY, ["by hand"], 2))
         state_before = bench.state()
@@ -80,7 +80,7 @@ class RecoveryCases:
     # Failures halfway
 
     def test_an_abort_touches_nothing_and_the_day_can_still_be_published(self, bench: Bench) -> None:
-        """The old rows stay until the new day is complete. The stage stays, because a retry publishes from it."""
+        """The old rows stay until the new day is complete. A retry publishes from the stage."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         staged = bench.stage(MONDAY, ["b"], 2)
         state_before, files_before = bench.state(), bench.staged()
@@ -92,7 +92,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")]
 
     def test_rows_of_an_aborted_attempt_are_never_seen(self, bench: Bench) -> None:
-        """A task fails after it has sent half of its rows. Readers must not see them."""
+        """A task fails after sending half of its rows. Readers must not see them."""
         bench.publish(bench.stage(MONDAY, ["old"], 1))
         state_before = bench.state()
         half_sent = bench.stage(MONDAY, ["x1", "x2", "x3", "x4"], 2, files=2)
@@ -135,7 +135,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")]
 
     def test_a_dead_attempt_can_be_published_from_its_stage(self, bench: Bench) -> None:
-        """A retry publishes the dead driver's staged answer under the same attempt name, even if half was sent."""
+        """A retry publishes the staged answer under the same attempt name, even if half was sent."""
         staged = bench.stage(MONDAY, ["a", "b"], 1, files=2)
         with bench.another_process() as dead_publisher:
             token = bench.begin(staged, dead_publisher)
@@ -147,7 +147,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 
     def test_an_abort_after_the_commit_takes_nothing_back(self, bench: Bench) -> None:
-        """A driver presumed dead aborts late. Rows that another driver has published from its stage must stay."""
+        """A driver presumed dead aborts late. Rows that another driver published from its stage must stay."""
         staged = bench.stage(MONDAY, ["a"], 1)
         token = bench.begin(staged)
         bench.publish(staged)
@@ -156,7 +156,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_sweep_spares_what_is_published_and_what_is_alive(self, bench: Bench) -> None:
-        """A sweep that deletes too much removes published rows, or rows about to be published."""
+        """A sweep must not delete published rows, or rows about to be published."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         live_attempt = bench.stage(MONDAY, ["b"], 2)
         state_before, files_before = bench.state(), bench.staged()
@@ -166,7 +166,7 @@ class RecoveryCases:
         assert bench.publish(live_attempt).rows == 1
 
     def test_a_sweep_spares_what_is_under_way(self, bench: Bench) -> None:
-        """The sweep after one day must not delete rows sent for a concurrent day."""
+        """The sweep after one day must spare the rows of a concurrent day."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.sweep()
@@ -174,7 +174,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 
     def test_a_sweep_deletes_what_it_lists(self, bench: Bench) -> None:
-        """A person reviews the list before the sweep. Unlisted objects would be deleted without review."""
+        """A person reviews the list. Other objects would be deleted without review."""
         if not isinstance(bench.publisher, Sweeps):
             pytest.skip("has no sweep(): the sink leaves nothing to sweep")
         bench.send(bench.stage(MONDAY, ["a", "b"], 1))
