@@ -50,7 +50,7 @@ class MixpanelAccess(http.HttpAccess):
 
     @property
     def secrets(self) -> Secrets:
-        """Credentials of host and proxy, which messages must not quote."""
+        """Credentials of host and proxy."""
         return Secrets([*self.credentials.auth().secrets, *self.route.secrets])
 
     def request(
@@ -69,7 +69,7 @@ class MixpanelAccess(http.HttpAccess):
     def from_connection(cls, connection: Connection, api: Api = "export") -> MixpanelAccess:
         """Read host and credentials from a connection.
 
-        :raises ConfigError: names every problem of the connection.
+        :raises ConfigError: names every problem.
         """
         problems = access_problems(connection, api)
         if problems:
@@ -139,7 +139,7 @@ def _region(connection: Connection) -> str:
 
 
 def server_url(connection: Connection, api: Api) -> str:
-    """Return the URL of the API's host. The connection must be valid."""
+    """Return the URL of the API's host for a valid connection."""
     if not connection.host:
         return base_url((HOSTS if api == "export" else QUERY_HOSTS)[_region(connection)], None)
     return base_url(connection.host, connection.port)
@@ -149,15 +149,15 @@ VENDOR_LIMITS = {
     "export": Quota("export", requests=60, per_second=3, at_once=100),
     "query": Quota("query", requests=60, at_once=5),
 }
-"""Mixpanel's limits by API: https://developer.mixpanel.com/reference/rate-limits (2026-11). Mixpanel has changed them
-before, so a connection may set others.
+"""Mixpanel's limits by API: https://developer.mixpanel.com/reference/rate-limits (2026-11). A connection may set
+others, because Mixpanel has changed them before.
 """
 
 
 def quota_of(connection: Connection, api: str) -> Quota | None:
-    """Return a project's quota for one API, which all its connections share. None if no limit is known.
+    """Return a project's quota for one API, shared by all its connections. None if no limit is known.
 
-    :raises ConfigError: ``limits`` in the connection is invalid.
+    :raises ConfigError: the connection's ``limits`` are invalid.
     """
     if api not in VENDOR_LIMITS:
         return None

@@ -30,7 +30,7 @@ class PromotedProperty(NamedTuple):
 
 
 def normalize_promote(value: Any) -> Any:
-    """Return ``promote`` as a dict, with types or (column, type) as values. Other input is returned unchanged.
+    """Return ``promote`` as a dict, with types or (column, type) as values. Returns other input unchanged.
 
     :raises ValueError: names every invalid property.
     """
@@ -93,7 +93,7 @@ def _type(kind: str) -> str:
 
 
 def column_name(name: str) -> str:
-    """Return a property's default column: its name with ``_`` for characters that sinks refuse."""
+    """Return a property's default column: its name, with ``_`` for characters that sinks refuse."""
     return _ILLEGAL_IN_COLUMNS.sub("_", name)
 
 
@@ -106,7 +106,7 @@ def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[Prom
 
 
 def column_collisions(promoted: Iterable[PromotedProperty], fixed: Iterable[str]) -> list[str]:
-    """Return a message for each property whose column is already used, by another property or by ``fixed`` columns."""
+    """Return a message for each property with a column of another property or of ``fixed`` columns."""
     problems = []
     owners = {fold_name(name): "a column of every row" for name in fixed}
     for name, column, _ in promoted:
@@ -120,17 +120,17 @@ def column_collisions(promoted: Iterable[PromotedProperty], fixed: Iterable[str]
 
 
 def fold_name(column: str) -> str:
-    """Return a name without differences of case and Unicode form, which sinks may ignore."""
+    """Return a name without differences of case and Unicode form, because sinks may ignore these."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", column).casefold())
 
 
 def alias_advice(name: str) -> str:
-    """Return the advice to name another column, with an example."""
+    """Return advice to name another column, with an example."""
     return f"give it another column, such as {{{quote_name(name)}: ('my_column', 'string')}}"
 
 
 def quote_name(name: Any) -> str:
-    """Quote a name for a message. A name in an unusual Unicode form is escaped to ASCII."""
+    """Quote a name for a message. Escapes unusual Unicode forms to ASCII."""
     return repr(name) if isinstance(name, str) and unicodedata.is_normalized("NFKC", name) else ascii(name)
 
 
@@ -164,7 +164,7 @@ COLUMNS: dict[str, RowColumn] = {
 def schema(
     promoted_properties: tuple[PromotedProperty, ...] = (), columns: Mapping[str, RowColumn] = COLUMNS
 ) -> pa.Schema:
-    """Return the Arrow schema of a stream's batches. Promoted properties follow the columns."""
+    """Return the Arrow schema of a stream's batches: its columns, then the promoted properties."""
     import pyarrow as pa
 
     fields = [arrow_field(name, column) for name, column in columns.items()]

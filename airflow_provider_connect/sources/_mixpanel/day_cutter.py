@@ -1,4 +1,4 @@
-"""Assigns the records of an export of several days to these days."""
+"""Assigns records to days, for an export of several days."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def row_maker_for(
 ) -> EventRowMaker | DayCutter:
     """Return the converter from records to rows for a request.
 
-    :param keys: record keys of the request. A key contains the time, so no key occurs on two days.
+    :param keys: record keys of the request. A key contains the time, so it occurs on one day only.
     """
     regime, edge_days = partition.params["timestamps"], _days_at_wider_edges(partition)
     makers = [
@@ -48,10 +48,9 @@ def row_maker_for(
 
 
 class DayCutter:
-    """Sorts records into days. The records may come in any order.
+    """Sorts records, in any order, into the days of their times, in UTC or on the project's clock.
 
-    A record belongs to the day of its time, in UTC or on the project's clock. The nearest day's row maker keeps or
-    drops a record outside all days. A record without a time is rejected.
+    The nearest day's row maker keeps or drops a record outside all days. A record without a time is rejected.
 
     :param makers: row maker of each day.
     :param stray_tally: counts records without a time.
@@ -105,7 +104,7 @@ class DayCutter:
 
 
 def _days_at_wider_edges(partition: InputPartition) -> set[Day]:
-    """Return the first or last day, or both, if the request reaches beyond it into another day."""
+    """Return the first or last day, or both, if the request covers more than that day."""
     first, last = (dt.date.fromisoformat(partition.params[name]) for name in ("from_date", "to_date"))
     edge_days: set[Day] = set()
     if partition.params["timestamps"] == "utc":

@@ -1,4 +1,4 @@
-"""Reads an export answer to its end. Separates records and rejects, and detects answers that are not exports."""
+"""Reads an export to its end. Separates records from rejects, and detects answers that are not exports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.window import Day
 
 TERMINATED_EARLY = b"terminated early"
-"""Text at the end of an incomplete export, as a line or in a truncated line."""
+"""Text at the end of an incomplete export, as a line or in a truncated one."""
 
 _MAX_SPLIT_LINES = 64
 _SHORT_LINE_BYTES = 24
@@ -37,16 +37,16 @@ _LINE_BREAK_IN_STRING = b"\\n"
 
 @dataclass
 class _BrokenLines:
-    """Adjacent lines that are no records, but may be one record with line breaks in it."""
+    """Adjacent lines that may form one record, broken at line breaks."""
 
     lines: list[tuple[int, bytes, str]] = field(default_factory=list)
     size: int = 0
 
 
 class ExportReader:
-    """Converts the blocks of an export answer to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
+    """Converts the blocks of an export to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
 
-    :param stray_tally: counts lines of unknown day, such as unreadable lines. Defaults to ``tally``.
+    :param stray_tally: counts lines of unknown day, such as unreadable ones. Defaults to ``tally``.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class ExportReader:
         yield self._count_notes(record)
 
     def _rejoin(self, line: bytes, position: int, reason: str) -> Iterator[ParsedRecord]:
-        """Add a broken line to the earlier ones. Yield the record that they form together, if any."""
+        """Add a line to the broken lines. Yields the record that they form together, if any."""
         broken = self._broken
         broken.lines.append((position, line, reason))
         broken.size += len(line) + 1
@@ -195,5 +195,5 @@ class ExportReader:
         )
 
     def progress_text(self) -> str:
-        """Return a sentence with the number of rows and bytes read, for messages."""
+        """Return the number of rows and bytes read, as a sentence."""
         return f"Read so far: {self._tally.rows_of_all_days} rows, {self._tally.raw_bytes} bytes"

@@ -1,4 +1,4 @@
-"""Finds and compares the lines in a block of bytes with numpy."""
+"""Finds and compares lines in a block of bytes with numpy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def find_line_bounds(data: bytes, *, min_mean_bytes: int = 0) -> LineBounds | No
 
 
 def find_blank_lines(data: bytes, bounds: LineBounds) -> Any:
-    """Return a mask of the lines of white space only."""
+    """Return a mask of lines that contain only white space."""
     import numpy as np
 
     starts, ends = bounds
@@ -52,7 +52,7 @@ def find_runs(mask: Any) -> list[tuple[int, int]]:
 
 
 def matches_at(data: bytes, positions: Any, pattern: bytes) -> Any:
-    """Return a mask of the positions at which ``data`` contains ``pattern``. False outside ``data``."""
+    """Return a mask of the positions at which ``data`` contains ``pattern``. False for positions outside."""
     import numpy as np
 
     windows = max(len(data) - len(pattern) + 1, 0)

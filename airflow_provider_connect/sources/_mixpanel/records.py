@@ -1,6 +1,6 @@
 """Parses lines of an export, ``{"event":"…","properties":{…}}``. Unusual lines take a slower, exact path.
 
-The bytes of the properties are kept. Only properties that become columns are decoded.
+Keeps the bytes of the properties, and decodes only those that become columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.polling.jsonlines import Block
 
 REQUIRED_PROPERTIES = ("time", "distinct_id", "$insert_id", "mp_processing_time_ms")
-"""Properties that are decoded for every row, before the promoted properties."""
+"""Properties decoded for every row, before the promoted ones."""
 
 _OPENING, _MIDDLE, _CLOSING = b'{"event":"', b'","properties":{', b"}}"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -34,7 +34,7 @@ _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
 
 NotARecordError = NotJsonError
-"""A line is not a record. The message names the reason, but no values of the line."""
+"""A line is not a record. The message gives the reason without values of the line."""
 
 
 class ErrorDocumentError(Exception):
@@ -44,9 +44,9 @@ class ErrorDocumentError(Exception):
 class ParsedRecord(NamedTuple):
     """Record of one line.
 
-    :param properties: bytes of the properties, unchanged.
+    :param properties: unchanged bytes.
     :param values: decoded values in the order of :attr:`RecordReader.field_names`.
-    :param notes: names of the counts that this record increases.
+    :param notes: names of counts to increase.
     """
 
     position: int
@@ -62,9 +62,9 @@ class RecordColumns:
 
     :param positions: (int64) start of each record's line in the answer.
     :param events: (string) names of the events.
-    :param property_slices: (string) two views of the block for each record: its properties, and the bytes up to the
-        next record's properties. Only :meth:`properties_of_rows` copies bytes.
-    :param field_values: a list of decoded JSON values for each field. None if missing or null.
+    :param property_slices: (string) two views of the block per record: its properties, and the bytes up to the next
+        record's. Only :meth:`properties_of_rows` copies bytes.
+    :param field_values: lists of decoded JSON values by field. None if missing or null.
     """
 
     positions: Any
@@ -193,13 +193,12 @@ class RecordReader:
         return BlockRecords(records if len(records) else None, odd_lines, len(starts) - blanks, blanks)
 
     def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
-        """Decode the lines that are marked as usual. Returns row index, event and properties of each decoded line.
+        """Decode the lines marked as usual. Returns row index, event and properties of each.
 
-        The decoder takes many lines at once, and ends an object at the end of its JSON, not of its line. Here both are
-        the same: a string contains no bare newline, each line starts with ``{`` and ends with ``}``, and ``}{`` cannot
-        occur inside an object. So each line is one object if objects and lines are equally many. If properties and
-        lines are equally many, no line has the key ``properties`` twice, so the object at the line's start also closes
-        the line.
+        The decoder takes many lines at once and ends an object at the end of its JSON, not of its line. Both ends are
+        equal here: each line starts with ``{`` and ends with ``}``, strings contain no bare newline, and ``}{`` cannot
+        occur inside an object. So each line is one object if there are as many objects as lines. If there are as many
+        properties as lines, no line has the key ``properties`` twice, so the object at its start also closes it.
         """
         import numpy as np
 
@@ -228,9 +227,9 @@ class RecordReader:
     def read_line(self, line: bytes, position: int) -> ParsedRecord:
         """Read one line of any shape.
 
-        If a key occurs twice, the last value is used. A lone surrogate becomes U+FFFD, except in the properties' bytes.
+        The last value of a repeated key is used. A lone surrogate becomes U+FFFD, except in the properties' bytes.
 
-        :raises NotARecordError: the line is not a record. :class:`ErrorDocumentError` if the line reports a failure.
+        :raises NotARecordError: the line is not a record. :class:`ErrorDocumentError` if it reports a failure.
         """
         text = decode_utf8(line)
         notes: tuple[str, ...] = ()
@@ -268,10 +267,10 @@ class RecordReader:
 
 
 def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
-    """Return where each line's properties start, and a mask of the lines for which this is certain.
+    """Return where each line's properties start, and a mask of lines for which this is certain.
 
-    A name's length gives its end. If the name has an escape, this end lies inside the name, where ``","properties":{``
-    cannot occur: its second quote would end the name, and no JSON continues so.
+    A name's length gives its end. If the name has an escape, this end lies inside it, where ``","properties":{`` cannot
+    occur: the second quote would end the name, and no JSON continues so.
 
     :param names: start of each line's event name.
     """

@@ -21,11 +21,11 @@ _NO_DATA_GROUP = "missing datagroup"
 
 
 class UnreadableCohortError(ConfigError):
-    """A cohort's members cannot be read, because its data group was deleted."""
+    """A cohort has no readable members, because its data group was deleted."""
 
 
 class _Meaning(NamedTuple):
-    """Error for answers with this status that contain ``text``. The first match in ``_TABLE`` is used."""
+    """Error for answers with this status and ``text``. The first match in ``_TABLE`` is used."""
 
     status: int
     text: str
@@ -111,7 +111,7 @@ def refusal_error(
 ) -> ConnectError:
     """Return the error for a refusal or an error document.
 
-    :param body: beginning of the answer, or of the error document in it.
+    :param body: beginning of the answer, or of its error document.
     :param progress: amount read before an answer with status 200 failed.
     :param is_cut: True if ``body`` is incomplete.
     :param subject: requested object and its option.
@@ -151,7 +151,7 @@ def refusal_error(
 
 
 def status_of_refusal(status: int, body: str) -> int:
-    """Return the status of a refusal. For status 200, return the status that the error text implies."""
+    """Return the status of a refusal, or for 200 the status implied by its error text."""
     return _effective_status(status, _error_text(body))
 
 

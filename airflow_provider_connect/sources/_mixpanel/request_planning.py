@@ -1,4 +1,4 @@
-"""Chooses the number of days in one export, and computes the number of requests. DAG files import this."""
+"""Chooses the days of one export, and counts requests. DAG files import this."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from airflow_provider_connect.sources._mixpanel.options import MAX_DAYS_PER_REQU
 from airflow_provider_connect.window import Day, group_days
 
 TARGET_BYTES = 1 << 30
-"""Greatest size of a request with ``auto``, in decoded bytes, because a truncated answer or killed task loses it whole.
-Reading and staging it takes some 20 s of a processor (measured 2026-11), or four minutes at 5 MB a second.
+"""Greatest decoded size of a request with ``auto``. A truncated answer or killed task loses it whole. Reading and
+staging takes some 20 s of a processor (measured 2026-11), or four minutes at 5 MB a second.
 """
 
 
 def max_days_per_request(options: MixpanelOptions) -> int:
-    """Return the greatest number of days in one request."""
+    """Return the most days in one request."""
     return MAX_DAYS_PER_REQUEST if options.days_per_request == "auto" else options.days_per_request
 
 
 def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
-    """Return the least number of exports for the days of a window.
+    """Return the least number of exports for a window's days.
 
-    :raises ConfigError: ``days_per_request`` is a template that is not rendered yet.
+    :raises ConfigError: ``days_per_request`` is an unrendered template.
     """
     if "days_per_request" in options.templates:
         raise ConfigError(
@@ -35,10 +35,10 @@ def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
 
 
 def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: Sizes) -> Together:
-    """Return the number of days in the next request, and the reason.
+    """Return the number of days in the next request, and its reason.
 
     ``auto`` takes the fewest days with which the window fits one hour's limit, up to :data:`TARGET_BYTES`, or one day
-    while no size is known.
+    while sizes are unknown.
     """
     if options.days_per_request != "auto":
         return Together(options.days_per_request)

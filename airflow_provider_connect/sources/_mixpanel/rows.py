@@ -1,4 +1,4 @@
-"""Converts records of an export to rows. Computes record keys, and drops duplicates and rows of other days."""
+"""Converts records to rows with keys, and drops duplicates and rows of other days."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_SECONDS = -62_135_596_800 + 2 * 86_400
 MAX_SECONDS = 253_402_300_799 - 2 * 86_400
-"""Readable times: years 1 to 9999 without two days at each end, so that no zone moves a time out of the calendar."""
+"""Readable times: years 1 to 9999 without two days at each end, so that every zone's time stays in the calendar."""
 
 _SEPARATOR = b"\xff"
 _FALLBACK_MARK = b"\xfe"
@@ -36,7 +36,7 @@ class EventRowMaker:
     """Converts records to batches of one day's rows.
 
     :param keys: record keys of earlier rows, to drop duplicates.
-    :param drops_other_days: drop rows of other days, because the answer covers more than the day.
+    :param drops_other_days: whether the answer covers more than the day.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class EventRowMaker:
     def _identifier(
         self, name: str, records: RecordColumns, value: dict[str, list[Any]]
     ) -> tuple[pa.StringArray, list[int]]:
-        """Return the column of an identifier, and the rows with too deeply nested JSON."""
+        """Return an identifier's column, and the rows with too deeply nested JSON."""
         import pyarrow as pa
 
         try:
@@ -220,13 +220,13 @@ def parse_times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
 
 
 def reject_undated(records: RecordColumns, rows: list[int]) -> list[Reject]:
-    """Return rejects for rows without a usable time, by index."""
+    """Return rejects for the rows with these indexes, which have no usable time."""
     reason = "it has no usable time, so its day is unknown"
     return [Reject(int(records.positions[row]), reason, _line(records, row)) for row in rows]
 
 
 def _as_integers(values: list[Any]) -> pa.Array | None:
-    """Return an integer array, or None unless all values are integers. pyarrow would silently truncate floats."""
+    """Return an integer array, or None unless all values are integers. pyarrow silently truncates floats."""
     import pyarrow as pa
 
     if set(map(type, values)) <= {int, type(None)}:
@@ -259,7 +259,7 @@ def _within(values: pa.Array, low: Any, high: Any) -> pa.BooleanArray:
 
 
 def _keys(records: RecordColumns, distinct_id: pa.Array, insert_id: pa.Array, seconds: pa.Array) -> tuple[bytes, Any]:
-    """Return the concatenated 16-byte keys, and a mask of keys made from the vendor's four fields."""
+    """Return the concatenated 16-byte keys, and a mask of keys from the vendor's four fields."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from xxhash import xxh3_128_digest

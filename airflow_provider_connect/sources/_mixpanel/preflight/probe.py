@@ -18,7 +18,7 @@ from airflow_provider_connect.sources._mixpanel.preflight.regime_detection impor
 from airflow_provider_connect.sources._mixpanel.refusals import refusal_error, status_of_refusal
 
 _EVENTS = 10_000
-"""Number of events in the sample. They suffice to detect the regime, and are about a megabyte on the wire."""
+"""Events in the sample: enough to detect the regime, and about a megabyte on the wire."""
 
 _LIMITS = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 64 << 20
@@ -29,7 +29,7 @@ _LATEST = 1 << 33
 class ProbeResult:
     """Result of a check's request.
 
-    :param status: status of the answer, or of the error document in an answer with status 200.
+    :param status: of the answer, or of an error document in an answer with status 200.
     :param error: None for success.
     :param clock_ahead_seconds: least lead of our clock over the server's. None if the answer has no date.
     """
@@ -47,14 +47,14 @@ class ProbeResult:
 
     @property
     def rejects_credentials(self) -> bool:
-        """True if the host reports that it does not know the credentials."""
+        """True if the host does not know the credentials."""
         return self.status == 401 or (self.status == 400 and "authenticate" in str(self.error).lower())
 
 
 def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Callable[[], None]) -> ProbeResult:
     """Send one small request to an API.
 
-    :param on_sent: called when the request is sent. Mixpanel may count it from then on.
+    :param on_sent: called when the request is sent, from when Mixpanel may count it.
     :raises ConnectError: there is no answer.
     """
     sent_at = clock()
@@ -75,7 +75,7 @@ def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetim
     """Return the least lead of our clock over a server's, in seconds. Negative if our clock is behind.
 
     :param date: the answer's header Date. Both other times are by our clock.
-    :return: 0 if ``date`` lies between both times, None if it is unreadable.
+    :return: 0 if ``date`` lies between both times, None if unreadable.
     """
     try:
         server_time = email.utils.parsedate_to_datetime(date)
@@ -186,6 +186,6 @@ def _sample(line: bytes) -> EventTimes | None:
 
 
 def _instant(value: Any, units_per_second: int) -> int | None:
-    """Return a time since 1970, or None if it is implausible."""
+    """Return a time since 1970, or None if implausible."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return value if is_whole and 0 < value < _LATEST * units_per_second else None

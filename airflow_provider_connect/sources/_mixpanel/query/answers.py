@@ -1,4 +1,4 @@
-"""Parses values and lists in answers of the Query API, and makes rows of them."""
+"""Parses answers of the Query API, and makes rows of them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def same_named_columns(stream: MixpanelStream, sent_object: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that are named like fields of the object, converted by type."""
+    """Return the columns named like fields of the object, converted by type."""
     columns = stream.columns.items()
     return {name: _READERS[column.kind](sent_object.get(name)) for name, column in columns if column.kind in _READERS}
 
@@ -91,7 +91,7 @@ def fetch_member(client: MixpanelClient, call: Call, *path: str, kind: type) -> 
     """Send a request and return the value at ``path``, a sequence of nested names.
 
     :param kind: required type, ``dict`` or ``list``.
-    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or if the answer has another shape.
+    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or the answer has another shape.
     """
     data = client.fetch(call)
     value = client.parse_json(data)
@@ -117,7 +117,7 @@ def fetch_entries(
 
 
 def value_of_day(client: MixpanelClient, by_date: Any, report_name: str) -> Any:
-    """Return a report's value for the requested day, or None. Counts entries of other days as ``other_day``.
+    """Return a report's value for the requested day, or None. Counts other days as ``other_day``.
 
     :param by_date: values by date. A time may follow the date.
     :raises RetriableError: the report has other days only.
@@ -152,7 +152,7 @@ _ROWS_AT_ONCE = 10_000
 
 
 def batch_reader(fetch_rows: Callable[[MixpanelClient], Iterable[RowValues]]) -> BatchReader:
-    """Return a stream's ``read_batches`` for a function that fetches its rows."""
+    """Return a stream's ``read_batches`` that uses a function to fetch rows."""
 
     def read(stream: MixpanelStream, client: MixpanelClient) -> Iterator[pa.RecordBatch]:
         rows = iter(fetch_rows(client))

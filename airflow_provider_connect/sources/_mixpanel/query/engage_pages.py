@@ -1,11 +1,11 @@
 """Parses the pages of an engage session and checks that they are consistent. Sends no requests.
 
-Mixpanel keeps an answer for a while as a session. Page 0 has the total and the page size, so a missing, repeated or
-short page is detected. Later pages of the real API have no ``total`` (``EngagePaginationStrategy`` of Airbyte and
+Mixpanel keeps an answer for a while as a session. Page 0 has the total and the page size, which reveal missing,
+repeated and short pages. Later pages of the real API have no ``total`` (``EngagePaginationStrategy`` of Airbyte and
 ``source-mixpanel-native`` of Estuary, 2026-11).
 
-A profile is rewritten as a line ``{"event":<distinct_id>,"properties":<properties>}``, which :class:`.RecordReader`
-decodes in bulk.
+A profile becomes a line ``{"event":<distinct_id>,"properties":<properties>}``, for :class:`.RecordReader` to decode in
+bulk.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class GoneError(RetriableError):
 
 
 class EngagePage(NamedTuple):
-    """Header of a page. Missing fields are None. A missing session is "".
+    """Header of a page. Missing fields are None, a missing session "".
 
-    :param number: number of the page, from 0.
+    :param number: from 0.
     :param size: greatest number of profiles on a page.
     :param total: number of profiles on all pages.
     :param fingerprint: equal only for pages with the same profiles.
@@ -57,7 +57,7 @@ class EngagePage(NamedTuple):
 
 
 class EngageSession:
-    """Checks that the pages of a session come in order from page 0, without gaps or repeats.
+    """Checks that a session's pages come in order from page 0, without gaps or repeats.
 
     :raises RetriableError: page 0 contradicts itself.
     """
@@ -87,7 +87,7 @@ class EngageSession:
     def accept(self, page: EngagePage) -> None:
         """Check the next page.
 
-        :raises RetriableError: the page has an unexpected number, session or number of profiles.
+        :raises RetriableError: it has an unexpected number, session or number of profiles.
         """
         number = self._next_number
         subject = f"page {number} of {self.page_count}"
@@ -114,9 +114,9 @@ class EngageSession:
 
 
 def is_session_lost(status: int, text: str) -> bool:
-    """Return True if the refusal of a later page means that Mixpanel has dropped the session.
+    """Return True if a later page's refusal means that Mixpanel has dropped the session.
 
-    The wording is not documented. "request for page in uncached query" has been seen.
+    The wording is undocumented. "request for page in uncached query" has been seen.
     """
     return status >= 400 and status != 429 and _GONE.search(text) is not None
 
@@ -135,7 +135,7 @@ _NUMBER_STARTS = tuple(b"%c" % byte for byte in b"-0123456789")
 
 
 class _Profile(NamedTuple):
-    """Profile as encoded JSON parts. A missing part is b""."""
+    """Encoded JSON parts of a profile. A missing part is b""."""
 
     id: bytes
     properties: bytes
@@ -144,9 +144,9 @@ class _Profile(NamedTuple):
 class PageProfiles(NamedTuple):
     """Profiles of a page.
 
-    :param records: profiles, with distinct_id as the event's name.
+    :param records: profiles, with distinct_id as event.
     :param rejects: profiles that cannot be rows. Their position is their number in the session.
-    :param notes: names of the counts to increase.
+    :param notes: names of counts to increase.
     """
 
     records: tuple[RecordColumns, ...]
@@ -158,7 +158,7 @@ class PageReader:
     """Parses pages.
 
     :param promoted_names: properties to decode.
-    :param is_cohort: True for members of a cohort, which may have no profile.
+    :param is_cohort: True for members of a cohort, which may lack a profile.
     """
 
     def __init__(self, client: MixpanelClient, promoted_names: tuple[str, ...], *, is_cohort: bool = False) -> None:
@@ -199,7 +199,7 @@ class PageReader:
         return EngagePage(number, session, page.page_size, page.total, len(page.results), fingerprint), page.results
 
     def _decode_tolerantly(self, data: bytes) -> Any:
-        """Read a page that msgspec refuses, because a profile has lone surrogates, NaN or invalid UTF-8."""
+        """Read a page that msgspec refuses: one with lone surrogates, NaN or invalid UTF-8."""
         text = data.decode("utf-8", "surrogateescape")
         try:
             page_members = dict(members(text, _TOLERANT))
@@ -218,7 +218,7 @@ class PageReader:
     def read_profiles(self, results: list[Any], first_number: int) -> PageProfiles:
         """Parse the profiles of a page.
 
-        :param first_number: number of the page's first profile in the session.
+        :param first_number: number of its first profile in the session.
         """
         ids = [bytes(profile.id) or b"null" for profile in results]
         if not all(encoded_id[:1] == b'"' for encoded_id in ids):

@@ -1,4 +1,4 @@
-"""Reads engage sessions into batches of rows, several pages at a time."""
+"""Reads engage sessions into batches, several pages concurrently."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ENGAGE_PATH = "/api/query/engage"
 
 CONCURRENT_PAGES = 4
-"""One less than a project's concurrent queries, so that other clients have room
+"""One less than a project's concurrent queries, to leave room for other clients
 (https://developer.mixpanel.com/reference/rate-limits, 2026-11).
 """
 
@@ -46,7 +46,7 @@ _LAST_SEEN = "$last_seen"
 
 
 class ProfileReader:
-    """Reads sessions one after another. Drops profiles that occurred before in any session."""
+    """Reads sessions one after another. Drops profiles that occurred in any session before."""
 
     def __init__(self, stream: MixpanelStream, client: MixpanelClient) -> None:
         options = client.options
@@ -74,8 +74,8 @@ class ProfileReader:
         """Start a session and yield its rows.
 
         :param subject: requested cohort, for messages.
-        :param constant_columns: columns with the same value in every row.
-        :raises RetriableError: Mixpanel drops the session, or its pages do not fit together.
+        :param constant_columns: columns with one value in all rows.
+        :raises RetriableError: Mixpanel drops the session, or its pages are inconsistent.
         """
         page, results = self._reader.read_page(
             self._client.fetch(Call(ENGAGE_PATH, body=form_body(form), about=subject))
