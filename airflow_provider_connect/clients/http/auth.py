@@ -1,4 +1,4 @@
-"""Kinds of HTTP credentials, each with the texts that no message may quote.
+"""Kinds of HTTP credentials, each with its secret texts.
 
 All threads and polls of a process share fetched credentials: one token per poll would exceed limits of token endpoints.
 """
@@ -22,7 +22,7 @@ from airflow_provider_connect.patience import CLOCK, Clock
 
 @dataclass(frozen=True)
 class Auth:
-    """Credentials of a request. The functions below create them.
+    """Credentials of a request.
 
     :param headers: sent with every request.
     :param params: added to every query. They replace params of the same name.
@@ -49,27 +49,27 @@ def basic_auth(user: SecretStr, password: SecretStr) -> Auth:
 
 
 def bearer_auth(token: SecretStr) -> Auth:
-    """Return credentials that send a bearer token, such as OAuth's."""
+    """Return credentials with a bearer token, such as OAuth's."""
     return Auth({"Authorization": f"Bearer {token.get_secret_value()}"}, (token.get_secret_value(),))
 
 
 def header_auth(name: str, value: SecretStr) -> Auth:
-    """Return credentials that send a key in a header, such as ``X-Api-Key``."""
+    """Return credentials with a key in a header, such as ``X-Api-Key``."""
     return Auth({name: value.get_secret_value()}, (value.get_secret_value(),))
 
 
 def query_auth(name: str, value: SecretStr) -> Auth:
-    """Return credentials that send a key in the query, such as ``api_key=…``."""
+    """Return credentials with a key in the query, such as ``api_key=…``."""
     return Auth({}, (value.get_secret_value(),), ((name, value.get_secret_value()),))
 
 
 def cookie_auth(cookies: Mapping[str, str]) -> Auth:
-    """Return credentials that send cookies. All their values are secret."""
+    """Return credentials with cookies. All values are secret."""
     return Auth({"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}, tuple(cookies.values()))
 
 
 def proxy_auth(proxy: SecretStr | None) -> Auth:
-    """Return the credentials in a proxy's URL, or empty ones. For ``environment``, only the secrets of its proxies."""
+    """Return a proxy's credentials, or empty ones. For ``environment``, only the secrets of its proxies."""
     users = [(parts.username or "", parts.password or "") for parts in map(urlsplit, proxy_urls(proxy))]
     auths = [basic_auth(*(SecretStr(unquote(text)) for text in user)) for user in users if any(user)]
     headers = {} if uses_environment(proxy) or not auths else {"Proxy-Authorization": auths[0].headers["Authorization"]}
@@ -81,7 +81,7 @@ _REFUSED_SECONDS = 60.0
 
 
 class FetchedAuth(NamedTuple):
-    """Credentials that a service issued, and how long they are valid (None if unknown)."""
+    """Credentials that a service issued, and their validity (None if unknown)."""
 
     auth: Auth
     valid_seconds: float | None
@@ -89,7 +89,7 @@ class FetchedAuth(NamedTuple):
 
 @dataclass
 class _LoginState:
-    """Credentials or latest refusal of one login in this process. Hold ``lock`` to use it."""
+    """Credentials or latest refusal of one login. Hold ``lock`` to use it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     auth: Auth | None = None
@@ -105,7 +105,7 @@ _login_states_lock = threading.Lock()
 class FetchedCredentials:
     """Credentials that a service issues for a login.
 
-    :param identity: all inputs of the login, secrets included. Equal identities share the issued credentials.
+    :param identity: all inputs of the login, with secrets. Equal identities share credentials.
     """
 
     def __init__(
@@ -119,8 +119,8 @@ class FetchedCredentials:
         """Return credentials that will not expire soon. May call the service, or wait for another thread's call.
 
         :raises RetriableError: the service is unreachable or overloaded.
-        :raises ConfigError: the service refuses the login. For a minute the error is repeated without a call, so that
-            many threads don't lock the account.
+        :raises ConfigError: the service refuses the login. Repeated for a minute without a call, to prevent a locked
+            account.
         """
         state = self._state()
         with state.lock:
@@ -130,7 +130,7 @@ class FetchedCredentials:
             return state.auth
 
     def renew(self, refused_auth: Auth) -> Auth:
-        """Return other credentials after the API refused ``refused_auth``. All threads share one call."""
+        """Replace refused credentials. All threads share one call."""
         state = self._state()
         with state.lock:
             if state.auth == refused_auth:

@@ -1,4 +1,4 @@
-"""Reads and checks the fields of an Airflow connection of type ``http``. :mod:`.access` documents the fields."""
+"""Reads and checks the fields of an Airflow connection of type ``http``. :mod:`.access` documents them."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ _REQUIRED = {
 
 
 def auth_kind_of(connection: Connection) -> AuthKind:
-    """Return the connection's ``auth``. Like HttpHook, it defaults to HTTP Basic if there is a login, else to none."""
+    """Return the connection's ``auth``. Defaults to HTTP Basic with a login, else to none, like HttpHook."""
     default = "basic" if _has(connection.login) else "none"
     return cast(AuthKind, connection.option("auth") or default)
 
 
 def connection_problems(connection: Connection, extra_fields: Collection[str]) -> list[str]:
-    """Return every problem of a connection. See :func:`.access.connection_problems`."""
+    """Return every problem of a connection."""
     checks = (
         partial(_unknown_fields, also=extra_fields),
         _auth_problems,
@@ -71,7 +71,7 @@ def connection_problems(connection: Connection, extra_fields: Collection[str]) -
 
 
 def collect_problems(connection: Connection, checks: Iterable[Callable[[Connection], Iterable[str]]]) -> list[str]:
-    """Run checks on a connection of any type. Returns each problem once, prefixed with the connection's id."""
+    """Run checks on a connection. Returns each problem once, prefixed with the connection's id."""
     problems: list[str] = []
     for check in checks:
         try:
@@ -86,7 +86,7 @@ def _has(secret: SecretStr | None) -> bool:
 
 
 def _unknown_fields(connection: Connection, also: Collection[str]) -> Iterator[str]:
-    """Yield a problem for each unknown extra field, and for each field that this ``auth`` does not use."""
+    """Yield a problem for each unknown extra field, and each field that this ``auth`` does not use."""
     known_fields = {*_COMMON, *also, *(name for names in _FIELDS.values() for name in names)}
     allowed_fields = {*_COMMON, *also, *_FIELDS.get(auth_kind_of(connection), known_fields)}
     for name, value in connection.extra.items():
@@ -168,20 +168,20 @@ def _text_problems(connection: Connection) -> Iterator[str]:
 
 
 def host_override_problems(connection: Connection) -> list[str]:
-    """Return the problem of a host that replaces the vendor's, if any. For connections of any type."""
+    """Return the problem of a host that replaces the vendor's, if any."""
     problem = host_problem(connection.host, connection.port) if connection.host else None
     return [problem] if problem else []
 
 
 def proxy_problems(connection: Connection) -> Iterator[str]:
-    """Yield the problem of the extra's ``proxy``, if any. For connections of any type."""
+    """Yield the problem of ``proxy``, if any."""
     proxy = connection.option("proxy")
     if proxy not in (None, ENVIRONMENT) and not is_proxy_url(proxy):
         yield f"extra field 'proxy' is not an http or https URL, nor {ENVIRONMENT!r}"
 
 
 def ca_bundle_problems(connection: Connection) -> Iterator[str]:
-    """Yield the problem of the extra's ``ca_bundle``, if any. For connections of any type."""
+    """Yield the problem of ``ca_bundle``, if any."""
     ca_bundle = connection.option("ca_bundle")
     problem = ca_bundle_problem(ca_bundle) if ca_bundle is not None else None
     if problem is not None:
@@ -214,7 +214,7 @@ def _with_port(url: str, port: int | None) -> str:
 
 
 def connection_base_url(connection: Connection) -> str:
-    """Return the URL that all paths are appended to, without a final slash.
+    """Return the base URL of all paths, without a final slash.
 
     :raises ValueError: the host is invalid.
     """
@@ -228,7 +228,7 @@ def resolve_url(base: str, url: str) -> str:
 
 
 def allowed_origins_of(connection: Connection) -> list[Origin]:
-    """Return the hosts of ``allowed_hosts``, with https unless a URL says http.
+    """Return the hosts of ``allowed_hosts``, with https unless a URL has http.
 
     :raises ValueError: an entry is not a host.
     """
@@ -243,7 +243,7 @@ def allowed_origins_of(connection: Connection) -> list[Origin]:
 
 
 def text_mapping(connection: Connection, name: str) -> dict[str, str]:
-    """Return an extra field that maps names to texts. Empty if the field is not set.
+    """Return an extra field that maps names to texts. Empty if not set.
 
     :raises ConfigError: the field has another form.
     """
@@ -256,10 +256,9 @@ def text_mapping(connection: Connection, name: str) -> dict[str, str]:
 
 
 def host_problem(host: str, port: int | None) -> str | None:
-    """Return the problem of a host, without quoting the host, or None.
+    """Return the problem of a host, without quoting it, or None.
 
-    :param host: a name, or a URL without a path. Plain http is only allowed for this machine.
-    :param port: the connection's field port.
+    :param host: a name, or a URL without a path. Plain http is allowed only for this machine.
     """
     try:
         parts = urlsplit(_with_scheme(host))
@@ -281,7 +280,7 @@ def base_url(host: str, port: int | None) -> str:
 
 
 def is_loopback(name: str) -> bool:
-    """Return True if a host name means this machine."""
+    """Return True for a name of this machine."""
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:

@@ -1,8 +1,7 @@
 """One connection to a server, directly or through a proxy. A deadline covers connecting, sending and reading.
 
 A socket's timeout restarts with every byte, so a slow server could block its client for ever. Here a timer shuts the
-socket at the deadline, and a waiting reader gets an error. httpcore connects (:mod:`.network`), h11 parses
-(:mod:`.message`).
+socket at the deadline, so that reads fail. httpcore connects (:mod:`.network`), h11 parses (:mod:`.message`).
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ class SilenceError(RetriableError):
 
 
 class HttpTimeouts(BaseModel):
-    """Time limits of a request, in seconds.
+    """Time limits of a request.
 
-    :param deadline_seconds: for the request and its whole answer, even if bytes keep arriving.
+    :param deadline_seconds: for the request and its whole answer, even while bytes arrive.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -81,7 +80,7 @@ class HttpConnection:
         self._timer = self._start_timer(self._deadline)
 
     def close(self) -> None:
-        """Close the connection and discard unread bytes."""
+        """Close the connection."""
         self._stop_timer()
         with self._lock:
             for closable in (self._stream, self._handle):
@@ -95,7 +94,7 @@ class HttpConnection:
         return self._parts.netloc
 
     def send(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
-        """Connect if necessary and send a request.
+        """Send a request. Connects first if necessary.
 
         :raises RetriableError: the server is unreachable.
         :raises ConfigError: the host name is invalid, or the certificate is not trusted.
@@ -119,7 +118,7 @@ class HttpConnection:
         """Read status and headers of the response.
 
         :raises SilenceError: nothing arrives in time.
-        :raises RetriableError: the connection ends before the headers are complete.
+        :raises RetriableError: the connection ends inside the headers.
         """
         assert self._exchange is not None
         with self._translated_errors():
@@ -130,7 +129,7 @@ class HttpConnection:
     def read_body(self, read_bytes: int) -> Iterator[bytes]:
         """Yield the body in chunks as they arrive.
 
-        :raises RetriableError: the body ends early, stalls, or takes longer than the deadline.
+        :raises RetriableError: the body ends early, stalls, or exceeds the deadline.
         """
         assert self._exchange is not None
         self.seconds_left()
@@ -143,7 +142,7 @@ class HttpConnection:
         self.seconds_left()  # a body is late if its last bytes are
 
     def make_idle(self) -> bool:
-        """After a complete response, stop the deadline. Returns True if the connection can be reused."""
+        """Stop the deadline after a complete response. Returns True if the connection can be reused."""
         self._stop_timer()
         is_tls_in_tls = self._proxy is not None and self._proxy.scheme == self._parts.scheme == "https"
         if self._exchange is None or self._is_past_deadline or self._is_interrupted or is_tls_in_tls:
@@ -151,14 +150,14 @@ class HttpConnection:
         return self._exchange.start_next_cycle()
 
     def is_reusable(self) -> bool:
-        """Return True if an idle connection is still open and the server has sent nothing unexpected."""
+        """Return True if an idle connection is open, without unexpected data."""
         if self._stream is None or self._stream.get_extra_info("is_readable"):
             return False
         connected = self._stream.get_extra_info("socket")
         return not (isinstance(connected, ssl.SSLSocket) and connected.pending())  # decrypted but unread
 
     def reuse(self, limits: HttpTimeouts) -> None:
-        """Prepare an idle connection for another request, with a new deadline."""
+        """Prepare an idle connection for a request with a new deadline."""
         self._limits = limits
         self.received_bytes = 0
         self._is_reused = True
@@ -173,7 +172,7 @@ class HttpConnection:
         self._timer = self._start_timer(self._deadline)
 
     def interrupt(self) -> None:
-        """End the connection now, or as soon as it opens. A read in another thread then fails."""
+        """End the connection now, or once it opens. Another thread's read then fails."""
         with self._lock:
             self._is_interrupted = True
             if self._handle is not None:
@@ -183,7 +182,7 @@ class HttpConnection:
                     return
 
     def seconds_left(self) -> float:
-        """Return the time until the deadline, which also runs between reads.
+        """Return the time until the deadline.
 
         :raises DeadlineError: the deadline has passed.
         :raises RetriableError: the connection was interrupted before it opened.
@@ -201,7 +200,7 @@ class HttpConnection:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Convert errors of the block to our error classes. The original texts are dropped: they may quote secrets."""
+        """Convert errors of the block to our error classes, without their texts, which may quote secrets."""
         try:
             yield
         except (OSError, ValueError, BrokenAnswerError, *_NETWORK_ERRORS) as error:

@@ -1,7 +1,7 @@
 """Client of a JSON API: one call returns one whole answer, and errors name the remedy.
 
 A repeatable call is retried alone after a temporary failure, so a failing page costs a page, not the day. Credentials
-go only to the connection's own host, whatever links and redirects say.
+go only to the connection's own host.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience,
 from airflow_provider_connect.secrets import Secrets
 
 MAX_BYTES = 256 << 20
-"""Default size limit of one answer, which is held in memory."""
+"""Default size limit of one answer, held in memory."""
 API_TIMEOUTS = HttpTimeouts(read_timeout_seconds=120, deadline_seconds=600)
 
 _PAUSES = doubling_pauses(1.0, 60.0)
@@ -50,11 +50,11 @@ def current_time() -> dt.datetime:
 
 
 class LeaveAloneError(RetriableError):
-    """The API asks for a pause: it accepts no requests for a while."""
+    """The API accepts no requests for a while."""
 
 
 class _PollClock:
-    """The system's clock. Closing the poll ends its pauses early."""
+    """System clock with pauses that end when the poll closes."""
 
     def __init__(self, answers: OpenResponses) -> None:
         self.sleep = answers.sleep
@@ -78,13 +78,13 @@ class _Request:
 class JsonApi(Closable):
     """Client of an API for a poll or a publisher. Thread-safe.
 
-    :param target: a connection of type ``http``, or the access made from another type of connection.
+    :param target: a connection of type ``http``, or the access made from another type.
     :param errors: rules for answers. The first match applies, then the defaults.
     :param share: number of processes that divide the limits per second and of concurrent requests.
-    :param max_bytes: size limit of one answer after decompression.
-    :param patience_seconds: time for retries of a repeatable call, pauses included. 0 means no retries.
-    :param follows_redirects: follow the redirects of a GET. Otherwise refuse them.
-    :param clock: for pauses. Defaults to the system's clock, with pauses that end at :meth:`close`.
+    :param max_bytes: size limit of a decompressed answer.
+    :param patience_seconds: time for retries of a repeatable call, pauses included. 0 for no retries.
+    :param follows_redirects: follow redirects of a GET, or refuse them.
+    :param clock: for pauses. Defaults to the system's, with pauses that end at :meth:`close`.
     :raises ConfigError: lists every problem of the connection.
     """
 
@@ -128,13 +128,12 @@ class JsonApi(Closable):
 
         ``on_sent`` and ``on_received`` never run in two threads concurrently.
 
-        :param on_sent: called for every request sent. The server may count it from then on.
+        :param on_sent: called for every request sent, from when the server may count it.
         :param on_received: called after each status 2xx with two byte counts: received, and decompressed (0 if
             incomplete).
         :param error_of: returns an error for an answer that rules cannot describe, or None to apply the rules.
         :raises RetriableError: there is no whole answer. :class:`LeaveAloneError` if the API accepts no more requests.
-        :raises ConfigError: the API refuses the call or the credentials, or leads to a host that the connection does
-            not name.
+        :raises ConfigError: the API refuses call or credentials, or leads to a host that the connection does not name.
         """
         if reserved_names := sorted(name for name in call.headers if name.lower() in RESERVED_HEADERS):
             raise ConfigError(f"the header {reserved_names[0]!r} is set by the client. Remove it from the declaration")

@@ -45,7 +45,7 @@ ROTATION_REFUSED = (
 class Login:
     """User, password and URL of a login.
 
-    :param url: the token endpoint, or the login of a session.
+    :param url: token endpoint, or login of a session.
     """
 
     url: str
@@ -64,7 +64,7 @@ class Login:
 class OAuth2Login:
     """Fetches access tokens with client credentials, or with a refresh token that does not rotate.
 
-    :param client_auth: send client id and secret as HTTP Basic, or as form fields in the body.
+    :param client_auth: send client id and secret as HTTP Basic, or as form fields.
     :param params: further form fields, such as ``audience``.
     """
 
@@ -116,8 +116,8 @@ class OAuth2Login:
 class SessionLogin:
     """Logs in to a service. The session is a text in the JSON answer, or the answer's cookies.
 
-    :param params: login fields. The values ``{login}`` and ``{password}`` are replaced by the connection's.
-    :param result: keys that lead to the text in the answer, or None for the cookies.
+    :param params: login fields. ``{login}`` and ``{password}`` are replaced by the connection's.
+    :param result: keys that lead to the text, or None for the cookies.
     """
 
     login: Login

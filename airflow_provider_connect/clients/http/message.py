@@ -47,7 +47,7 @@ class ResponseHead(NamedTuple):
 
     @property
     def is_framed(self) -> bool:
-        """True if the body's end is marked by chunks or by a length, but not by both. Stricter than h11."""
+        """True if either chunks or a length mark the body's end, but not both. Stricter than h11."""
         return bool(self.values_of("Transfer-Encoding")) != bool(self.values_of("Content-Length"))
 
 
@@ -98,7 +98,7 @@ class Exchange:
         raise BrokenAnswerError(f"sent {_MAX_INTERIM_ANSWERS} interim answers and no final one")
 
     def read_body(self, read_bytes: int) -> Iterator[bytes]:
-        """Yield the body in pieces as they are read. Small HTTP chunks that arrive together are joined.
+        """Yield the body in pieces as they are read. Joins small HTTP chunks that arrive together.
 
         :raises BrokenAnswerError: the body ends before its announced end.
         """
@@ -126,7 +126,7 @@ class Exchange:
     def start_next_cycle(self) -> bool:
         """Prepare for another request. Returns False if the connection cannot carry one.
 
-        This is so if the response was not read to its end, if more bytes followed, or if either side wants to close.
+        The response must have been read to its end, without further bytes, and neither side may want to close.
         """
         states = self._state.our_state, self._state.their_state
         if states != (h11.DONE, h11.DONE) or self._state.trailing_data != (b"", False):

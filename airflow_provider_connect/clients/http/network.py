@@ -1,6 +1,6 @@
-"""Opens TCP connections. Name lookups end at the deadline, and addresses are checked before connecting.
+"""Opens TCP connections. Name lookups end at the deadline.
 
-The check prevents an answer from leading a request into the internal network.
+Addresses are checked, so that no answer leads a request into the internal network.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def address_zone(address: str) -> AddressZone:
-    """Classify a numeric address. An address that is neither public nor link-local is private.
+    """Classify a numeric address. One that is neither public nor link-local is private.
 
     :raises ValueError: the address is invalid.
     """
@@ -42,7 +42,7 @@ def _inner(address: Address) -> Address:
 
 
 class AddressPolicy:
-    """Decides which addresses the requests of a connection may reach. Thread-safe.
+    """Decides which addresses a connection's requests may reach. Thread-safe.
 
     Only the connection's own hosts may be private. A host that moves from a public to a private address is refused. A
     link-local address must be given as a number.
@@ -90,7 +90,7 @@ def _is_number(host: str) -> bool:
 
 
 class Network(httpcore.NetworkBackend):
-    """httpcore backend that opens connections before a deadline, to allowed addresses.
+    """httpcore backend that opens connections to allowed addresses before a deadline.
 
     :param seconds_left: returns the time until the deadline. Raises after it.
     :param on_connected: called with each new socket. Raises if the connection was interrupted.
@@ -115,7 +115,7 @@ class Network(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first allowed address of a host that accepts."""
+        """Connect to the first allowed address that accepts."""
         refusal: Exception = OSError("no address")
         addresses = self._resolve(host, port)
         if self._reach is not None:  # connect to the checked address: the name is not resolved again

@@ -1,4 +1,4 @@
-"""Proxies and authorities that environment variables name, for connections that select them."""
+"""Proxies and authorities from environment variables, for connections that select them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def uses_environment(proxy: SecretStr | None) -> bool:
 
 
 def is_proxy_url(text: str) -> bool:
-    """Return True if a text is the URL of a supported proxy: http or https."""
+    """Return True for the URL of a supported proxy: http or https."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -31,7 +31,7 @@ def is_proxy_url(text: str) -> bool:
 
 
 def proxy_for(url: str, proxy: SecretStr | None) -> SecretStr | None:
-    """Return the URL of the proxy to use for a request, or None for a direct request.
+    """Return the proxy's URL for a request, or None for a direct request.
 
     :param proxy: the connection's ``proxy``.
     :raises ConfigError: the environment's proxy is not a URL.
@@ -58,9 +58,9 @@ def proxy_urls(proxy: SecretStr | None) -> list[str]:
 
 
 def environment_bundles(proxy: SecretStr | None) -> tuple[tuple[str, str], ...]:
-    """Return (variable, path) for each environment variable that names authorities.
+    """Return (variable, path) of environment variables that name authorities.
 
-    :param proxy: the connection's ``proxy``. Unless it is ``environment``, the result is empty.
+    :param proxy: the connection's ``proxy``. The result is empty unless this is ``environment``.
     """
     if not uses_environment(proxy):
         return ()

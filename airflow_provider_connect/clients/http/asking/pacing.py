@@ -1,4 +1,4 @@
-"""Spaces the requests of one process, so that they stay within its share of the rate limits."""
+"""Spaces a process's requests to stay within its share of the rate limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_provider_connect.patience import Clock
 
 
 class RequestPace:
-    """One process's share of an API's rate limits. Lasts longer than a poll. Thread-safe.
+    """One process's share of an API's rate limits, across polls. Thread-safe.
 
     :param share: number of processes that divide the limits.
     """
@@ -29,7 +29,7 @@ class RequestPace:
         self._paused_until = -math.inf
 
     def wait_seconds(self, clock_seconds: float) -> float:
-        """Return the time until the next request may be sent. If it is 0, the request is counted as sent."""
+        """Return the time until the next request may be sent. If 0, count the request as sent."""
         with self._lock:
             wait = max(
                 [self._paused_until - clock_seconds, 0.0, *(span.wait_seconds(clock_seconds) for span in self._spans)]
@@ -40,7 +40,7 @@ class RequestPace:
             return wait
 
     def pause_seconds_left(self, clock_seconds: float) -> float:
-        """Return how much longer the pause lasts that the API requested."""
+        """Return the rest of the pause that the API requested."""
         with self._lock:
             return max(self._paused_until - clock_seconds, 0.0)
 
@@ -51,7 +51,7 @@ class RequestPace:
 
     @contextmanager
     def concurrency_slot(self, clock: Clock, raise_if_ended: Callable[[], None]) -> Iterator[None]:
-        """Take one of the allowed concurrent requests while the block runs. Waits until one is free.
+        """Hold one of the allowed concurrent requests inside the block. Waits for a free one.
 
         :param raise_if_ended: called during the wait. Raises if the poll has ended.
         """
@@ -68,7 +68,7 @@ class RequestPace:
 
 
 class _Span:
-    """A limit of requests per time span. A fractional limit is rounded down, and the span shortened to match."""
+    """A limit of requests per time span. A fractional limit is rounded down, with a shorter span to match."""
 
     def __init__(self, most: float, seconds: float) -> None:
         self._most = max(1, math.floor(most))
@@ -86,7 +86,7 @@ _paces_lock = threading.Lock()
 
 
 def request_pace(name: str, url: str, limits: RateLimits, share: int) -> RequestPace:
-    """Return the pace for an API and connection. All polls of this process share it."""
+    """Return the pace of an API and connection, shared by all polls of this process."""
     key = name, url, limits, share
     with _paces_lock:
         return _paces.setdefault(key, RequestPace(limits, share))
