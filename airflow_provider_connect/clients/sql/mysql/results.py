@@ -7,7 +7,7 @@ and https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-res
 
 Warnings: https://dev.mysql.com/doc/mysql-errors/9.4/en/server-error-reference.html and
 https://mariadb.com/docs/server/reference/error-codes (2026-11). The server warns if it cut or replaced a value that it
-sent. A warning's text quotes the value, so it is not shown.
+sent. The text quotes the value, so it is not shown.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _CHAR = 254
 _UUID_BYTES = 36 * 4
 """Bytes of a UUID's text in utf8mb4, every session's character set."""
 QUERIED_TEXTS = {"longtext", "enum", "set"}
-"""Types of a query's columns that have a character set."""
+"""Types of a query's columns with a character set."""
 _TEXTS = {15, 247, 248, 249, 250, 251, 252, 253, 254}
 
 
 def type_name(field: Any) -> str:
-    """Return the type name of a result column, a ``FieldDescriptorPacket`` of PyMySQL."""
+    """Return the type name of a result column, PyMySQL's ``FieldDescriptorPacket``."""
     code, flags = field.type_code, field.flags
     unsigned = " unsigned" if flags & _UNSIGNED else ""
     if code in _INTEGERS:
@@ -116,15 +116,15 @@ _LOSSY_WARNINGS = {
     1916: "a number lies outside its type's range: cast it to a wider type",
     1977: "a character has no counterpart in another character set: read it with cast(column as binary)",
 }
-"""Numbers of warnings that a sent value differs from the stored value, with remedies."""
+"""Warnings, by number, that a sent value differs from the stored value, with remedies."""
 
 
 def require_unchanged_values(numbers: Sequence[int], count: int, label: str) -> None:
     """Refuse rows if the server warned that it cut or replaced a value.
 
-    :param numbers: numbers of the warnings that the server lists.
-    :param count: number of all its warnings.
-    :raises DataError: a value was cut or replaced, or the server does not list all warnings.
+    :param numbers: of the listed warnings.
+    :param count: number of all warnings.
+    :raises DataError: a value was cut or replaced, or warnings are unlisted.
     """
     refused = Counter(number for number in numbers if number in _LOSSY_WARNINGS)
     reasons = [

@@ -75,7 +75,7 @@ _UNKNOWN_HOST = re.compile(r"\[Errno -[25]\]|could not translate host name .* no
 
 
 def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> ConnectError:
-    """Return the error for a failed connection. It has the server's text without the password."""
+    """Return the error for a failed connection, with the server's text without the password."""
     server_text = " ".join(secrets.redact(str(error)).split())
     refused = _PERMANENT_REFUSAL.search(server_text)
     message = f"{label}: PostgreSQL refuses the connection: {server_text}"
