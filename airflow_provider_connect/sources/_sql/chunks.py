@@ -20,19 +20,22 @@ from airflow_provider_connect.clients.sql.database import Database
 from airflow_provider_connect.errors import ConfigError
 
 MIN_CHUNK_ROWS = 50_000
-"""Fewest rows that are worth a session of their own."""
+"""Fewest rows worth a separate session."""
 MAX_CHUNK_ROWS = 1_000_000
-"""Most rows of a chunk, unless that makes more than ``MAX_CHUNKS``. After a fault the chunk is read again."""
+"""Most rows of a chunk, unless this makes more than ``MAX_CHUNKS``. After a fault the chunk is read again."""
 MAX_CHUNKS = 1_000
 
 KeyValues = tuple[object, ...]
-"""Values of the key's columns, as the database returned them."""
+"""Values of the key's columns, as returned by the database."""
 KeyLiterals = tuple[str, ...]
-"""Values of the key's columns, as SQL literals."""
+"""Values of the key's columns, as SQL."""
 
 
 def chunk_count(rows: int, concurrency: int) -> int:
-    """Return the number of chunks for ``rows`` rows, of which ``concurrency`` are read concurrently."""
+    """Return the number of chunks for ``rows`` rows.
+
+    :param concurrency: number of chunks that are read concurrently.
+    """
     return max(1, min(concurrency, rows // MIN_CHUNK_ROWS), min(-(-rows // MAX_CHUNK_ROWS), MAX_CHUNKS))
 
 
@@ -50,7 +53,7 @@ def find_keys(
 
     :param columns: quoted columns of the key.
     :param row_condition: SQL condition. "" for all rows.
-    :param rows: approximate number of rows. An error makes chunks uneven but loses no row.
+    :param rows: approximate number. An error makes chunks uneven but loses no row.
     :param compares_rows: see :func:`chunk_conditions`.
     """
     step = max(1, rows // chunks)
@@ -89,7 +92,7 @@ def chunk_conditions(columns: Sequence[str], bounds: Sequence[KeyLiterals], *, c
 
 
 def after_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bool) -> str:
-    """Return the SQL condition for rows after a bound. Parameters as in :func:`chunk_conditions`."""
+    """Return the SQL condition for rows after a bound. See :func:`chunk_conditions`."""
     return _compare_key(columns, bound, ">", ">", compares_rows=compares_rows)
 
 
@@ -119,10 +122,7 @@ _KEY_PARSERS: dict[str, Callable[[str], object]] = {
 
 
 def key_to_json(key: KeyValues) -> list[list[str]]:
-    """Convert a key to pairs of type name and text.
-
-    :raises ConfigError: a value's type is not supported.
-    """
+    """Convert a key to pairs of type name and text. Raises ConfigError for an unsupported type."""
     pairs = [[type(value).__name__, str(value)] for value in key]
     if unsupported := [kind for kind, _ in pairs if kind not in _KEY_PARSERS]:
         raise ConfigError(

@@ -38,7 +38,7 @@ _WHOLE_SECOND_TYPES = ("datetime", "timestamp")
 class SqlCursorColumn(NamedTuple):
     """A column of a cursor: a growing number, an instant, or (``wall``) a local time without a zone.
 
-    :param fraction_digits: digits of a second's fraction that the column stores.
+    :param fraction_digits: stored digits of a second's fraction.
     """
 
     name: str
@@ -59,9 +59,9 @@ class SqlCursor:
     compares_rows: bool
 
     def format_position(self, values: tuple[object, ...]) -> str:
-        """Convert a row's cursor values, as the database returned them, to a position.
+        """Convert a row's cursor values, as returned by the database, to a position.
 
-        :raises DataError: a value is no whole number or no time, as its column requires.
+        :raises DataError: a value is not the column's whole number or time.
         """
         texts = []
         for column, value in zip(self.columns, values, strict=True):
@@ -117,7 +117,7 @@ class SqlCursor:
         return " AND ".join(f"({part})" for part in parts)
 
     def has_all_rows(self, begin: str | None, end: str) -> bool:
-        """Return True if an increment begins with the table's first row: it is the first one or has restarted."""
+        """Return True if an increment begins with the table's first row: it is the first or has restarted."""
         begin_values = self.parse_position(begin or START_POSITION)
         return not begin_values or self.parse_position(end) < begin_values
 
@@ -182,7 +182,7 @@ def make_cursor(
 ) -> SqlCursor:
     """Return the cursor over the given columns.
 
-    :raises ConfigError: lists every column with a type that cannot be followed.
+    :raises ConfigError: lists every column that cannot be followed.
     """
     columns, problems = [], []
     for option, column in (("timestamp_column", timestamp), ("incrementing_column", incrementing)):
@@ -200,7 +200,7 @@ def make_cursor(
 
 
 def fraction_digits_of(column_type: str) -> int:
-    """Return how many digits of a second's fraction a column type stores. An underestimate only delays rows."""
+    """Return the stored digits of a second's fraction. An underestimate only delays rows."""
     match = _TYPE_DIGITS.search(column_type)
     if match:
         return min(int(match[1]), _MAX_FRACTION_DIGITS)
@@ -223,7 +223,7 @@ def _cursor_kind(option: str, kind: pa.DataType) -> CursorKind | None:
 
 
 def _normalize_time(value: dt.datetime, kind: CursorKind) -> dt.datetime:
-    """Return a time as an instant in UTC or as a local time. MySQL returns instants in UTC without a zone."""
+    """Return an instant in UTC or a local time. MySQL returns instants in UTC without a zone."""
     if kind == "instant":
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
     return value.replace(tzinfo=None)

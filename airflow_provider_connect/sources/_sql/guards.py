@@ -67,7 +67,7 @@ def _describe_column(column: SqlColumn) -> str:
 
 
 def require_replayed(database: Database, day: Day, database_time: dt.datetime) -> None:
-    """Require that a replica has all rows that its primary had at the end of a day.
+    """Require that a replica has all rows of its primary at a day's end.
 
     :raises RetriableError: the replica lags behind the day's end, or replication is stopped.
     """
@@ -82,7 +82,7 @@ def require_replayed(database: Database, day: Day, database_time: dt.datetime) -
 
 
 def replica_lag(database: Database) -> dt.timedelta:
-    """Return a replica's lag behind its primary. Zero if the server is no replica or the user may not read the lag.
+    """Return a replica's lag behind its primary. Zero if there is none or the user may not read it.
 
     :raises RetriableError: replication is stopped.
     """

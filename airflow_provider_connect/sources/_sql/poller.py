@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MIN_TRUSTED_ESTIMATE = 1_000_000
-"""Smaller estimates may be far off. Then the rows are counted, which is cheap."""
+"""Below this, an estimate may be far off. Counting the rows is cheap then."""
 
 
 def current_time() -> dt.datetime:
@@ -55,7 +55,7 @@ def current_time() -> dt.datetime:
 class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     """Polls one table or query.
 
-    If chunks share a snapshot, the driver keeps the session that exported it open until all chunks are read.
+    If chunks share a snapshot, the driver keeps its session open until all are read.
     """
 
     def __init__(self, options: SqlOptions, connection: Connection, context: PollContext) -> None:
@@ -72,13 +72,13 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         self._resumes = options.snapshot is not None and self._reads_by_chunk
 
     def close(self) -> None:
-        """Close the sessions that keep shared snapshots open."""
+        """Close the sessions of shared snapshots."""
         with ExitStack() as stack:
             while self._snapshot_sessions:
                 stack.enter_context(closing(self._snapshot_sessions.popitem()[1]))
 
     def schema(self) -> pa.Schema:
-        """Return the Arrow schema: the columns to read and ``record_key``."""
+        """Return the Arrow schema: the columns and ``record_key``."""
         return self._inspect()[1].schema
 
     def _inspect(self) -> tuple[TableShape, RowLayout]:
@@ -99,11 +99,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             _LOG.warning("%s: day_column %r has %s: %s", stream, column.name, doubt, zone.remedy)
 
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
-        """Store the begin and end position of a day's increment. Returns the end.
-
-        :raises ConfigError: the cursor's columns cannot be followed or have changed.
-        :raises RowsLostError: the table's numbers or clock were set back.
-        """
+        """Store the positions of a day's increment. Returns the end. Errors as :meth:`.IncrementTracker.find_end`."""
         if self._increments.is_finished(after, to):
             return self._increments.set_span(day, after, after or "")
         shape, _ = self._inspect()
@@ -150,7 +146,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     ) -> list[dict[str, Any]]:
         """Return the partition parameters of chunks that end at ``keys``, and of a last chunk without end.
 
-        :param span_condition: SQL condition for the rows of an increment. "" for all rows.
+        :param span_condition: SQL condition for an increment. "" for all rows.
         """
         columns = [database.quote(name) for name in shape.key]
         bounds = [chunks.key_literals(database, key) for key in keys]
@@ -267,7 +263,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return _join_conditions(f"\n{self._options.where}\n" if self._options.where else "", condition)
 
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Close the session that kept the day's shared snapshot open. All chunks are read."""
+        """Close the session of the day's shared snapshot."""
         self._close_snapshot_session(day)
 
     def _close_snapshot_session(self, day: Day) -> None:
@@ -332,24 +328,24 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
 
 
 def _join_conditions(first: str, second: str) -> str:
-    """Join two SQL conditions by AND. "" means no condition."""
+    """Join two SQL conditions, or "", by AND."""
     return " AND ".join(f"({condition})" for condition in (first, second) if condition)
 
 
 class KeyAppender:
-    """Adds ``record_key`` to batches. Checks that keys are unique if the database does not guarantee it."""
+    """Adds ``record_key`` to batches. Checks that keys are unique unless the database guarantees it."""
 
     def __init__(self, shape: TableShape, layout: RowLayout) -> None:
         self._layout = layout
         self._key_set = None if shape.is_unique or not shape.key else KeySet()
 
     def close(self) -> None:
-        """Delete the keys stored for that check."""
+        """Delete the stored keys."""
         if self._key_set is not None:
             self._key_set.close()
 
     def append_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with its ``record_key`` column. Unchanged if the table has no key.
+        """Return the batch with ``record_key``, or unchanged without a key.
 
         :raises DataError: a key is missing or occurred before.
         """

@@ -91,7 +91,7 @@ class _SqlPreflight:
         )
 
     def _check_policies(self, layout: RowLayout) -> None:
-        """Report whether policies hide rows: a session with ``row_security="refuse"`` fails if they do."""
+        """Report whether policies hide rows: then a session with ``row_security="refuse"`` fails."""
         try:
             with self._session("refuse") as database:
                 require_readable(database, self.options, layout)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EARLIER_KEY_METADATA = "earlier_key"
-"""Entry like ``KEY_METADATA`` for the key of versions up to 1.0.0rc1, if that is different."""
+"""Like ``KEY_METADATA``, for a different key of versions up to 1.0.0rc1."""
 KEY_METADATA = "key"
 """Entry of a schema's metadata: JSON pairs of column and class letter (``keys.py``) that make up ``record_key``."""
 _DAY_COLUMN = "day"
@@ -30,10 +30,10 @@ _TEXT_TYPES = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinyte
 class TableShape:
     """The table or query to read, as plain data for tasks.
 
-    :param key: names of the columns that identify a row, or ().
-    :param is_unique: True if the database guarantees that keys are unique.
+    :param key: columns that identify a row, or ().
+    :param is_unique: True if the database guarantees unique keys.
     :param day_column: None with ``snapshot`` or ``mode``.
-    :param earlier_key: columns of the key in versions up to 1.0.0rc1. None if they are the same.
+    :param earlier_key: different key columns of versions up to 1.0.0rc1, or None.
     """
 
     columns: tuple[SqlColumn, ...]
@@ -48,7 +48,7 @@ class TableShape:
 
     @property
     def partition_params(self) -> dict[str, Any]:
-        """Columns, key and uniqueness as JSON, for a partition's parameters."""
+        """Columns, key and uniqueness as JSON, for partitions."""
         return {
             "columns": [list(column) for column in self.columns],
             "key": list(self.key),
@@ -57,7 +57,7 @@ class TableShape:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> TableShape:
-        """Restore columns, key and uniqueness from :attr:`partition_params`."""
+        """Restore the shape from :attr:`partition_params`."""
         columns = (SqlColumn(*column) for column in params["columns"])
         return cls(tuple(columns), tuple(params["key"]), params["is_unique"])
 
@@ -76,7 +76,7 @@ class TableShape:
 class RowLayout:
     """Columns, Arrow schema and key of the rows that a read returns.
 
-    :param key_classes: class letter of each key column. See ``keys.py``.
+    :param key_classes: class letter of each key column, see ``keys.py``.
     """
 
     columns: tuple[ReadColumn, ...]
@@ -134,7 +134,7 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
 
 
 def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> RowLayout:
-    """Return the layout of the rows to read, the same for driver and executors.
+    """Return the layout of the rows, the same for driver and executors.
 
     :raises ConfigError: a column cannot be read or cannot identify a row.
     """
@@ -162,20 +162,14 @@ def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> 
 
 
 def require_readable(database: Database, options: SqlOptions, layout: RowLayout) -> None:
-    """Run the read's statement with LIMIT 0, to detect a wrong ``where`` or a missing right.
-
-    :raises ConfigError: the statement fails.
-    """
+    """Run the read's statement with LIMIT 0. Raises ConfigError for a wrong ``where`` or a missing right."""
     condition = f"(\n{options.where}\n)" if options.where else ""
     relation = database.relation(options.table_or_query)
     database.rows(database.select([column.expression for column in layout.columns], relation, where=condition, limit=0))
 
 
 def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
-    """Return whether a column has dates, instants or local times.
-
-    :raises ConfigError: it has none of them.
-    """
+    """Return whether a column has dates, instants or local times. Raises ConfigError for others."""
     (read_column,) = database.read_columns([column], ValueChoices())
     clock = clock_of_type(read_column.type)
     if clock is None:

@@ -1,4 +1,4 @@
-"""Parses a page: posts with their JSON text, and the objects to which they refer."""
+"""Parses a page: posts with their JSON text, and the objects that they refer to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JsonPart(NamedTuple):
 class ResultPage:
     """Parsed page of results.
 
-    :param includes: objects to which the posts refer, by kind and id.
+    :param includes: objects that the posts refer to, by kind and id.
     :param errors: problems of objects that X could not send.
     """
 
@@ -37,7 +37,7 @@ class ResultPage:
 
     @cached_property
     def errors_by_id(self) -> dict[str, list[int]]:
-        """Indexes in ``errors`` by the id that the error names."""
+        """Indexes in ``errors`` by the named id."""
         numbers_by_id: dict[str, list[int]] = {}
         for number, error in enumerate(self.errors):
             for named_id in {str(error.value.get(name)) for name in ("resource_id", "value") if error.value.get(name)}:
@@ -78,10 +78,7 @@ def _read(parse: Callable[[bytes, XClient], _T], data: bytes, client: XClient) -
 
 
 def _replace_surrogates(data: bytes) -> bytes:
-    """Return a document with U+FFFD for each lone surrogate.
-
-    :raises ValueError: the document is not JSON.
-    """
+    """Return a document with U+FFFD for lone surrogates. Raises ValueError if it is not JSON."""
     text = json.dumps(json.loads(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
