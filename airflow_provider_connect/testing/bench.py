@@ -1,4 +1,4 @@
-"""Stages and publishes days for the sink suite, like driver and executors but without Spark."""
+"""Stages and publishes days for the sink suite, without Spark."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Target:
 
 
 def intent(number: int, clear_number: int = 0) -> Intent:
-    """Return the intent of run ``number``. A higher number is not a later run."""
+    """Return the intent of run ``number``. Numbers do not order runs."""
     return Intent(token=f"{number:016x}{clear_number:016x}", run=f"dag/run-{number}/task", clear_number=clear_number)
 
 
@@ -154,7 +154,7 @@ class Bench:
 
     @contextmanager
     def another_process(self, key: StreamKey = KEY) -> Iterator[Publisher]:
-        """Open a publisher without shared state, like a new driver. The sink's options travel as JSON."""
+        """Open a publisher without shared state, like a new driver."""
         sink = type(self.target.sink).from_options(self.target.sink.serialize())
         with sink.open(key, pickle.loads(pickle.dumps(self.target.connections))) as publisher:
             yield publisher
@@ -169,7 +169,7 @@ class Bench:
         return token, [[self.put(token, share) for _ in range(copies)][-1] for share in self.shares(staged, publisher)]
 
     def begin(self, staged: Publish, publisher: Publisher | None = None) -> Any:
-        """Begin a publish. Returns the token as executors receive it, or None if executors have no work."""
+        """Begin a publish. Returns the executors' token, or None if they have no work."""
         publisher = publisher or self.publisher
         return as_sent(publisher.begin(staged)) if isinstance(publisher, StagesByExecutors) else None
 
@@ -192,7 +192,7 @@ class Bench:
         publisher.note(note)
 
     def sweep(self) -> int:
-        """Sweep like another job's last step. Returns the publisher's number, or 0 without a sweep."""
+        """Sweep like another job's last step. Returns the publisher's number, or 0."""
         with self.another_process() as other_publisher:
             return other_publisher.sweep() if isinstance(other_publisher, Sweeps) else 0
 
@@ -202,13 +202,13 @@ class Bench:
         return publisher.shares(staged.manifest.polled.files) if isinstance(publisher, StagesByExecutors) else []
 
     def put(self, token: Any, share: tuple[StagedFile, ...]) -> Any:
-        """Put a share through a new publisher, like an executor. Returns its receipt."""
+        """Put a share like an executor, through a new publisher. Returns its receipt."""
         with self.another_process() as executor:
             assert isinstance(executor, StagesByExecutors)
             return as_sent(executor.put(token, str(self.root), share))
 
     def publish(self, staged: Publish, publisher: Publisher | None = None) -> LedgerRow:
-        """Do all steps of driver and executors. Aborts after an error and raises it."""
+        """Do all steps of driver and executors. Aborts after an error."""
         publisher = publisher or self.publisher
         token = self.begin(staged, publisher)
         try:
@@ -224,7 +224,7 @@ class Bench:
         return self.publisher.ledger
 
     def state(self) -> tuple[Any, ...]:
-        """Return all ledger rows and visible rows, as read by another process. Only a publish may change them."""
+        """Return all ledger rows and visible rows. Only a publish may change them."""
         with self.another_process() as other_publisher:
             ledger = other_publisher.ledger
             return (*(ledger.row(date) for date in ledger.days()), self.readable())

@@ -1,4 +1,4 @@
-"""Conformance case of sinks that count differences between a reload and the published rows."""
+"""Conformance case of sinks that count the differences of a reload."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYED = SCHEMA.append(pa.field(RECORD_KEY, pa.string(), nullable=False))
 
 
 class DifferencesCases:
-    """Reloads of a day whose rows have keys. Needs the fixture ``bench``."""
+    """Reloads of a day with keyed rows. Needs the fixture ``bench``."""
 
     def test_what_a_reload_changes_is_counted_and_nothing_is_changed_by_that(self, bench: Bench) -> None:
         """Users choose the lookback by these counts. Counting must change nothing."""

@@ -18,7 +18,7 @@ BLOCK_BYTES = 64 * 1024
 
 
 class Listener:
-    """Server on a local port until its ``with`` block ends. Each client has a thread."""
+    """Local server until its ``with`` block ends, with a thread for each client."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -145,7 +145,7 @@ def _build_response(status: str, request_head: bytes) -> bytes:
 
 
 class Gate(Listener):
-    """Proxy that stops when data changes direction: before each request, and before each answer.
+    """Proxy that stops before each request and each answer.
 
     :param behind: port of a local server.
     :ivar stops: number of stops since :meth:`watch`.
@@ -158,15 +158,15 @@ class Gate(Listener):
         self._at_stop: Callable[[int], bool] = lambda stop: True
 
     def watch(self, at_stop: Callable[[int], bool]) -> None:
-        """Replace the callback for every stop and restart the count at 0.
+        """Set the callback for every stop and restart the count at 0.
 
-        :param at_stop: gets the stop's number. If it returns False, the connection ends.
+        :param at_stop: gets the stop's number. Returns False to end the connection.
         """
         with self._lock:
             self.stops, self._at_stop = 0, at_stop
 
     def talk(self, client: socket.socket) -> None:
-        """Forward data in both directions until a side, or a stop, ends the connection."""
+        """Forward data in both directions until a side or a stop ends the connection."""
         server, sender = self.call(self._behind), None
         while ready := select.select([client, server], [], [], GIVE_UP_SECONDS)[0]:
             for side in ready:

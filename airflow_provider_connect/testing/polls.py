@@ -64,7 +64,7 @@ class Poll:
 
 
 def poll(source: Source, connection: Connection, *days: Day) -> Poll:
-    """Poll one plan of one or more days. Driver and executors have separate pollers and exchange pickled copies."""
+    """Poll one plan. Driver and executors have separate pollers and exchange pickled copies."""
     with source.open(connection, PollContext()) as driver:
         schema, parts = driver.schema(), driver.plan(days)
     batches, tallies = [], []
@@ -80,7 +80,7 @@ def poll(source: Source, connection: Connection, *days: Day) -> Poll:
 
 
 def _count_differing_rows(first: Poll, second: Poll) -> int:
-    """Count rows that differ. A failed assert then prints a number, not whole days."""
+    """Count rows that differ, so that a failed assert prints no whole days."""
     return ((first.rows - second.rows) + (second.rows - first.rows)).total()
 
 
@@ -103,7 +103,7 @@ class PollCases:
 
     @pytest.fixture
     def http_port(self, served_data: Served) -> int:
-        """Return the server's port. Skips the case unless it speaks plain HTTP."""
+        """Return the server's port. Skips the case without plain HTTP."""
         match = re.fullmatch(r"http://(?:127\.0\.0\.1|localhost)(?::(\d+))?/?", served_data.connection.host or "")
         port = int(match[1]) if match and match[1] else served_data.connection.port
         if match is None or port is None:
@@ -113,19 +113,19 @@ class PollCases:
     def test_two_polls_of_a_day_bring_the_same_rows(
         self, source: Source, served_data: Served, complete_poll: Poll
     ) -> None:
-        """A retry polls again. A sink that merges by key would add rows with a changed key."""
+        """After a retry, a merging sink would add rows with a changed key."""
         assert sum(complete_poll.rows.values()) == served_data.rows
         assert _count_differing_rows(poll(source, served_data.connection, served_data.day), complete_poll) == 0
 
     def test_every_batch_fits_the_schema(self, complete_poll: Poll) -> None:
-        """The stage has the driver's schema. Another schema would fail the day halfway."""
+        """The stage has the driver's schema. Another would fail the day halfway."""
         for _, _, batch in complete_poll.batches:
             assert batch.schema.equals(complete_poll.schema)
             for field, column in zip(batch.schema, batch.columns, strict=True):
                 assert field.nullable or not column.null_count, f"{field.name} is NOT NULL and has nulls"
 
     def test_the_schema_survives_pickling_and_serialization(self, complete_poll: Poll) -> None:
-        """Each task carries the schema to its executor. Sinks need the comments too."""
+        """Each task carries the schema to its executor, with comments for sinks."""
         for received in (
             pickle.loads(pickle.dumps(complete_poll.schema)),
             pa.ipc.read_schema(complete_poll.schema.serialize()),
@@ -133,7 +133,7 @@ class PollCases:
             assert received.equals(complete_poll.schema, check_metadata=True)
 
     def test_keys_are_32_hex_digits(self, complete_poll: Poll) -> None:
-        """The day's digest and merging sinks use the keys. A row without a key is never matched again."""
+        """The day's digest and merging sinks use the keys."""
         if RECORD_KEY not in complete_poll.schema.names:
             pytest.skip(f"rows have no {RECORD_KEY}")
         field = complete_poll.schema.field(RECORD_KEY)
@@ -149,7 +149,7 @@ class PollCases:
             assert day in part.days
 
     def test_the_tally_has_counted_every_row(self, complete_poll: Poll) -> None:
-        """The report computes dropped rows from the tally. No row may vanish uncounted."""
+        """The report computes dropped rows from the tally."""
         rows_read = sum(tally.rows_of_all_days for tally in complete_poll.tallies)
         rows_yielded = sum(batch.num_rows for _, _, batch in complete_poll.batches)
         days = {
@@ -181,7 +181,7 @@ class PollCases:
         assert plans == plans[:1] * 4
 
     def test_a_poll_may_be_left_half_way(self, source: Source, served_data: Served) -> None:
-        """A killed or failed task stops reading. Closing must then neither hang nor fail."""
+        """Closing must neither hang nor fail after a killed task."""
         with source.open(served_data.connection, PollContext()) as poller:
             (part, *_) = poller.plan([served_data.day])
             yielded: Any = poller.poll(part, Tally(part.days))
@@ -193,7 +193,7 @@ class PollCases:
     def test_an_answer_that_is_cut_is_never_a_short_day(
         self, source: Source, served_data: Served, complete_poll: Poll, http_port: int, share: float
     ) -> None:
-        """If a cut response counted as complete, rows would be lost in a green task."""
+        """Otherwise rows would be lost in a green task."""
         with FaultyServer(behind=http_port) as proxy:
             assert _count_differing_rows(poll(source, through(proxy, served_data), served_data.day), complete_poll) == 0
             size = proxy.passed
@@ -208,7 +208,7 @@ class PollCases:
     @pytest.mark.usefixtures("http_port")  # other protocols have no status
     @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Service Unavailable", "429 Slow Down"])
     def test_a_server_in_trouble_is_tried_again_later(self, source: Source, served_data: Served, status: str) -> None:
-        """The server may recover. An error that is not retriable would fail the task for good."""
+        """The server may recover. Other errors fail the task for good."""
         with FaultyServer(status=status) as server:
             polled, error = attempt(lambda: poll(source, through(server, served_data), served_data.day))
         assert polled is None, "the poll took an error response for a day"
@@ -220,7 +220,7 @@ class PollCases:
     @pytest.mark.usefixtures("http_port")  # other protocols have no status
     @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
     def test_refused_credentials_are_a_config_error(self, source: Source, served_data: Served, status: str) -> None:
-        """Retries with a wrong password lock the account and delay the alert by hours."""
+        """Retries lock the account and delay the alert by hours."""
         with FaultyServer(status=status) as server:
             polled, error = attempt(lambda: poll(source, through(server, served_data), served_data.day))
         assert polled is None, "the poll took an error response for a day"
@@ -258,7 +258,7 @@ class TogetherCases:
 
     @pytest.fixture
     def days(self, source: Source, served_data: Served) -> list[Day]:
-        """Return the served day and those before it. Skips the case if the source plans each day alone."""
+        """Return the served day and days before it. Skips the case if each day is planned alone."""
         with source.open(served_data.connection, PollContext()) as poller:
             count = min(days_per_plan(poller), _MAX_DAYS)
         if count == 1:
@@ -270,7 +270,7 @@ class TogetherCases:
     def test_days_of_one_plan_are_those_of_a_plan_each(
         self, source: Source, served_data: Served, days: list[Day]
     ) -> None:
-        """A reload of one day must return the same rows. Otherwise rows appear twice or never."""
+        """A reload of one day must not repeat or lose rows."""
         polled_together = poll(source, served_data.connection, *days)
         rows_polled_alone: Counter[str] = Counter()
         for day in days:
@@ -289,7 +289,7 @@ class TogetherCases:
     def test_a_cut_answer_of_several_days_is_never_a_short_day(
         self, source: Source, served_data: Served, days: list[Day], http_port: int, share: float
     ) -> None:
-        """Missing rows may belong to any of the days, so all must be polled again."""
+        """The missing rows may belong to any of the days."""
         with FaultyServer(behind=http_port) as proxy:
             complete_rows = poll(source, through(proxy, served_data), *days).rows
             size = proxy.passed

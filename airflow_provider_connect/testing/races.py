@@ -22,7 +22,7 @@ class RaceCases:
     """Drivers, threads and executors that publish concurrently."""
 
     def test_two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused(self, bench: Bench) -> None:
-        """If both succeed, one answer is lost in a green task, or readers see rows of both."""
+        """Otherwise one answer is lost in a green task, or readers see both."""
         staged = [bench.stage(MONDAY, [f"{number}-{i}" for i in range(20)], number) for number in (6, 7)]
         results = all_at_once(bench, staged)
         (row,) = [result for result in results if isinstance(result, LedgerRow)]
@@ -37,7 +37,7 @@ class RaceCases:
         assert bench.readable() == [(MONDAY, "again")]
 
     def test_one_intent_twice_at_once_is_published_once(self, bench: Bench) -> None:
-        """A task presumed dead and its successor publish one day. No row may appear twice."""
+        """A task presumed dead and its successor publish the same rows."""
         staged = [bench.stage(MONDAY, [f"{attempt}-{i}" for i in range(20)], 1, attempt) for attempt in ("1", "2")]
         results = all_at_once(bench, staged)
         rows = [result for result in results if isinstance(result, LedgerRow)]
@@ -52,7 +52,7 @@ class RaceCases:
         assert bench.state() == state_before
 
     def test_several_days_at_once_by_one_publisher_do_not_mix(self, bench: Bench) -> None:
-        """The driver calls one publisher from several threads. Unguarded state would mix their days."""
+        """The driver calls one publisher from several threads."""
         dates = [MONDAY + ONE_DAY * i for i in range(4)]
         staged = [bench.stage(date, [f"{date.day}-{i}" for i in range(3)], 1) for date in dates]
         rows = in_threads([lambda publish=publish: bench.publish(publish) for publish in staged])  # type: ignore[misc]
@@ -104,6 +104,6 @@ def _put_shares(bench: Bench, staged: Publish, publisher: Publisher, token: Any)
 
 
 def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run the calls concurrently, one thread each. Returns their results in order."""
+    """Run each call in its own thread, concurrently. Returns the results in order."""
     with restless_threads(), ThreadPoolExecutor(len(calls)) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
