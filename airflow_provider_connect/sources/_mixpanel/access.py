@@ -26,7 +26,7 @@ from airflow_provider_connect.polling.quota.limits import Quota, quota_problems,
 from airflow_provider_connect.secrets import Secrets
 
 Api = Literal["export", "query", "app"]
-"""One of Mixpanel's APIs, each with its own limits and plans."""
+"""Mixpanel API with its own limits and plans."""
 
 HOSTS = {"us": "data.mixpanel.com", "eu": "data-eu.mixpanel.com", "in": "data-in.mixpanel.com"}
 """Export hosts by region: https://developer.mixpanel.com/reference/raw-event-export (2026-11)."""
@@ -61,16 +61,13 @@ class MixpanelAccess(http.HttpAccess):
         on_sent: Callable[[], None],
         body: Body | None = None,
     ) -> HttpResponse:
-        """Send a request. Returns the answer with an unread body."""
+        """Send a request. Returns the answer before its body."""
         auth, pairs = self.credentials.auth(), tuple(params.items())
         return request(self.route, self.url + path, auth, limits, params=pairs, body=body, on_sent=on_sent)
 
     @classmethod
     def from_connection(cls, connection: Connection, api: Api = "export") -> MixpanelAccess:
-        """Read host and credentials from a connection.
-
-        :raises ConfigError: names every problem.
-        """
+        """Read a connection. Raises ConfigError with every problem."""
         problems = access_problems(connection, api)
         if problems:
             raise ConfigError("; ".join(problems))
@@ -139,7 +136,7 @@ def _region(connection: Connection) -> str:
 
 
 def server_url(connection: Connection, api: Api) -> str:
-    """Return the URL of the API's host for a valid connection."""
+    """Return the URL of the API's host."""
     if not connection.host:
         return base_url((HOSTS if api == "export" else QUERY_HOSTS)[_region(connection)], None)
     return base_url(connection.host, connection.port)
@@ -155,7 +152,7 @@ others, because Mixpanel has changed them before.
 
 
 def quota_of(connection: Connection, api: str) -> Quota | None:
-    """Return a project's quota for one API, shared by all its connections. None if no limit is known.
+    """Return a project's quota for one API, shared by all its connections, or None.
 
     :raises ConfigError: the connection's ``limits`` are invalid.
     """

@@ -1,4 +1,4 @@
-"""Client of the Query and App APIs. Returns complete answers, or raises errors with a remedy."""
+"""Client of the Query and App APIs. Returns complete answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MixpanelClient:
         counts_to_limit: bool = True,
         refusal_error: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> bytes:
-        """Send a call and return the body of its answer.
+        """Send a call and return the answer's body.
 
         :param call: ``{project_id}`` in its path is replaced. Other paths get the project id as a parameter.
         :param counts_to_limit: whether the call uses up a query of the limit.
@@ -63,10 +63,7 @@ class MixpanelClient:
         return reply.body
 
     def parse_json(self, data: bytes) -> Any:
-        """Parse a JSON document.
-
-        :raises ConnectError: the document is not JSON, or reports an error.
-        """
+        """Parse a JSON document. Raises ConnectError if it is not JSON, or reports an error."""
         try:
             document = json.loads(data)
         except (ValueError, RecursionError):  # its text would be part of the message

@@ -25,9 +25,9 @@ _NO_DAY = -1
 def row_maker_for(
     partition: InputPartition, options: MixpanelOptions, field_names: tuple[str, ...], keys: KeySet, tally: Tally
 ) -> EventRowMaker | DayCutter:
-    """Return the converter from records to rows for a request.
+    """Return the converter of a request's records to rows.
 
-    :param keys: record keys of the request. A key contains the time, so it occurs on one day only.
+    :param keys: record keys. A key contains the time, so it occurs on one day only.
     """
     regime, edge_days = partition.params["timestamps"], _days_at_wider_edges(partition)
     makers = [
@@ -52,7 +52,6 @@ class DayCutter:
 
     The nearest day's row maker keeps or drops a record outside all days. A record without a time is rejected.
 
-    :param makers: row maker of each day.
     :param stray_tally: counts records without a time.
     """
 
@@ -70,7 +69,7 @@ class DayCutter:
         self._starts = np.array([(first - _EPOCH) // _MICROSECOND for first in firsts], dtype=np.int64)
 
     def rows_by_day(self, records: RecordColumns) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the accepted rows in batches by day, and the rejected records."""
+        """Return the rows in batches by day, and the rejects."""
         import numpy as np
 
         batches: list[tuple[Day, pa.RecordBatch]] = []
@@ -104,7 +103,7 @@ class DayCutter:
 
 
 def _days_at_wider_edges(partition: InputPartition) -> set[Day]:
-    """Return the first or last day, or both, if the request covers more than that day."""
+    """Return the first and last day, if the request begins before or ends after them."""
     first, last = (dt.date.fromisoformat(partition.params[name]) for name in ("from_date", "to_date"))
     edge_days: set[Day] = set()
     if partition.params["timestamps"] == "utc":

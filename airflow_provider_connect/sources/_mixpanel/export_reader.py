@@ -1,4 +1,4 @@
-"""Reads an export to its end. Separates records from rejects, and detects answers that are not exports."""
+"""Reads an export to its end, with its rejects. Detects answers that are not exports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.window import Day
 
 TERMINATED_EARLY = b"terminated early"
-"""Text at the end of an incomplete export, as a line or in a truncated one."""
+"""Text of a line, or in a truncated line, at the end of an incomplete export."""
 
 _MAX_SPLIT_LINES = 64
 _SHORT_LINE_BYTES = 24
@@ -46,7 +46,7 @@ class _BrokenLines:
 class ExportReader:
     """Converts the blocks of an export to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
 
-    :param stray_tally: counts lines of unknown day, such as unreadable ones. Defaults to ``tally``.
+    :param stray_tally: counts lines of unknown day. Defaults to ``tally``.
     """
 
     def __init__(
@@ -70,9 +70,10 @@ class ExportReader:
         self._reject_bytes = 0
 
     def read_block(self, block: Block) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a block in batches, each with its day.
+        """Yield the rows of a block in batches with their days.
 
-        :raises ConnectError: as :meth:`.Poller.poll`. :class:`.RetriableError` also if the answer is not an export.
+        :raises RetriableError: the answer is not an export.
+        :raises DataError: too many lines are rejected.
         :raises ErrorDocumentError: a line is an error document.
         """
         bounds = find_line_bounds(block.data, min_mean_bytes=_SHORT_LINE_BYTES)
@@ -97,10 +98,7 @@ class ExportReader:
             yield from self._make_batches(RecordColumns.from_list(odd_records))
 
     def finish(self) -> None:
-        """Check the end of the answer, after the last block.
-
-        :raises RetriableError: the last line is not a record.
-        """
+        """Check the answer's end. Raises RetriableError if the last line is not a record."""
         if self._broken.lines and self._records == 0:
             raise self.not_an_export_error()
         if self._broken.lines:
@@ -131,7 +129,7 @@ class ExportReader:
         yield self._count_notes(record)
 
     def _rejoin(self, line: bytes, position: int, reason: str) -> Iterator[ParsedRecord]:
-        """Add a line to the broken lines. Yields the record that they form together, if any."""
+        """Add a line to the broken lines. Yields the record that they form, if any."""
         broken = self._broken
         broken.lines.append((position, line, reason))
         broken.size += len(line) + 1
@@ -188,12 +186,12 @@ class ExportReader:
         return record
 
     def not_an_export_error(self) -> SetupError:
-        """Return the error for an answer that has lines but no record."""
+        """Return the error for an answer without records."""
         return SetupError(
             "the answer is not an export: it is not empty and contains no record. If this happens again, check the "
             f"answer of the host or of a proxy. {self.progress_text()}"
         )
 
     def progress_text(self) -> str:
-        """Return the number of rows and bytes read, as a sentence."""
+        """State the number of rows and bytes read."""
         return f"Read so far: {self._tally.rows_of_all_days} rows, {self._tally.raw_bytes} bytes"

@@ -35,7 +35,7 @@ StreamName = Literal[
 
 
 MAX_DAYS_PER_REQUEST = 31
-"""Most days in one export. Each has an open file during the read."""
+"""Most days in one export, each with an open file."""
 
 
 def _as_list(value: Any) -> Any:
@@ -167,7 +167,7 @@ class MixpanelOptions(Options):
 
     @property
     def where_expression(self) -> str | None:
-        """Option ``where``, or None if it is blank, like some rendered templates."""
+        """Option ``where``, or None if blank."""
         return self.where if self.where is not None and self.where.strip() else None
 
     @property
@@ -176,10 +176,7 @@ class MixpanelOptions(Options):
         return promoted_columns(self.promote)
 
     def require_regime(self, connection: Connection) -> Regime:
-        """Return the time regime of options or connection.
-
-        :raises ConfigError: names every problem of both.
-        """
+        """Return the time regime. Raises ConfigError with every problem of options and connection."""
         if problems := self.export_problems(connection):
             raise ConfigError("; ".join(problems))
         regime = self.configured_regime(connection)
@@ -199,6 +196,6 @@ class MixpanelOptions(Options):
         return messages
 
     def configured_regime(self, connection: Connection) -> Regime | None:
-        """Return the regime of options or connection. Without one: ``utc`` for zone UTC, else None."""
+        """Return the regime of options or connection. Defaults to ``utc`` for zone UTC, else None."""
         chosen: Any = self.timestamps or connection.option("timestamps")
         return chosen or ("utc" if self.zone == "UTC" else None)

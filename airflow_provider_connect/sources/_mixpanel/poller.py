@@ -1,4 +1,4 @@
-"""Pollers of the export, and of the Query and App APIs."""
+"""Pollers of the export, the Query API and the App API."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         self._more_than: dict[Day, int] = {}
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows. Its DDL is in :mod:`airflow_provider_connect.sources.mixpanel`."""
+        """Return the schema documented in :mod:`airflow_provider_connect.sources.mixpanel`."""
         return schema(self._options.promoted)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition for each request: for up to ``days_per_request`` days, or a part of a large day.
+        """Return one partition for each request: up to ``days_per_request`` days, or a part of a large day.
 
         :raises ConnectError: as :meth:`.Poller.plan`. Retriable for a day that ends within the next hour, as clocks may
             be wrong.
@@ -105,7 +105,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         return self._options.split_rows is not None or day in self._more_than
 
     def split(self, day: Day, more_than: int) -> None:
-        """Let :meth:`plan` split a day into more than ``more_than`` exports, if its hours allow this. 0 cancels."""
+        """Let :meth:`plan` split a day into more than ``more_than`` exports, if its hours allow. 0 cancels."""
         self._more_than.pop(day, None)
         if more_than:
             self._more_than[day] = more_than
@@ -113,9 +113,9 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Return Mixpanel's count of a day's events in the project's zone, without duplicates.
 
-        A lower bound without the option ``event``: only the most frequent names of the last 31 days count.
+        Without the option ``event`` it is a lower bound: only the most frequent names of the last 31 days count.
 
-        :raises ConnectError: Mixpanel refuses, fails, is busy or unreachable.
+        :raises ConnectError: as :meth:`.MixpanelClient.fetch`.
         """
         options = self._options
         require_over(day, options.zone, client.current_time())
@@ -139,7 +139,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         tolerance.require(counts.get("rejected", 0), f"day {day}: its exports contain lines that are not records")
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of one request in batches, each with its day.
+        """Yield the rows of one request in batches with their days.
 
         :raises ConnectError: as :meth:`.Poller.poll`. :class:`.RetriableError` also if the answer is not an export.
         """
@@ -201,10 +201,7 @@ def _send_export_request(
 
 
 def _decompress(answer: HttpResponse, access: MixpanelAccess, tally: Tally) -> Iterator[bytes]:
-    """Yield the export's decompressed bytes.
-
-    :raises RetriableError: the headers do not fit an export, or the answer is truncated.
-    """
+    """Decompress the export. Raises RetriableError for other headers or a truncated answer."""
     content_type = answer.header("Content-Type").partition(";")[0].strip().lower()
     if content_type == "text/html":
         raise RetriableError(
@@ -241,7 +238,7 @@ class QueryPoller(Poller):
         return schema(self._options.promoted, self._stream.columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition per day. A snapshot may be taken during its day."""
+        """Return one partition per day. Snapshots may be taken during their day."""
         return [self._partition(index, day) for index, day in enumerate(days)]
 
     def _partition(self, index: int, day: Day) -> InputPartition:

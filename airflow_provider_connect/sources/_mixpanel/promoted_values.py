@@ -1,4 +1,4 @@
-"""Converts properties to promoted columns. Counts values that do not fit, and makes them null."""
+"""Converts properties to promoted columns. Values that do not fit become null and are counted."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class PropertyTexts:
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def find_texts(self, records: RecordColumns, rows: list[int]) -> dict[int, str]:
-        """Return JSON texts by row index. Leaves out rows without a readable text."""
+        """Return readable JSON texts by row index."""
         import numpy as np
         import pyarrow as pa
 

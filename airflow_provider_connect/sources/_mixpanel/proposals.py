@@ -1,4 +1,4 @@
-"""Proposes the option ``promote`` from sampled records, as text for a DAG file. Shows no values."""
+"""Proposes the option ``promote`` from sampled records, without their values."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PropertySample(NamedTuple):
 
 @dataclass(frozen=True)
 class Proposal:
-    """Proposed columns. ``str()`` returns text to paste into a DAG file.
+    """Proposed columns. ``str()`` returns text for a DAG file.
 
     :param records: number of sampled records.
     :param samples: proposed properties, the most frequent first.
@@ -115,10 +115,9 @@ def propose_columns(
     excluded: Collection[str] = (),
     max_columns: int = 50,
 ) -> Proposal:
-    """Propose columns for the most frequent properties, each with the narrowest type that fits most values.
+    """Propose the most frequent properties, each with the narrowest type that fits most values.
 
-    Decimals are not proposed, because future digits are unknown. Numbers are not proposed as times, because their unit
-    is unknown.
+    Decimals are not proposed, because future digits are unknown, and numbers not as times, because their unit is.
 
     :param documents: properties of each record, as JSON.
     :param fixed_columns: columns of every row.
@@ -235,7 +234,7 @@ _MISFITS: dict[str, Callable[[list[Any]], int]] = {
     "timestamp": lambda values: read_instants(values)[1],
     "string": _as_string,
 }
-"""Counts the values that a load would make null, by type. Narrow types come first."""
+"""Counts, by type, the values that a load would make null. Narrow types come first."""
 
 
 def _texts(values: list[Any]) -> set[str]:

@@ -1,6 +1,6 @@
 """Parses lines of an export, ``{"event":"…","properties":{…}}``. Unusual lines take a slower, exact path.
 
-Keeps the bytes of the properties, and decodes only those that become columns.
+Keeps the properties' bytes, and decodes only those that become columns.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
 
 NotARecordError = NotJsonError
-"""A line is not a record. The message gives the reason without values of the line."""
+"""A line is not a record. The message gives the reason without values."""
 
 
 class ErrorDocumentError(Exception):
-    """A line is a JSON object with ``error``: the server failed during its answer."""
+    """A line is an object with ``error``: the server failed during its answer."""
 
 
 class ParsedRecord(NamedTuple):
@@ -64,7 +64,7 @@ class RecordColumns:
     :param events: (string) names of the events.
     :param property_slices: (string) two views of the block per record: its properties, and the bytes up to the next
         record's. Only :meth:`properties_of_rows` copies bytes.
-    :param field_values: lists of decoded JSON values by field. None if missing or null.
+    :param field_values: lists of decoded values by field. None if missing or null.
     """
 
     positions: Any
@@ -76,7 +76,7 @@ class RecordColumns:
         return len(self.events)
 
     def properties_of_rows(self, rows: Any) -> pa.StringArray:
-        """Return the properties of the rows with these indexes (numpy array)."""
+        """Return the properties of rows by index (numpy array)."""
         import pyarrow as pa
 
         return self.property_slices.take(pa.array(2 * rows))
@@ -116,7 +116,7 @@ class RecordColumns:
 class BlockRecords(NamedTuple):
     """Records of a block's usual lines, and the positions of its odd lines.
 
-    :param odd_lines: (index among the nonblank lines, start in the block) of lines for :meth:`RecordReader.read_line`.
+    :param odd_lines: (index among the nonblank lines, start in the block) for :meth:`RecordReader.read_line`.
     :param line_count: number of nonblank lines.
     """
 
@@ -156,7 +156,7 @@ class RecordReader:
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def read_block(self, block: Block, bounds: LineBounds) -> BlockRecords:
-        """Read the usual lines of a block, and find its odd and blank lines."""
+        """Read a block's usual lines, and find its odd and blank ones."""
         import numpy as np
         import pyarrow as pa
 
@@ -195,10 +195,10 @@ class RecordReader:
     def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
         """Decode the lines marked as usual. Returns row index, event and properties of each.
 
-        The decoder takes many lines at once and ends an object at the end of its JSON, not of its line. Both ends are
-        equal here: each line starts with ``{`` and ends with ``}``, strings contain no bare newline, and ``}{`` cannot
-        occur inside an object. So each line is one object if there are as many objects as lines. If there are as many
-        properties as lines, no line has the key ``properties`` twice, so the object at its start also closes it.
+        The decoder takes many lines at once and ends an object at the end of its JSON, not of its line. Both are the
+        same: each line starts with ``{`` and ends with ``}``, strings contain no bare newline, and ``}{`` cannot occur
+        inside an object. So each line is one object if there are as many objects as lines. If there are as many
+        properties too, no line has the key ``properties`` twice, so the object at its start also closes it.
         """
         import numpy as np
 
@@ -227,7 +227,7 @@ class RecordReader:
     def read_line(self, line: bytes, position: int) -> ParsedRecord:
         """Read one line of any shape.
 
-        The last value of a repeated key is used. A lone surrogate becomes U+FFFD, except in the properties' bytes.
+        The last value of a repeated key counts. A lone surrogate becomes U+FFFD, except in the properties' bytes.
 
         :raises NotARecordError: the line is not a record. :class:`ErrorDocumentError` if it reports a failure.
         """
@@ -271,8 +271,6 @@ def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[An
 
     A name's length gives its end. If the name has an escape, this end lies inside it, where ``","properties":{`` cannot
     occur: the second quote would end the name, and no JSON continues so.
-
-    :param names: start of each line's event name.
     """
     import numpy as np
     import pyarrow.compute as pc

@@ -25,7 +25,7 @@ class UnreadableCohortError(ConfigError):
 
 
 class _Meaning(NamedTuple):
-    """Error for answers with this status and ``text``. The first match in ``_TABLE`` is used."""
+    """Error for answers with this status and text. The first match in ``_TABLE`` counts."""
 
     status: int
     text: str
@@ -151,7 +151,7 @@ def refusal_error(
 
 
 def status_of_refusal(status: int, body: str) -> int:
-    """Return the status of a refusal, or for 200 the status implied by its error text."""
+    """Return a refusal's status, or for 200 the status that its error text implies."""
     return _effective_status(status, _error_text(body))
 
 
@@ -176,7 +176,6 @@ def _limit_error(message: str, text: str, wait: float | None) -> RetriableError:
     """Return the error for an exceeded limit.
 
     :param text: such as ``1/5 queries running concurrently and 61/60 queries running in the last hour``.
-    :param wait: seconds in Retry-After, or None.
     """
     if (hour := _reached_limit(text, "in the last hour")) is not None:
         retry_after_seconds = _HOUR_IS_USED_UP_SECONDS if wait is None else wait

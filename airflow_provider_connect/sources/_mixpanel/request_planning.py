@@ -22,10 +22,7 @@ def max_days_per_request(options: MixpanelOptions) -> int:
 
 
 def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
-    """Return the least number of exports for a window's days.
-
-    :raises ConfigError: ``days_per_request`` is an unrendered template.
-    """
+    """Return the least number of exports for a window. Raises ConfigError for an unrendered template."""
     if "days_per_request" in options.templates:
         raise ConfigError(
             "days_per_request: the cost of a template is unknown until it is rendered. Plan with a number or 'auto'"
@@ -37,8 +34,8 @@ def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
 def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: Sizes) -> Together:
     """Return the number of days in the next request, and its reason.
 
-    ``auto`` takes the fewest days with which the window fits one hour's limit, up to :data:`TARGET_BYTES`, or one day
-    while sizes are unknown.
+    ``auto`` takes the fewest days with which the window fits one hour's limit, up to :data:`TARGET_BYTES`, or one while
+    sizes are unknown.
     """
     if options.days_per_request != "auto":
         return Together(options.days_per_request)

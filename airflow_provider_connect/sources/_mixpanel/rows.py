@@ -1,4 +1,4 @@
-"""Converts records to rows with keys, and drops duplicates and rows of other days."""
+"""Converts records to rows with keys. Drops duplicates and rows of other days."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_SECONDS = -62_135_596_800 + 2 * 86_400
 MAX_SECONDS = 253_402_300_799 - 2 * 86_400
-"""Readable times: years 1 to 9999 without two days at each end, so that every zone's time stays in the calendar."""
+"""Readable times: years 1 to 9999 without two days at each end, so that no zone leaves the calendar."""
 
 _SEPARATOR = b"\xff"
 _FALLBACK_MARK = b"\xfe"
@@ -33,7 +33,7 @@ _MILLION = 1_000_000
 
 
 class EventRowMaker:
-    """Converts records to batches of one day's rows.
+    """Converts records to one day's rows.
 
     :param keys: record keys of earlier rows, to drop duplicates.
     :param drops_other_days: whether the answer covers more than the day.
@@ -61,7 +61,7 @@ class EventRowMaker:
         self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
 
     def make_batch(self, records: RecordColumns) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the accepted rows, and the rejected records."""
+        """Return the rows, and the rejects."""
         import numpy as np
         import pyarrow as pa
 
@@ -92,7 +92,7 @@ class EventRowMaker:
         return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
 
     def rows_by_day(self, records: RecordColumns) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the accepted rows with the day, and the rejected records."""
+        """Return the rows with their day, and the rejects."""
         batch, rejects = self.make_batch(records)
         return [(self._day, batch)] if batch.num_rows else [], rejects
 
@@ -138,7 +138,7 @@ class EventRowMaker:
     def _identifier(
         self, name: str, records: RecordColumns, value: dict[str, list[Any]]
     ) -> tuple[pa.StringArray, list[int]]:
-        """Return an identifier's column, and the rows with too deeply nested JSON."""
+        """Return an identifier's column, and the rows with too deep JSON."""
         import pyarrow as pa
 
         try:
@@ -204,7 +204,7 @@ class EventRowMaker:
 
 
 def parse_times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
-    """Return times as whole seconds, for the key, and as microseconds. Unreadable times are null."""
+    """Return times as whole seconds, for the key, and as microseconds. Null if unreadable."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -220,13 +220,13 @@ def parse_times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
 
 
 def reject_undated(records: RecordColumns, rows: list[int]) -> list[Reject]:
-    """Return rejects for the rows with these indexes, which have no usable time."""
+    """Return rejects for rows without a usable time."""
     reason = "it has no usable time, so its day is unknown"
     return [Reject(int(records.positions[row]), reason, _line(records, row)) for row in rows]
 
 
 def _as_integers(values: list[Any]) -> pa.Array | None:
-    """Return an integer array, or None unless all values are integers. pyarrow silently truncates floats."""
+    """Return an integer array, or None. pyarrow would silently truncate floats."""
     import pyarrow as pa
 
     if set(map(type, values)) <= {int, type(None)}:
@@ -259,7 +259,7 @@ def _within(values: pa.Array, low: Any, high: Any) -> pa.BooleanArray:
 
 
 def _keys(records: RecordColumns, distinct_id: pa.Array, insert_id: pa.Array, seconds: pa.Array) -> tuple[bytes, Any]:
-    """Return the concatenated 16-byte keys, and a mask of keys from the vendor's four fields."""
+    """Return the concatenated 16-byte keys, and a mask of those made from the vendor's four fields."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from xxhash import xxh3_128_digest

@@ -21,7 +21,7 @@ MAX_PARTS = 24
 """Hours of a day. Mixpanel counts by hour."""
 
 CONCURRENT_PARTS = 4
-"""Concurrent exports of one day. Each needs a Spark task, and other days are polled at the same time."""
+"""Concurrent exports of one day, each in a Spark task. Other days are polled too."""
 
 
 def find_cut_times(
@@ -29,7 +29,7 @@ def find_cut_times(
 ) -> list[str]:
     """Return the ascending times at which to split a day. Empty for a small day.
 
-    :param hours: number of events by hour of the project's clock (``2026-03-01 14:00:00``).
+    :param hours: events by hour of the project's clock (``2026-03-01 14:00:00``).
     :param previous_parts: parts of an earlier try. The day gets at least twice as many, or as many as its hours allow.
     """
     parts = min(MAX_PARTS, 1 if split_rows is None else math.ceil(sum(hours.values()) / split_rows))
@@ -81,7 +81,7 @@ def join_expressions(first_expression: str | None, second_expression: str | None
 
 
 def split_problems(options: MixpanelOptions) -> list[str]:
-    """Return the reasons against ``split_rows``. Empty if possible or not set."""
+    """Return the reasons against ``split_rows``."""
     if options.split_rows is None:
         return []
     problems = count_problems(options)

@@ -29,11 +29,11 @@ PROMOTED_COUNTS = {
 OTHER_DAY_COUNT = {"other_day": "dates in an answer that were not requested"}
 
 BatchReader = Callable[["MixpanelStream", "MixpanelClient"], Iterator["pa.RecordBatch"]]
-"""Yields the rows of a day or snapshot. Returns only at the end of the data."""
+"""Yields the rows of a day or snapshot until the end of the data."""
 
 
 def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:
-    """Return a function that hashes the named options. Different values make different streams."""
+    """Return a function that hashes the named options, so that different values make different streams."""
 
     def variant(options: MixpanelOptions) -> str:
         values = json.dumps([getattr(options, name) for name in names])
@@ -54,7 +54,7 @@ class MixpanelStream:
     :param problems: returns the problems of the stream's options.
     :param min_requests: returns the least number of counted requests for a day or snapshot.
     :param counts: descriptions of the report's counts, except ``rows_read``.
-    :param read_batches: reads the stream. None for the export, which has its own poller.
+    :param read_batches: reads the stream. None for the export.
     """
 
     name: StreamName

@@ -1,7 +1,7 @@
 """Checks a connection before the first run and reports findings with remedies.
 
 Sends one request to the stream's API, and one to each other region if this one does not know the credentials.
-Credentials go only to Mixpanel's hosts, or to the connection's host.
+Credentials go only to Mixpanel's hosts, or to the connection's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _API_NAMES: dict[Api, str] = {"export": "the export", "query": "the Query API", 
 
 @dataclass(frozen=True)
 class MixpanelReport(findings.PreflightReport):
-    """Findings of one check, and the counted requests that it sent."""
+    """Findings of one check, with its number of counted requests."""
 
     requests_by_api: dict[Api, int] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ def check_connection(
 ) -> MixpanelReport:
     """Check a connection.
 
-    :param options: None checks the export, without a zone.
+    :param options: None for the export without a zone.
     :param store: tasks' shared count of requests.
     """
     return _Check(connection, options, store, clock).report()
@@ -168,7 +168,7 @@ class _Check:
         return [region for region in HOSTS if region != region_in_use]
 
     def _find_region(self) -> tuple[str, dict[str, str]]:
-        """Return the region that knows the credentials, or "", and the reasons of silent regions."""
+        """Return the region that knows the credentials, or "", and error texts of regions without an answer."""
         silent_regions = {}
         for region in self._other_regions():
             extra = {**self._connection.extra, "region": region}
@@ -233,7 +233,7 @@ class _Check:
     # Quota
 
     def _probe(self, connection: Connection) -> ProbeResult:
-        """Send one request, counted together with the tasks' requests."""
+        """Send one request, counted with the tasks' requests."""
         access, quota = MixpanelAccess.from_connection(connection, self._api), quota_of(connection, self._api)
         turns = self._turns(quota)
         times: list[float] = []

@@ -1,4 +1,4 @@
-"""Sends the small request of a connection check and reads its answer."""
+"""Sends the request of a connection check and reads its answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_connect.sources._mixpanel.preflight.regime_detection impor
 from airflow_provider_connect.sources._mixpanel.refusals import refusal_error, status_of_refusal
 
 _EVENTS = 10_000
-"""Events in the sample: enough to detect the regime, and about a megabyte on the wire."""
+"""Events in the sample: enough to detect the regime, about a megabyte on the wire."""
 
 _LIMITS = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 64 << 20
@@ -31,7 +31,7 @@ class ProbeResult:
 
     :param status: of the answer, or of an error document in an answer with status 200.
     :param error: None for success.
-    :param clock_ahead_seconds: least lead of our clock over the server's. None if the answer has no date.
+    :param clock_ahead_seconds: see :func:`clock_ahead_seconds`.
     """
 
     status: int
@@ -52,10 +52,9 @@ class ProbeResult:
 
 
 def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Callable[[], None]) -> ProbeResult:
-    """Send one small request to an API.
+    """Send one small request to an API. Raises ConnectError without an answer.
 
     :param on_sent: called when the request is sent, from when Mixpanel may count it.
-    :raises ConnectError: there is no answer.
     """
     sent_at = clock()
     # It is over in every zone: the last one leaves it at noon of the day after.
@@ -72,10 +71,10 @@ def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Cal
 
 
 def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetime) -> float | None:
-    """Return the least lead of our clock over a server's, in seconds. Negative if our clock is behind.
+    """Return the least lead of our clock over a server's. Negative if our clock is behind.
 
-    :param date: the answer's header Date. Both other times are by our clock.
-    :return: 0 if ``date`` lies between both times, None if unreadable.
+    :param date: the answer's header Date. The other times are by our clock.
+    :return: 0 if ``date`` lies between both, None if unreadable.
     """
     try:
         server_time = email.utils.parsedate_to_datetime(date)

@@ -1,7 +1,7 @@
 """Detects the time regime from a sample of events: UTC, or the clock of the project's zone.
 
 Each event also has the UTC time at which Mixpanel received it, and live devices send immediately. So the least delay,
-if equal at many times of the day, is the zone's offset, or 0 for UTC.
+if equal at many times of the day, is the zone's offset, or 0.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from zoneinfo import ZoneInfo
 from airflow_provider_connect.sources._mixpanel.columns import Regime
 
 _LOW_QUANTILE = 0.05
-"""Share of shortest delays to ignore, because of devices with wrong clocks."""
+"""Share of shortest delays to ignore: some devices have wrong clocks."""
 
 _QUICK_SECONDS = 600
 _MIN_EVENTS = 20
 _MIN_QUARTERS = 6
-"""Least number of quarter-hours with quick events. Devices that upload a few times a day fill fewer."""
+"""Fewest quarter-hours with quick events. Devices that upload a few times a day fill fewer."""
 
 _QUARTER = 900
 _EARLY_SECONDS, _LATE_SECONDS = -300, 3000
@@ -59,7 +59,7 @@ class RegimeReading:
 def detect_regime(samples: Sequence[EventTimes], zone: str | None) -> RegimeReading:
     """Detect a project's time regime from one day's events, in any order.
 
-    :param zone: project's configured zone.
+    :param zone: configured zone.
     """
     count = len(samples)
     if count < _MIN_EVENTS:

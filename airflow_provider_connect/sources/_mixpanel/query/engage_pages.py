@@ -1,11 +1,10 @@
-"""Parses the pages of an engage session and checks that they are consistent. Sends no requests.
+"""Parses and checks the pages of an engage session. Sends no requests.
 
 Mixpanel keeps an answer for a while as a session. Page 0 has the total and the page size, which reveal missing,
 repeated and short pages. Later pages of the real API have no ``total`` (``EngagePaginationStrategy`` of Airbyte and
 ``source-mixpanel-native`` of Estuary, 2026-11).
 
-A profile becomes a line ``{"event":<distinct_id>,"properties":<properties>}``, for :class:`.RecordReader` to decode in
-bulk.
+A profile becomes a line ``{"event":<distinct_id>,"properties":<properties>}`` for :class:`.RecordReader`.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ class EngagePage(NamedTuple):
     """Header of a page. Missing fields are None, a missing session "".
 
     :param number: from 0.
-    :param size: greatest number of profiles on a page.
-    :param total: number of profiles on all pages.
+    :param size: most profiles on a page.
+    :param total: profiles on all pages.
     :param fingerprint: equal only for pages with the same profiles.
     """
 
@@ -57,7 +56,7 @@ class EngagePage(NamedTuple):
 
 
 class EngageSession:
-    """Checks that a session's pages come in order from page 0, without gaps or repeats.
+    """Checks that pages come in order from page 0, without gaps or repeats.
 
     :raises RetriableError: page 0 contradicts itself.
     """
@@ -85,10 +84,7 @@ class EngageSession:
         return self._next_number == self.page_count
 
     def accept(self, page: EngagePage) -> None:
-        """Check the next page.
-
-        :raises RetriableError: it has an unexpected number, session or number of profiles.
-        """
+        """Check the next page. Raises RetriableError for another number, session or number of profiles."""
         number = self._next_number
         subject = f"page {number} of {self.page_count}"
         if page.session not in ("", self.id):
@@ -114,7 +110,7 @@ class EngageSession:
 
 
 def is_session_lost(status: int, text: str) -> bool:
-    """Return True if a later page's refusal means that Mixpanel has dropped the session.
+    """Return True if a refusal of a later page means that the session is gone.
 
     The wording is undocumented. "request for page in uncached query" has been seen.
     """
@@ -183,7 +179,7 @@ class PageReader:
     def read_page(self, data: bytes) -> tuple[EngagePage, list[Any]]:
         """Return the header of a page, and its profiles for :meth:`read_profiles`.
 
-        :raises RetriableError: the document is not a page of profiles, or reports an error.
+        :raises RetriableError: the document is no page of profiles, or reports an error.
         """
         try:
             page: Any = self._page.decode(data)
@@ -199,7 +195,7 @@ class PageReader:
         return EngagePage(number, session, page.page_size, page.total, len(page.results), fingerprint), page.results
 
     def _decode_tolerantly(self, data: bytes) -> Any:
-        """Read a page that msgspec refuses: one with lone surrogates, NaN or invalid UTF-8."""
+        """Read a page with lone surrogates, NaN or invalid UTF-8, which msgspec refuses."""
         text = data.decode("utf-8", "surrogateescape")
         try:
             page_members = dict(members(text, _TOLERANT))
@@ -218,7 +214,7 @@ class PageReader:
     def read_profiles(self, results: list[Any], first_number: int) -> PageProfiles:
         """Parse the profiles of a page.
 
-        :param first_number: number of its first profile in the session.
+        :param first_number: of its first profile in the session.
         """
         ids = [bytes(profile.id) or b"null" for profile in results]
         if not all(encoded_id[:1] == b'"' for encoded_id in ids):
