@@ -1,6 +1,6 @@
 """Reads an API's address and credentials from an Airflow connection of type ``http``. Light enough for DAG files.
 
-``docs/http_connection.md`` documents the fields.
+Fields: ``docs/http_connection.md``.
 """
 
 from __future__ import annotations
@@ -80,10 +80,9 @@ class HttpAccess:
 
     @classmethod
     def read_connection(cls, connection: Connection, extra_fields: Collection[str] = ()) -> HttpAccess:
-        """Read a connection of type ``http``.
+        """Read a connection of type ``http``. Raises ConfigError with every problem.
 
         :param extra_fields: further fields that the source reads from the extra.
-        :raises ConfigError: lists every problem.
         """
         refuse_any(connection_problems(connection, extra_fields))
         url, other_origins = (
@@ -107,7 +106,7 @@ class HttpAccess:
 
     @classmethod
     def for_url(cls, connection: Connection, url: str, auth: Auth, **fields: Any) -> Self:
-        """Return the access to a vendor's URL. The connection, of any type, may name a proxy and authorities."""
+        """Return the access to a vendor's URL, with proxy and authorities of a connection of any type."""
         return cls(connection.conn_id, url, StaticCredentials(auth), _route(connection, {origin_of(url)[1]}), **fields)
 
 
@@ -119,7 +118,7 @@ def _route(connection: Connection, hosts: Collection[str]) -> HttpRoute:
 
 
 def connection_problems(connection: Connection, extra_fields: Collection[str] = ()) -> list[str]:
-    """Validate a connection without network. Returns the problems. See :meth:`HttpAccess.read_connection`."""
+    """Validate a connection without network. Returns the problems."""
     return connection_fields.connection_problems(connection, extra_fields)
 
 

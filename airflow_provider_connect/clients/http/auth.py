@@ -25,7 +25,7 @@ class Auth:
     """Credentials of a request.
 
     :param headers: sent with every request.
-    :param params: added to every query. They replace params of the same name.
+    :param params: added to every query, in place of params of the same name.
     :param secrets: texts that an answer may echo and no message may quote.
     """
 
@@ -54,12 +54,12 @@ def bearer_auth(token: SecretStr) -> Auth:
 
 
 def header_auth(name: str, value: SecretStr) -> Auth:
-    """Return credentials with a key in a header, such as ``X-Api-Key``."""
+    """Return credentials in a header, such as ``X-Api-Key``."""
     return Auth({name: value.get_secret_value()}, (value.get_secret_value(),))
 
 
 def query_auth(name: str, value: SecretStr) -> Auth:
-    """Return credentials with a key in the query, such as ``api_key=…``."""
+    """Return credentials in the query, such as ``api_key=…``."""
     return Auth({}, (value.get_secret_value(),), ((name, value.get_secret_value()),))
 
 
@@ -81,7 +81,7 @@ _REFUSED_SECONDS = 60.0
 
 
 class FetchedAuth(NamedTuple):
-    """Credentials that a service issued, and their validity (None if unknown)."""
+    """Issued credentials with their validity (None if unknown)."""
 
     auth: Auth
     valid_seconds: float | None
@@ -105,7 +105,7 @@ _login_states_lock = threading.Lock()
 class FetchedCredentials:
     """Credentials that a service issues for a login.
 
-    :param identity: all inputs of the login, with secrets. Equal identities share credentials.
+    :param identity: all inputs of the login. Equal identities share credentials.
     """
 
     def __init__(

@@ -18,10 +18,7 @@ _CERTIFICATE = re.compile(
 
 
 def ca_bundle_problem(ca_bundle: str) -> str | None:
-    """Return the problem of a ``ca_bundle``, or None.
-
-    :param ca_bundle: absolute local path, or PEM text.
-    """
+    """Return the problem of a ``ca_bundle`` (absolute local path, or PEM text), or None."""
     try:
         _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ca_bundle, "ca_bundle")
     except ConfigError as error:

@@ -1,6 +1,6 @@
 """Sends one HTTP request and returns the raw response. Error messages name the remedy and contain no secrets.
 
-Never retries or follows redirects. Refuses a body without a length or chunks, because a cut would go unnoticed.
+Never retries or follows redirects. Refuses a body without a length or chunks: a cut would go unnoticed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.secrets import Secrets
 
 ERROR_TEXT_BYTES = 8 << 10
-"""Most bytes of an error's body to read, which may be endless."""
+"""Most bytes to read of an error's body."""
 _ERROR_READ_BYTES = 1 << 10
 _ERROR_SECONDS = 10.0
 _CUT_ECHO_CHARACTERS = 2 << 10
@@ -62,7 +62,7 @@ class ErrorText(NamedTuple):
 
 
 class HttpResponse:
-    """Response with headers and an unread body. Its context closes the connection or returns it to the pool."""
+    """Response before its body. Its context closes the connection or returns it to the pool."""
 
     def __init__(self, link: HttpConnection, head: ResponseHead, pool: ConnectionPool | None) -> None:
         self._link = link
@@ -87,7 +87,7 @@ class HttpResponse:
         return self._link.received_bytes
 
     def header(self, name: str) -> str:
-        """Return a header's value, or "". Repeated headers are joined by a comma."""
+        """Return a header's value, or "". A comma joins repeated headers."""
         return ", ".join(self._head.values_of(name))
 
     def header_values(self, name: str) -> list[str]:
@@ -100,7 +100,7 @@ class HttpResponse:
         return {name: self.header(name) for name, _ in self._head.fields}
 
     def require_framing(self) -> None:
-        """Raise RetriableError if a cut of the body would go unnoticed, for lack of a length or chunks."""
+        """Raise RetriableError for a body without length or chunks, because a cut would go unnoticed."""
         if not self._head.is_framed:
             raise RetriableError(f"{self.host} {UNFRAMED_TEXT}")
 
@@ -260,9 +260,9 @@ def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
 
 
 def retry_after_seconds(value: str, current_time: dt.datetime, cap_seconds: float = 3600.0) -> float | None:
-    """Parse a ``Retry-After`` header: seconds, or an HTTP date, which is compared with ``current_time``.
+    """Parse a ``Retry-After`` header: seconds, or an HTTP date, compared with ``current_time``.
 
-    :return: 0 (a past date) to ``cap_seconds``, or None if missing or malformed.
+    :return: 0 (a past date) to ``cap_seconds``, or None if malformed.
     """
     value = value.strip()
     if re.fullmatch(r"\d{1,20}(\.\d{1,9})?", value, flags=re.ASCII):

@@ -1,4 +1,4 @@
-"""Reads and checks the fields of an Airflow connection of type ``http``. :mod:`.access` documents them."""
+"""Reads and checks the fields of an Airflow connection of type ``http``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _REQUIRED = {
 
 
 def auth_kind_of(connection: Connection) -> AuthKind:
-    """Return the connection's ``auth``. Defaults to HTTP Basic with a login, else to none, like HttpHook."""
+    """Return ``auth``. Defaults to HTTP Basic with a login, else to none, like HttpHook."""
     default = "basic" if _has(connection.login) else "none"
     return cast(AuthKind, connection.option("auth") or default)
 
@@ -86,7 +86,7 @@ def _has(secret: SecretStr | None) -> bool:
 
 
 def _unknown_fields(connection: Connection, also: Collection[str]) -> Iterator[str]:
-    """Yield a problem for each unknown extra field, and each field that this ``auth`` does not use."""
+    """Yield a problem for each extra field that is unknown, or unused by this ``auth``."""
     known_fields = {*_COMMON, *also, *(name for names in _FIELDS.values() for name in names)}
     allowed_fields = {*_COMMON, *also, *_FIELDS.get(auth_kind_of(connection), known_fields)}
     for name, value in connection.extra.items():
@@ -214,24 +214,18 @@ def _with_port(url: str, port: int | None) -> str:
 
 
 def connection_base_url(connection: Connection) -> str:
-    """Return the base URL of all paths, without a final slash.
-
-    :raises ValueError: the host is invalid.
-    """
+    """Return the base of all paths, without a final slash. Raises ValueError for an invalid host."""
     # As Airflow's HttpHook puts it together; but without a schema it is https.
     return _with_port(_with_scheme(connection.host or "", connection.path or "https"), connection.port)
 
 
 def resolve_url(base: str, url: str) -> str:
-    """Resolve a full URL, a path from the host's root (``/token``), or a path below the base (``token``)."""
+    """Resolve a full URL, or a path from the host's root (``/token``) or below the base (``token``)."""
     return urljoin(f"{base}/", url)
 
 
 def allowed_origins_of(connection: Connection) -> list[Origin]:
-    """Return the hosts of ``allowed_hosts``, with https unless a URL has http.
-
-    :raises ValueError: an entry is not a host.
-    """
+    """Return ``allowed_hosts``, with https by default. Raises ValueError for an invalid entry."""
     value = connection.extra.get("allowed_hosts") or []
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
@@ -243,10 +237,7 @@ def allowed_origins_of(connection: Connection) -> list[Origin]:
 
 
 def text_mapping(connection: Connection, name: str) -> dict[str, str]:
-    """Return an extra field that maps names to texts. Empty if not set.
-
-    :raises ConfigError: the field has another form.
-    """
+    """Return an extra field that maps names to texts, or {}. Raises ConfigError for another form."""
     value: Any = connection.extra.get(name)
     if value is None or value == "":
         return {}
@@ -258,7 +249,7 @@ def text_mapping(connection: Connection, name: str) -> dict[str, str]:
 def host_problem(host: str, port: int | None) -> str | None:
     """Return the problem of a host, without quoting it, or None.
 
-    :param host: a name, or a URL without a path. Plain http is allowed only for this machine.
+    :param host: a name, or a URL without a path, with plain http for this machine only.
     """
     try:
         parts = urlsplit(_with_scheme(host))

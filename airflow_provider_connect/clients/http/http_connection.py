@@ -1,7 +1,7 @@
 """One connection to a server, directly or through a proxy. A deadline covers connecting, sending and reading.
 
 A socket's timeout restarts with every byte, so a slow server could block its client for ever. Here a timer shuts the
-socket at the deadline, so that reads fail. httpcore connects (:mod:`.network`), h11 parses (:mod:`.message`).
+socket at the deadline. httpcore connects (:mod:`.network`), h11 parses (:mod:`.message`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,7 @@ class SilenceError(RetriableError):
 
 
 class HttpTimeouts(BaseModel):
-    """Time limits of a request.
-
-    :param deadline_seconds: for the request and its whole answer, even while bytes arrive.
-    """
+    """Time limits of a request. ``deadline_seconds`` covers the whole answer, even while bytes arrive."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -200,7 +197,7 @@ class HttpConnection:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Convert errors of the block to our error classes, without their texts, which may quote secrets."""
+        """Convert the block's errors, without texts, which may quote secrets."""
         try:
             yield
         except (OSError, ValueError, BrokenAnswerError, *_NETWORK_ERRORS) as error:

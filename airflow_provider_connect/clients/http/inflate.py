@@ -22,10 +22,9 @@ _GZIP_WINDOW_BITS = 31
 
 
 def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress a gzip stream of one or more members.
+    """Decompress a gzip stream of one or more members, into chunks of at most :data:`OUTPUT_BYTES`.
 
-    :param chunks: compressed bytes, cut anywhere. May be empty.
-    :return: chunks of at most :data:`OUTPUT_BYTES`.
+    :param chunks: compressed bytes, cut anywhere.
     :raises RetriableError: the stream is empty, cut, has a wrong checksum or length, or contains other data.
     """
     member: Any = None
@@ -53,7 +52,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def decoded_body(answer: HttpResponse) -> Iterator[bytes]:
-    """Yield a response's body, decompressed if gzip.
+    """Yield a response's decompressed body.
 
     :raises RetriableError: a cut could go unnoticed, or the encoding is neither gzip nor identity.
     """

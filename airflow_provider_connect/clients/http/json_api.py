@@ -1,7 +1,7 @@
 """Client of a JSON API: one call returns one whole answer, and errors name the remedy.
 
-A repeatable call is retried alone after a temporary failure, so a failing page costs a page, not the day. Credentials
-go only to the connection's own host.
+A repeatable call is retried alone, so a failing page costs a page, not the day. Credentials go only to the connection's
+own host.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LeaveAloneError(RetriableError):
 
 
 class _PollClock:
-    """System clock with pauses that end when the poll closes."""
+    """System clock. Its pauses end when the poll closes."""
 
     def __init__(self, answers: OpenResponses) -> None:
         self.sleep = answers.sleep
@@ -65,7 +65,7 @@ class _PollClock:
 
 @dataclass(frozen=True)
 class _Request:
-    """A call with its callbacks and its current URL, which changes with a redirect."""
+    """A call with callbacks and its current URL, which a redirect changes."""
 
     call: Call
     url: str
@@ -79,12 +79,12 @@ class JsonApi(Closable):
     """Client of an API for a poll or a publisher. Thread-safe.
 
     :param target: a connection of type ``http``, or the access made from another type.
-    :param errors: rules for answers. The first match applies, then the defaults.
+    :param errors: rules for answers, in order. Defaults follow.
     :param share: number of processes that divide the limits per second and of concurrent requests.
     :param max_bytes: size limit of a decompressed answer.
-    :param patience_seconds: time for retries of a repeatable call, pauses included. 0 for no retries.
+    :param patience_seconds: time for retries of a repeatable call, with pauses. 0 for no retries.
     :param follows_redirects: follow redirects of a GET, or refuse them.
-    :param clock: for pauses. Defaults to the system's, with pauses that end at :meth:`close`.
+    :param clock: for pauses. Those of the default end at :meth:`close`.
     :raises ConfigError: lists every problem of the connection.
     """
 
@@ -294,7 +294,7 @@ class JsonApi(Closable):
     # Limits
 
     def _wait_for_turn(self, patience: Patience) -> None:
-        """Wait until the rate limits allow a request. Raises RetriableError if that exceeds the time for retries."""
+        """Wait for the rate limits. Raises RetriableError if that exceeds the time for retries."""
         self._answers.require_open()
         while (wait := self._pace.wait_seconds(self.clock.now())) > 0:
             if wait > max(patience.left_seconds, 0):

@@ -43,10 +43,7 @@ ROTATION_REFUSED = (
 
 @dataclass(frozen=True)
 class Login:
-    """User, password and URL of a login.
-
-    :param url: token endpoint, or login of a session.
-    """
+    """User, password and URL of a login: a token endpoint, or a session's."""
 
     url: str
     route: HttpRoute

@@ -52,7 +52,7 @@ class ResponseHead(NamedTuple):
 
 
 class Exchange:
-    """Requests and responses over one connection, one after another.
+    """Requests and responses over one connection, in turn.
 
     :ivar has_received: True once a byte of the current response has arrived.
 
@@ -98,7 +98,7 @@ class Exchange:
         raise BrokenAnswerError(f"sent {_MAX_INTERIM_ANSWERS} interim answers and no final one")
 
     def read_body(self, read_bytes: int) -> Iterator[bytes]:
-        """Yield the body in pieces as they are read. Joins small HTTP chunks that arrive together.
+        """Yield the body in pieces as read. Joins small HTTP chunks that arrive together.
 
         :raises BrokenAnswerError: the body ends before its announced end.
         """

@@ -1,6 +1,6 @@
-"""Opens TCP connections. Name lookups end at the deadline.
+"""Opens TCP connections to checked addresses before a deadline.
 
-Addresses are checked, so that no answer leads a request into the internal network.
+The check prevents an answer from leading a request into the internal network.
 """
 
 from __future__ import annotations
@@ -54,10 +54,9 @@ class AddressPolicy:
         self._lock = threading.Lock()
 
     def allowed_addresses(self, host: str, addresses: list[Any]) -> list[Any]:
-        """Return the addresses of a host that a request may reach.
+        """Return the addresses of a host that a request may reach. Raises ConfigError without any.
 
-        :param addresses: as :func:`socket.getaddrinfo` returns them.
-        :raises ConfigError: none is allowed.
+        :param addresses: as from :func:`socket.getaddrinfo`.
         """
         zones = [(address_zone(address[4][0]), address) for address in addresses]
         zone = self._zone(host.lower(), [zone for zone, _ in zones])
@@ -138,7 +137,7 @@ class Network(httpcore.NetworkBackend):
         raise refusal
 
     def _resolve(self, host: str, port: int) -> list[Any]:
-        """Resolve a name in a thread, because a hanging lookup cannot be interrupted."""
+        """Resolve a name in a thread. A hanging lookup cannot be interrupted."""
         answers: queue.SimpleQueue[list[Any] | OSError | ValueError] = queue.SimpleQueue()
 
         def look_up() -> None:

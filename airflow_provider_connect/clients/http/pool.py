@@ -29,7 +29,7 @@ class ConnectionPool:
         self._is_closed = False
 
     def take(self, pool_key: PoolKey) -> HttpConnection | None:
-        """Return an idle connection with an already checked address, or None."""
+        """Return an idle connection with a checked address, or None."""
         while True:
             with self._lock:
                 idle_connections = self._idle.get(pool_key)
@@ -41,7 +41,7 @@ class ConnectionPool:
             link.close()
 
     def give_back(self, link: HttpConnection) -> None:
-        """Keep a connection for reuse if its response was complete, else close it."""
+        """Keep a connection for reuse after a complete response, else close it."""
         if not link.make_idle():
             link.close()
             return

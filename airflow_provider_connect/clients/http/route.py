@@ -19,10 +19,7 @@ PoolKey = tuple[object, ...]
 
 
 def origin_of(url: str) -> Origin:
-    """Return scheme, host and port of a URL.
-
-    :raises ValueError: the URL is not http or https, or contains a user.
-    """
+    """Return scheme, host and port of a URL. Raises ValueError unless it is http or https without user."""
     parts: SplitResult = urlsplit(url)
     port = parts.port or _PORTS.get(parts.scheme)
     if parts.scheme not in _PORTS or not parts.hostname or port is None or "@" in parts.netloc:

@@ -27,7 +27,7 @@ _BYTE_ORDER_MARK = "\ufeff".encode()
 def join_blocks(
     rows: Iterable[bytes | bytearray | memoryview], block_bytes: int, end: bytes = b""
 ) -> Iterator[tuple[bytearray, int]]:
-    """Join pieces of CSV to blocks of about ``block_bytes`` bytes. Yields each block and its number of pieces.
+    """Join pieces of CSV to blocks of about ``block_bytes`` bytes. Yields blocks with numbers of pieces.
 
     :param end: appended to each piece.
     """

@@ -1,4 +1,4 @@
-"""Contract of a read-only database session, for PostgreSQL, MySQL, SQLite and JDBC.
+"""Contract of a read-only session with PostgreSQL, MySQL, SQLite or over JDBC.
 
 The session itself quotes names and values. Statements have no placeholders, so ``%`` and ``?`` in a user's SQL have no
 special meaning.
@@ -197,20 +197,20 @@ class Database(Closable, ABC):
     """True if other sessions can read from this session's snapshot. See :meth:`export_snapshot`."""
 
     def lag_seconds(self) -> float | None:
-        """Return a replica's lag behind its primary. None if the server is no replica or does not report it."""
+        """Return a replica's lag behind its primary. None if there is none or it is unknown."""
         return None
 
     # Catalog
 
     @abstractmethod
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns in order. A query is not run.
+        """Return the columns in order, without running a query.
 
         :raises ConfigError: the table does not exist, or the query is invalid.
         """
 
     def require_all_columns(self, table: Table) -> None:
-        """Raise ConfigError if the database hides columns that the user may not read."""
+        """Raise ConfigError if columns are hidden from the user."""
 
     @abstractmethod
     def primary_key(self, table: Table) -> list[str]:
@@ -239,10 +239,7 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def literal(self, value: object) -> str:
-        """Write None, a bool, a number, a text, bytes, a date or a time as a SQL literal.
-
-        Instants are written in UTC, every session's zone.
-        """
+        """Write None, a bool, a number, a text, bytes, a date or a time as SQL, instants in UTC."""
 
     def select(
         self,
@@ -255,7 +252,7 @@ class Database(Closable, ABC):
     ) -> str:
         """Return a SELECT statement. Each part may be a user's SQL that ends in a comment.
 
-        :param limit: most rows. All if negative.
+        :param limit: all rows if negative.
         """
         parts = [f"SELECT {', '.join(expressions)}", f"FROM {relation}"]
         parts += [f"WHERE {where}"] if where else []
@@ -297,7 +294,7 @@ class Database(Closable, ABC):
         """End the transaction, if any."""
 
     def export_snapshot(self) -> str:
-        """Return a name of this transaction's snapshot, for reads of other sessions until it ends.
+        """Name this transaction's snapshot, for reads of other sessions until it ends.
 
         :raises ConfigError: the database cannot share snapshots.
         """
@@ -305,10 +302,10 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement with few result rows. Returns Python values."""
+        """Run a statement with few result rows."""
 
     def one_row(self, sql: str) -> tuple[Any, ...]:
-        """Run a statement and return its only row. Raises DataError if there is not exactly one."""
+        """Run a statement and return its only row. Raises DataError for any other number."""
         rows = self.rows(sql)
         if len(rows) != 1:
             raise DataError(f"the database returned {len(rows)} rows instead of one")

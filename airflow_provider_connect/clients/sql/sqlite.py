@@ -290,7 +290,7 @@ _STORAGE_CLASSES = {int: "integers", float: "floating numbers", str: "texts", by
 
 
 def _translate_error(error: sqlite3.Error, label: str, *, is_late: bool = False) -> ConnectError:  # noqa: PLR0911  # a line for each kind
-    """Return this package's error for one of sqlite3, whose text is kept only if it cannot contain a value."""
+    """Convert an error of sqlite3. Its text is kept only if it cannot contain a value."""
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", None) or type(error).__name__
     main = None if code is None else code & 0xFF

@@ -72,7 +72,7 @@ class ExportReader:
     def read_block(self, block: Block) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a block in batches with their days.
 
-        :raises RetriableError: the answer is not an export.
+        :raises RetriableError: the answer is incomplete, or not an export.
         :raises DataError: too many lines are rejected.
         :raises ErrorDocumentError: a line is an error document.
         """

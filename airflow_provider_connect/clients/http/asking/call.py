@@ -29,8 +29,8 @@ class Call:
     :param params: added to the query in order. Pairs may repeat a name.
     :param headers: those of the credentials take precedence.
     :param allowed: statuses besides 2xx with the verdict ``ignored`` instead of an error.
-    :param is_repeatable: True to repeat this call alone after a temporary failure, else the poll starts again. Defaults
-        to True for GET and HEAD only.
+    :param is_repeatable: True to repeat this call alone after a temporary failure, instead of the poll. Defaults to
+        True for GET and HEAD only.
     :param about: description for messages, without secrets and record values.
     """
 
@@ -86,15 +86,12 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """Body as text, with U+FFFD for bytes that are not UTF-8."""
+        """Body as text, with U+FFFD for invalid UTF-8."""
         return self.body.decode("utf-8", "replace")
 
     @property
     def document(self) -> Any:
-        """JSON document in the body.
-
-        :raises SetupError: the body is not JSON.
-        """
+        """JSON document in the body. Raises SetupError if there is none."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):  # its text would be part of the message
@@ -108,7 +105,7 @@ class Reply:
         return self.headers.get(name.lower(), "")
 
     def at(self, path: str) -> Any:
-        """Return the value at a path of the JSON body, or ``MISSING``. Decodes only this value of a large body."""
+        """Return the value at a path of the JSON body, or ``MISSING``. Decodes nothing else of a large body."""
         try:
             if len(self.body) <= ERROR_TEXT_BYTES:
                 return value_at(json.loads(self.body), path)

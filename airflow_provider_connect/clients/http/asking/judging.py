@@ -1,4 +1,4 @@
-"""Classifies answers by declared rules, then by defaults, and reads requested pauses."""
+"""Classifies answers by declared rules, then defaults. Reads requested pauses."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _value_matches(rule: ErrorRule, value: Any) -> bool:
 
 
 def wait_seconds(moment: Moment, reply: Reply, current_time: dt.datetime) -> float | None:
-    """Return the pause that an answer requests, from 0 to 3600 seconds, or None if missing or unreadable."""
+    """Return the pause that an answer requests, from 0 to 3600 seconds, or None."""
     value = reply.headers.get(moment.header.lower()) if moment.header is not None else reply.at(moment.at or "")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None

@@ -1,4 +1,4 @@
-"""Spaces a process's requests to stay within its share of the rate limits."""
+"""Spaces a process's requests by its share of the rate limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RequestPace:
         self._paused_until = -math.inf
 
     def wait_seconds(self, clock_seconds: float) -> float:
-        """Return the time until the next request may be sent. If 0, count the request as sent."""
+        """Return the time until the next request. 0 counts it as sent."""
         with self._lock:
             wait = max(
                 [self._paused_until - clock_seconds, 0.0, *(span.wait_seconds(clock_seconds) for span in self._spans)]
@@ -53,7 +53,7 @@ class RequestPace:
     def concurrency_slot(self, clock: Clock, raise_if_ended: Callable[[], None]) -> Iterator[None]:
         """Hold one of the allowed concurrent requests inside the block. Waits for a free one.
 
-        :param raise_if_ended: called during the wait. Raises if the poll has ended.
+        :param raise_if_ended: called during the wait.
         """
         if self._slots is None:
             yield
@@ -86,7 +86,7 @@ _paces_lock = threading.Lock()
 
 
 def request_pace(name: str, url: str, limits: RateLimits, share: int) -> RequestPace:
-    """Return the pace of an API and connection, shared by all polls of this process."""
+    """Return the pace of an API and connection, one for the whole process."""
     key = name, url, limits, share
     with _paces_lock:
         return _paces.setdefault(key, RequestPace(limits, share))

@@ -1,7 +1,7 @@
 """Declares error rules and rate limits of an API. Light enough for DAG files.
 
-The first matching rule decides the action for an answer. By default 408, 425, 429 and 5xx are retried, 204 and 205 are
-empty, every other 2xx has rows, and other statuses are refused.
+The first matching rule decides. By default 408, 425, 429 and 5xx are retried, 204 and 205 are empty, every other 2xx
+has rows, and other statuses are refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _as_statuses(value: Any) -> Any:
 
 
 class Declared(BaseModel):
-    """Base of all parts of a declaration: plain data without secrets."""
+    """Base of declarations: plain data without secrets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -130,6 +130,6 @@ class RateLimits(Declared):
 
     @property
     def max_processes(self) -> int | None:
-        """Most processes that can divide the limits without rounding up. None: no limit."""
+        """Most processes that can divide the limits without rounding up, or None."""
         rates = (self.at_once, self.per_second, self.per_minute)
         return min((max(1, math.floor(rate)) for rate in rates if rate is not None), default=None)

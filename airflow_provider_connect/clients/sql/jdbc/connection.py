@@ -18,9 +18,9 @@ DEFAULT_FETCH_ROWS = 10_000
 """Rows per fetch. Drivers' defaults range from ten rows to all."""
 _EXTRA_FIELDS = (DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT)
 _IGNORED_FIELDS = ("driver_path", "sqlalchemy_scheme", "sqlalchemy_driver", "sqlalchemy_query", "placeholder")
-"""Fields of Airflow's hook without effect here. An editor of a connection must not choose a jar that runs."""
+"""Fields of Airflow's hook without effect. An editor of a connection must not choose a jar that runs."""
 _OWN_READERS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlite": "sqlite"}
-"""Connection types for databases that this package reads without JDBC.
+"""Connection types for databases read without JDBC.
 
 Spark has no dialect for MariaDB and would read its column names as values.
 """

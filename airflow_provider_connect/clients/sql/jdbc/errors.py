@@ -1,4 +1,4 @@
-"""Converts JVM exceptions to this package's errors, by class and database codes. Their texts may quote values."""
+"""Converts JVM exceptions by class and database codes. Their texts may quote values."""
 
 from __future__ import annotations
 

@@ -49,9 +49,8 @@ class JdbcDatabase(Database):
 
     @classmethod
     def open(cls, connection: Connection, spark: Any, limits: SessionLimits) -> Self:
-        """Open a session.
+        """Open a session of a ``SparkSession``.
 
-        :param spark: a ``SparkSession``.
         :raises ConfigError: the connection is invalid, there is no driver, or Spark's dialect quotes names wrongly.
         :raises RetriableError: the database cannot be reached.
         """

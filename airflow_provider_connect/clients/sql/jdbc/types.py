@@ -56,7 +56,7 @@ _LOSSES = {
 
 
 def base_type(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
-    """Return a column's base type from the driver's type code. "" for an unknown code."""
+    """Return the base type of a driver's type code, or ""."""
     name = BASE_TYPES.get(code, "")
     if name in ("decimal", "numeric"):
         return f"{name}({precision},{scale})"

@@ -93,10 +93,7 @@ def counter_gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
 
 
 def primary_key_columns(parts: Iterable[tuple[Any, ...]]) -> list[str]:
-    """Return the primary key's columns, with partly indexed texts.
-
-    :param parts: rows of :func:`indexes_query`.
-    """
+    """Return the primary key's columns from rows of :func:`indexes_query`, partly indexed texts included."""
     return [column for name, column, *_ in parts if name == "PRIMARY"]
 
 
@@ -119,7 +116,7 @@ def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
 
 
 def lag_seconds(status: list[dict[str, Any]]) -> float | None:
-    """Return a replica's largest lag behind its sources, from the rows of its status. None without sources.
+    """Return a replica's largest lag from its status. None without sources.
 
     :raises RetriableError: replication is stopped.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _CHARSET = re.compile(r" character set (\w+)$")
 UNKNOWN_CHARSET = "unknown"
-"""Character set of a text for which the server reports none."""
+"""Character set that the server does not report."""
 _UNICODE_CHARSETS = {"utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4", "latin1"}
 """Character sets with only Unicode characters. ucs2 allows halves of surrogate pairs."""
 _TYPE = re.compile(r"(?P<name>[a-z]+\d?)\b(?:\s*\((?P<size>\d+)(?:,(?P<scale>\d+))?\))?")
@@ -75,7 +75,7 @@ _CHARACTER_ADVICE = (
 
 
 def base_type(kind: str, charset: str | None) -> str:
-    """Return a column's type, with its character set if Unicode lacks some of its characters.
+    """Return a type, with a character set that Unicode does not cover.
 
     :param charset: None if the column holds no text.
     """

@@ -68,7 +68,7 @@ _FETCHED_ROWS = 1_000
 
 
 def stream_cursor(session: pymysql.Connection[Any]) -> Any:
-    """Return a cursor that does not store rows. It adds ``fields``, :meth:`texts` and :meth:`abandon`."""
+    """Return an unbuffered cursor with ``fields``, :meth:`texts` and :meth:`abandon`."""
     return _stream_cursor_class()(session)
 
 
@@ -79,14 +79,11 @@ def _stream_cursor_class() -> type[Any]:
     class Stream(SSCursor):
         @property
         def fields(self) -> list[Any]:
-            """The protocol's description of the columns. ``description`` lacks sign and character set."""
+            """Columns as the protocol describes them, with sign and character set."""
             return list(self._result.fields)  # type: ignore[attr-defined]
 
         def texts(self) -> Iterator[bytes | None]:
-            """Yield the rows, one text each. At the end ``warning_count`` is the server's number of warnings.
-
-            :raises MySQLError: as PyMySQL raises it.
-            """
+            """Yield the rows, one text each, then set ``warning_count``."""
             while rows := self.fetchmany(_FETCHED_ROWS):
                 for (text,) in rows:
                     yield text

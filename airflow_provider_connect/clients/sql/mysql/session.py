@@ -186,7 +186,7 @@ class MySQL(Database):
             ) from None
 
     def _charsets(self, query: Query) -> list[str | None]:
-        """Return the character sets of a query's columns. The server reports them only while it converts no texts."""
+        """Return a query's character sets. The server reports them only while it converts no texts."""
         self.rows("SET SESSION character_set_results = NULL", "describing the query")
         try:
             numbers = [field.charsetnr for field in self._fields(query)]

@@ -243,7 +243,7 @@ class PostgreSQL(Database):
             raise RetriableError(f"{error}: the session that exported it has ended") from None
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
-        """Lock the tables as a read does. Raises RetriableError if they were rewritten after the snapshot was taken."""
+        """Lock the tables as a read does. Raises RetriableError if they were rewritten since the snapshot."""
         described = self.describe(table_or_query)  # as of the snapshot
         by_name = {column.name: column for column in described}
         existing_names = [name for name in names if name in by_name]

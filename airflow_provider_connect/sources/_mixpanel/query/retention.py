@@ -36,8 +36,9 @@ _REPORT_NAME = "the retention report"
 
 
 class ReturnInterval(NamedTuple):
-    """Time range (UTC) in which a day's users come back for the n-th time, from the first user's start to the last
-    user's end.
+    """Time range (UTC) in which a day's users come back for the n-th time.
+
+    From the start of the first user's range to the end of the last user's.
     """
 
     start: dt.datetime
