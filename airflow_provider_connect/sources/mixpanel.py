@@ -127,8 +127,8 @@ class MixpanelSource(
 
     @model_validator(mode="after")
     def _fits_its_stream(self) -> Self:
-        if found := option_problems(self):
-            raise ValueError("; ".join(found))
+        if problems := option_problems(self):
+            raise ValueError("; ".join(problems))
         return self
 
     @property

@@ -103,8 +103,8 @@ class ConnectorConformance:
         page = importlib.import_module(cls.__module__).__doc__ or ""
         assert page.strip(), "the module needs a docstring: it is the connector's page"
         assert page.strip().splitlines()[0].endswith("."), "the page must begin with a one-line sentence"
-        missing = sorted(HEADINGS[contract] - set(re.findall(r"^\*\*(\w+)", page, re.MULTILINE)))
-        assert not missing, f"the page has no paragraphs that begin with **{'**, **'.join(missing)}**"
+        missing_headings = sorted(HEADINGS[contract] - set(re.findall(r"^\*\*(\w+)", page, re.MULTILINE)))
+        assert not missing_headings, f"the page has no paragraphs that begin with **{'**, **'.join(missing_headings)}**"
         assert "https://" in page, "the page needs links to the vendor's documentation"
         assert (cls.__doc__ or "").strip() not in ("", (cls.__base__.__doc__ or "").strip())
 

@@ -73,8 +73,8 @@ def poll(source: Source, connection: Connection, *days: Day) -> Poll:
         with executor_source.open(pickle.loads(pickle.dumps(connection)), PollContext()) as executor:
             tally = Tally(part.days)
             executor_part = pickle.loads(pickle.dumps(part))
-            with closing(executor.poll(executor_part, tally)) as yielded:  # type: ignore[type-var]
-                batches += [(part, day, batch) for day, batch in yielded]
+            with closing(executor.poll(executor_part, tally)) as day_batches:  # type: ignore[type-var]
+                batches += [(part, day, batch) for day, batch in day_batches]
             tallies.append(tally)
     return Poll(schema, batches, tallies)
 
@@ -184,9 +184,9 @@ class PollCases:
         """Closing must neither hang nor fail after a killed task."""
         with source.open(served_data.connection, PollContext()) as poller:
             (part, *_) = poller.plan([served_data.day])
-            yielded: Any = poller.poll(part, Tally(part.days))
-            next(yielded)
-            yielded.close()
+            day_batches: Any = poller.poll(part, Tally(part.days))
+            next(day_batches)
+            day_batches.close()
         poller.close()
 
     @pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 1.0])

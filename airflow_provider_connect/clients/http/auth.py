@@ -42,9 +42,10 @@ def basic_auth(user: SecretStr, password: SecretStr) -> Auth:
     user_and_password = user.get_secret_value(), password.get_secret_value()
     token = base64.b64encode(":".join(user_and_password).encode()).decode("ascii")
     # An echo may lack the padding, or use the URL alphabet.
-    bare = token.rstrip("=")
+    unpadded_token = token.rstrip("=")
     return Auth(
-        {"Authorization": f"Basic {token}"}, (*user_and_password, bare, bare.replace("+", "-").replace("/", "_"))
+        {"Authorization": f"Basic {token}"},
+        (*user_and_password, unpadded_token, unpadded_token.replace("+", "-").replace("/", "_")),
     )
 
 
@@ -147,12 +148,12 @@ class FetchedCredentials:
         fetch_started = self._clock.now()
         state.auth = None
         try:
-            fetched = self._fetch()
+            fetched_auth = self._fetch()
         except ConfigError as error:
             state.refusal, state.refused_until = str(error), fetch_started + _REFUSED_SECONDS
             raise
-        state.auth, state.refusal = fetched.auth, ""
-        valid_seconds = float("inf") if fetched.valid_seconds is None else fetched.valid_seconds
+        state.auth, state.refusal = fetched_auth.auth, ""
+        valid_seconds = float("inf") if fetched_auth.valid_seconds is None else fetched_auth.valid_seconds
         # Credentials that expire during a request are refused, so they count as expired a while before.
         state.ends = (
             fetch_started

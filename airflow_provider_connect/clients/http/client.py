@@ -252,11 +252,11 @@ def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
     """
     text = text[:ERROR_TEXT_BYTES]  # an error inside a page may be as long as a record
     is_long = len(text) >= 2 * _CUT_ECHO_CHARACTERS
-    struck = secrets.redact(text, is_cut=is_cut and not is_long)
+    redacted_text = secrets.redact(text, is_cut=is_cut and not is_long)
     if is_long:  # the end may contain half an echo
-        struck = struck[:-_CUT_ECHO_CHARACTERS]
-    clean = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", struck)).strip()
-    return clean if len(clean) <= _QUOTE_CHARACTERS else clean[: _QUOTE_CHARACTERS - 1] + "…"
+        redacted_text = redacted_text[:-_CUT_ECHO_CHARACTERS]
+    one_line = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", redacted_text)).strip()
+    return one_line if len(one_line) <= _QUOTE_CHARACTERS else one_line[: _QUOTE_CHARACTERS - 1] + "…"
 
 
 def retry_after_seconds(value: str, current_time: dt.datetime, cap_seconds: float = 3600.0) -> float | None:

@@ -51,14 +51,14 @@ _REQUIRED = {
 
 def auth_kind_of(connection: Connection) -> AuthKind:
     """Return ``auth``. Defaults to HTTP Basic with a login, else to none, like HttpHook."""
-    default = "basic" if _has(connection.login) else "none"
+    default = "basic" if _is_filled(connection.login) else "none"
     return cast(AuthKind, connection.option("auth") or default)
 
 
 def connection_problems(connection: Connection, extra_fields: Collection[str]) -> list[str]:
     """Return every problem of a connection."""
     checks = (
-        partial(_unknown_fields, also=extra_fields),
+        partial(_unknown_fields, extra_fields=extra_fields),
         _auth_problems,
         _login_problems,
         _host_problems,
@@ -81,14 +81,14 @@ def collect_problems(connection: Connection, checks: Iterable[Callable[[Connecti
     return [f"connection {connection.conn_id!r}: {problem}" for problem in dict.fromkeys(problems)]
 
 
-def _has(secret: SecretStr | None) -> bool:
+def _is_filled(secret: SecretStr | None) -> bool:
     return secret is not None and secret.get_secret_value() != ""
 
 
-def _unknown_fields(connection: Connection, also: Collection[str]) -> Iterator[str]:
+def _unknown_fields(connection: Connection, extra_fields: Collection[str]) -> Iterator[str]:
     """Yield a problem for each extra field that is unknown, or unused by this ``auth``."""
-    known_fields = {*_COMMON, *also, *(name for names in _FIELDS.values() for name in names)}
-    allowed_fields = {*_COMMON, *also, *_FIELDS.get(auth_kind_of(connection), known_fields)}
+    known_fields = {*_COMMON, *extra_fields, *(name for names in _FIELDS.values() for name in names)}
+    allowed_fields = {*_COMMON, *extra_fields, *_FIELDS.get(auth_kind_of(connection), known_fields)}
     for name, value in connection.extra.items():
         if name not in known_fields:
             yield (
@@ -113,7 +113,7 @@ def _auth_problems(connection: Connection) -> Iterator[str]:
 def _login_problems(connection: Connection) -> Iterator[str]:
     kind = auth_kind_of(connection)
     if kind == "none":
-        if _has(connection.password) and connection.option("auth") is None:
+        if _is_filled(connection.password) and connection.option("auth") is None:
             yield (
                 "it has a password without a login: set 'auth' in the extra to 'bearer' or 'api_key', or enter a "
                 "login for HTTP Basic"
@@ -121,9 +121,9 @@ def _login_problems(connection: Connection) -> Iterator[str]:
         return
     if kind not in _FIELDS:  # reported already, and might be a misplaced secret
         return
-    if kind not in ("basic", "oauth2_refresh_token") and not _has(connection.password):
+    if kind not in ("basic", "oauth2_refresh_token") and not _is_filled(connection.password):
         yield f"password is empty; auth {kind!r} requires it"
-    if kind.startswith(("basic", "oauth2", "session")) and not _has(connection.login):
+    if kind.startswith(("basic", "oauth2", "session")) and not _is_filled(connection.login):
         yield f"login is empty; auth {kind!r} requires it"
     by_basic = kind == "basic" or (kind.startswith("oauth2") and connection.option("client_auth") != "body")
     if by_basic and connection.login is not None and ":" in connection.login.get_secret_value():

@@ -62,7 +62,7 @@ class HttpConnection:
         self._proxy_name = "the environment's proxy" if uses_environment(route.proxy) else "the connection's proxy"
         self._proxy_headers = proxy_auth(used_proxy).headers
         self._ca_bundles = route.ca_bundle, environment_bundles(route.proxy)
-        self._reach = route.address_policy if used_proxy is None else None
+        self._address_policy = route.address_policy if used_proxy is None else None
         self.pool_key = route.pool_key(url)
         self.was_closed_by_server = False
         self._is_reused = self._is_interrupted = self._is_sent = False
@@ -99,7 +99,7 @@ class HttpConnection:
         with self._translated_errors():
             self.seconds_left()
             host, port = _address(self._parts)
-            host_header = _bracketed(host) if port == _PORTS[self._parts.scheme] else f"{_bracketed(host)}:{port}"
+            host_header = _bracket_ipv6(host) if port == _PORTS[self._parts.scheme] else f"{_bracket_ipv6(host)}:{port}"
             if self._exchange is None:
                 self._exchange = self._connect(host, port)
             headers = {"Host": host_header, **headers}
@@ -150,8 +150,8 @@ class HttpConnection:
         """Return True if an idle connection is open, without unexpected data."""
         if self._stream is None or self._stream.get_extra_info("is_readable"):
             return False
-        connected = self._stream.get_extra_info("socket")
-        return not (isinstance(connected, ssl.SSLSocket) and connected.pending())  # decrypted but unread
+        connected_socket = self._stream.get_extra_info("socket")
+        return not (isinstance(connected_socket, ssl.SSLSocket) and connected_socket.pending())  # decrypted but unread
 
     def reuse(self, limits: HttpTimeouts) -> None:
         """Prepare an idle connection for a request with a new deadline."""
@@ -184,8 +184,8 @@ class HttpConnection:
         :raises DeadlineError: the deadline has passed.
         :raises RetriableError: the connection was interrupted before it opened.
         """
-        remaining = self._deadline - time.monotonic()
-        if self._is_past_deadline or remaining <= 0:
+        remaining_seconds = self._deadline - time.monotonic()
+        if self._is_past_deadline or remaining_seconds <= 0:
             raise DeadlineError(
                 f"{self.host} did not finish its answer within "
                 f"request_deadline_seconds={self._limits.deadline_seconds:g}. {self.received_bytes} bytes were "
@@ -193,7 +193,7 @@ class HttpConnection:
             )
         if self._is_interrupted and self._exchange is None:
             raise RetriableError(f"{self.host}: the request was given up before it was sent")
-        return remaining
+        return remaining_seconds
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
@@ -203,8 +203,8 @@ class HttpConnection:
         except (OSError, ValueError, BrokenAnswerError, *_NETWORK_ERRORS) as error:
             try:
                 self.seconds_left()
-            except RetriableError as late:
-                raise late from None
+            except RetriableError as deadline_error:
+                raise deadline_error from None
             cause = error.__cause__ if isinstance(error, _NETWORK_ERRORS) else error
             is_silent = self._exchange is None or not self._exchange.has_received
             self.was_closed_by_server = (
@@ -245,7 +245,7 @@ class HttpConnection:
 
     def _connect(self, host: str, port: int) -> Exchange:
         network, timeout = (
-            Network(self.seconds_left, self._keep_handle, self._reach),
+            Network(self.seconds_left, self._keep_handle, self._address_policy),
             self._limits.connect_timeout_seconds,
         )
         hops = [(self._parts.scheme, host, port)]
@@ -256,16 +256,16 @@ class HttpConnection:
         stream = self._stream = network.connect_tcp(*hops[0][1:], timeout)
         for number, (scheme, name, _) in enumerate(hops):
             if number and scheme == "https":
-                self._tunnel(Exchange(stream, timeout), f"{_bracketed(host)}:{port}")
+                self._tunnel(Exchange(stream, timeout), f"{_bracket_ipv6(host)}:{port}")
                 self._phase = "connect"
             if context is not None and scheme == "https":
                 stream = self._stream = stream.start_tls(context, name, timeout)
         self._phase = "connect"
         return Exchange(stream, self._limits.read_timeout_seconds)
 
-    def _keep_handle(self, connected: socket.socket) -> None:
+    def _keep_handle(self, connected_socket: socket.socket) -> None:
         with self._lock:
-            self._handle = connected.dup()
+            self._handle = connected_socket.dup()
         self.seconds_left()
 
     def _tunnel(self, exchange: Exchange, target: str) -> None:
@@ -315,5 +315,5 @@ def _address(parts: SplitResult) -> tuple[str, int]:
     return name, parts.port or _PORTS[parts.scheme]
 
 
-def _bracketed(host: str) -> str:
+def _bracket_ipv6(host: str) -> str:
     return f"[{host}]" if ":" in host else host

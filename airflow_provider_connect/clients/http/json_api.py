@@ -40,8 +40,8 @@ API_TIMEOUTS = HttpTimeouts(read_timeout_seconds=120, deadline_seconds=600)
 _PAUSES = doubling_pauses(1.0, 60.0)
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
-_JSON = {"Accept": "application/json"}
-_WHOLE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
+_ACCEPT_JSON = {"Accept": "application/json"}
+_FULL_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
 
 
 def current_time() -> dt.datetime:
@@ -106,7 +106,7 @@ class JsonApi(Closable):
         self._limits = limits or RateLimits()
         self._pace = request_pace(self._access.name, self._access.url, self._limits, share)
         self._max_bytes = max_bytes
-        self._times = timeouts
+        self._timeouts = timeouts
         self._patience_seconds = patience_seconds
         self._follows_redirects = follows_redirects
         self._lock = threading.Lock()
@@ -166,7 +166,7 @@ class JsonApi(Closable):
 
     def _address(self, base: str, url: str) -> str:
         """Return the full URL. Raises ConfigError if the connection does not name its host."""
-        if not _WHOLE.match(url):
+        if not _FULL_URL.match(url):
             return f"{self._access.url}/{url.lstrip('/')}" if url else self._access.url
         try:
             address = urljoin(base, url)
@@ -241,7 +241,7 @@ class JsonApi(Closable):
         url = strip_auth_params(pending.url, auth)  # the reply's address must not contain the key either
         is_own = origin_of(url) == self._access.origin
         # Declared headers may be credentials too, so another host gets none.
-        headers = _JSON | (dict(pending.call.headers) | dict(self._access.headers) if is_own else {})
+        headers = _ACCEPT_JSON | (dict(pending.call.headers) | dict(self._access.headers) if is_own else {})
         secrets = self._secrets = Secrets(
             [*auth.secrets, *self._access.secret_header_values, *self._access.route.secrets]
         )
@@ -250,7 +250,7 @@ class JsonApi(Closable):
                 self._access.route,
                 url,
                 auth if is_own else NO_AUTH,
-                self._times,
+                self._timeouts,
                 params=pending.params,
                 method=pending.call.verb,
                 body=pending.call.body,
@@ -270,10 +270,10 @@ class JsonApi(Closable):
                 body, is_cut = error_text.text.encode(), error_text.is_cut
             return Reply(answer.status, answer.headers, body, url, is_cut, secrets)
 
-    def _report(self, hook: Callable[..., None] | None, *counts: int) -> None:
-        if hook is not None:
+    def _report(self, callback: Callable[..., None] | None, *counts: int) -> None:
+        if callback is not None:
             with self._lock:
-                hook(*counts)
+                callback(*counts)
 
     def _read(self, answer: HttpResponse, request: _Request) -> bytes:
         if answer.status in (204, 205):  # no body by definition

@@ -102,7 +102,7 @@ class Exchange:
 
         :raises BrokenAnswerError: the body ends before its announced end.
         """
-        chunk, trouble = bytearray(), ""
+        chunk, problem = bytearray(), ""
         try:
             while True:
                 event = self._state.next_event()
@@ -117,11 +117,11 @@ class Exchange:
                     break
         except h11.RemoteProtocolError:
             broken_end = "closed the connection before the announced end"
-            trouble = broken_end if self._has_ended else "sent malformed chunks"
+            problem = broken_end if self._has_ended else "sent malformed chunks"
         if chunk:
             yield bytes(chunk)
-        if trouble:
-            raise BrokenAnswerError(trouble)
+        if problem:
+            raise BrokenAnswerError(problem)
 
     def start_next_cycle(self) -> bool:
         """Prepare for another request. Returns False if the connection cannot carry one.

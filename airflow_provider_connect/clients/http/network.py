@@ -27,13 +27,13 @@ def address_zone(address: str) -> AddressZone:
 
     :raises ValueError: the address is invalid.
     """
-    inner = _inner(ipaddress.ip_address(address.partition("%")[0]))
-    if inner.is_link_local:  # clouds serve metadata with credentials there
+    embedded_address = _embedded_address(ipaddress.ip_address(address.partition("%")[0]))
+    if embedded_address.is_link_local:  # clouds serve metadata with credentials there
         return "link-local"
-    return "public" if inner.is_global and not inner.is_multicast else "private"
+    return "public" if embedded_address.is_global and not embedded_address.is_multicast else "private"
 
 
-def _inner(address: Address) -> Address:
+def _embedded_address(address: Address) -> Address:
     if not isinstance(address, ipaddress.IPv6Address):
         return address
     if address in _NAT64:
@@ -102,9 +102,9 @@ class Network(httpcore.NetworkBackend):
         on_connected: Callable[[socket.socket], None],
         address_policy: AddressPolicy | None,
     ) -> None:
-        self._left_seconds = seconds_left
-        self._connected = on_connected
-        self._reach = address_policy
+        self._seconds_left = seconds_left
+        self._on_connected = on_connected
+        self._address_policy = address_policy
 
     def connect_tcp(
         self,
@@ -117,10 +117,10 @@ class Network(httpcore.NetworkBackend):
         """Connect to the first allowed address that accepts."""
         refusal: Exception = OSError("no address")
         addresses = self._resolve(host, port)
-        if self._reach is not None:  # connect to the checked address: the name is not resolved again
-            addresses = self._reach.allowed_addresses(host, addresses)
+        if self._address_policy is not None:  # connect to the checked address: the name is not resolved again
+            addresses = self._address_policy.allowed_addresses(host, addresses)
         for *_, address in addresses:
-            timeout_left = max(min(timeout or threading.TIMEOUT_MAX, self._left_seconds()), 0.001)
+            timeout_left = max(min(timeout or threading.TIMEOUT_MAX, self._seconds_left()), 0.001)
             try:
                 stream = httpcore.SyncBackend().connect_tcp(
                     address[0], port, timeout_left, local_address, socket_options
@@ -129,7 +129,7 @@ class Network(httpcore.NetworkBackend):
                 refusal = error
                 continue
             try:
-                self._connected(stream.get_extra_info("socket"))
+                self._on_connected(stream.get_extra_info("socket"))
             except BaseException:
                 stream.close()
                 raise
@@ -148,9 +148,9 @@ class Network(httpcore.NetworkBackend):
 
         threading.Thread(target=look_up, name="http-resolve", daemon=True).start()
         try:
-            answer = answers.get(timeout=min(self._left_seconds(), threading.TIMEOUT_MAX))
+            answer = answers.get(timeout=min(self._seconds_left(), threading.TIMEOUT_MAX))
         except queue.Empty:
-            self._left_seconds()
+            self._seconds_left()
             raise TimeoutError from None
         if isinstance(answer, (OSError, ValueError)):
             raise answer

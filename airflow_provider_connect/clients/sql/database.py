@@ -54,14 +54,17 @@ class Query(NamedTuple):
 
 def suggest_table(table: Table, tables: Iterable[Table]) -> str:
     """Return a hint with the most similar of the user's tables, or ``""``."""
-    names = {f"{known.schema}.{known.name}" if known.schema else known.name: known for known in tables}
-    same_name = [text for text, known in names.items() if known.name.lower() == table.name.lower()]
-    wanted = f"{table.schema}.{table.name}" if table.schema else table.name
-    similar = difflib.get_close_matches(wanted, names, n=1) or [
-        text for text, known in names.items() if difflib.get_close_matches(table.name, [known.name])
+    names = {
+        f"{listed_table.schema}.{listed_table.name}" if listed_table.schema else listed_table.name: listed_table
+        for listed_table in tables
+    }
+    same_names = [text for text, listed_table in names.items() if listed_table.name.lower() == table.name.lower()]
+    wanted_name = f"{table.schema}.{table.name}" if table.schema else table.name
+    similar_names = difflib.get_close_matches(wanted_name, names, n=1) or [
+        text for text, listed_table in names.items() if difflib.get_close_matches(table.name, [listed_table.name])
     ]
-    close = [*same_name, *similar]
-    return f". Did you mean {close[0]!r}?" if close else ""
+    candidates = [*same_names, *similar_names]
+    return f". Did you mean {candidates[0]!r}?" if candidates else ""
 
 
 class SqlColumn(NamedTuple):

@@ -62,8 +62,8 @@ class SQLite(Database):
             raise ConfigError(f"{label}: host: give the path of the database's file")
         path = Path(connection.host)
         if not path.is_file():
-            place = "" if path.is_absolute() else f" in {Path.cwd()}. Give the absolute path"
-            raise ConfigError(f"{label}: host: there is no file {connection.host}{place}")
+            hint = "" if path.is_absolute() else f" in {Path.cwd()}. Give the absolute path"
+            raise ConfigError(f"{label}: host: there is no file {connection.host}{hint}")
         try:
             link = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro",
@@ -293,22 +293,22 @@ def _translate_error(error: sqlite3.Error, label: str, *, is_late: bool = False)
     """Convert an error of sqlite3. Its text is kept only if it cannot contain a value."""
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", None) or type(error).__name__
-    main = None if code is None else code & 0xFF
-    if main is None and (undecoded := _UNDECODED.match(str(error))):
+    main_code = None if code is None else code & 0xFF
+    if main_code is None and (undecoded_match := _UNDECODED.match(str(error))):
         return DataError(
-            f"{label}: column {undecoded[1]!r} holds a text that is not UTF-8: read it as bytes with a query that "
-            "selects cast(column as blob)"
+            f"{label}: column {undecoded_match[1]!r} holds a text that is not UTF-8: read it as bytes with a query "
+            "that selects cast(column as blob)"
         )
-    if main is None and isinstance(error, sqlite3.ProgrammingError):
+    if main_code is None and isinstance(error, sqlite3.ProgrammingError):
         return RetriableError(f"{label}: the session is closed")
-    if main == sqlite3.SQLITE_INTERRUPT:
+    if main_code == sqlite3.SQLITE_INTERRUPT:
         if is_late:
             return DeadlineError(f"{label}: the statement exceeded its time limit ({name})")
         return RetriableError(f"{label}: the statement was cancelled ({name})")
-    if main in _RETRIABLE_CODES:
+    if main_code in _RETRIABLE_CODES:
         return RetriableError(f"{label}: the file cannot be read at the moment ({name})")
-    if main in _FILE_CODES:
+    if main_code in _FILE_CODES:
         return ConfigError(f"{label}: the file cannot be opened as a database ({name})")
-    if main == sqlite3.SQLITE_ERROR:
+    if main_code == sqlite3.SQLITE_ERROR:
         return ConfigError(f"{label}: {error}")
     return DataError(f"{label}: the file cannot be read ({name})")

@@ -71,10 +71,10 @@ class MixpanelAccess(http.HttpAccess):
         problems = access_problems(connection, api)
         if problems:
             raise ConfigError("; ".join(problems))
-        nothing = SecretStr("")
-        secret = connection.password or nothing
-        is_account = _has(connection.login)
-        user, password = (connection.login or nothing, secret) if is_account else (secret, nothing)
+        empty_secret = SecretStr("")
+        secret = connection.password or empty_secret
+        is_account = _is_filled(connection.login)
+        user, password = (connection.login or empty_secret, secret) if is_account else (secret, empty_secret)
         return cls.for_url(
             connection,
             server_url(connection, api),
@@ -89,12 +89,12 @@ def access_problems(connection: Connection, api: Api = "export") -> list[str]:
     """Return the problems of a connection to one API."""
     subject = f"connection {connection.conn_id!r}"
     problems = []
-    if api == "app" and not _has(connection.login):
+    if api == "app" and not _is_filled(connection.login):
         problems.append(
             f"{subject}: login is empty, so the password counts as a project secret, which Mixpanel's App API "
             "refuses. Enter the user name and secret of a service account"
         )
-    if not _has(connection.password):
+    if not _is_filled(connection.password):
         problems.append(f"{subject}: password is empty. Enter the service account's secret, or the project secret")
     if connection.login is not None and ":" in connection.login.get_secret_value():
         problems.append(f"{subject}: login contains a colon, which HTTP Basic does not allow")
@@ -109,14 +109,14 @@ def access_problems(connection: Connection, api: Api = "export") -> list[str]:
     return problems + collect_problems(connection, checks)
 
 
-def _has(secret: SecretStr | None) -> bool:
+def _is_filled(secret: SecretStr | None) -> bool:
     return secret is not None and secret.get_secret_value() != ""
 
 
 def _project_problem(connection: Connection) -> list[str]:
     project_id = connection.option("project_id")
     if project_id is None:
-        return ["extra has no project_id, which a service account needs"] if _has(connection.login) else []
+        return ["extra has no project_id, which a service account needs"] if _is_filled(connection.login) else []
     if not re.fullmatch(r"[0-9]{1,20}", project_id):
         return ["extra field 'project_id' is not a number"]
     return []

@@ -64,7 +64,7 @@ class ExportReader:
         self._tolerance = tolerance
         self._max_record_bytes = max_record_bytes
         self._tally = tally
-        self._stray = tally if stray_tally is None else stray_tally
+        self._stray_tally = tally if stray_tally is None else stray_tally
         self._broken = _BrokenLines()
         self._records = 0
         self._reject_bytes = 0
@@ -89,7 +89,7 @@ class ExportReader:
         block_records = self._reader.read_block(block, bounds)
         self._tally.raw_bytes += len(block.data)
         if block_records.blank_count:
-            self._stray.counts["blank_lines"] += block_records.blank_count
+            self._stray_tally.counts["blank_lines"] += block_records.blank_count
         if block_records.records is not None:
             self._records += len(block_records.records)
             yield from self._make_batches(block_records.records)
@@ -138,15 +138,15 @@ class ExportReader:
             if not head.lstrip().startswith(b"{"):
                 continue
             parts = [part_line for _, part_line, _ in broken.lines[first:]]
-            for glue in (b"\n", _LINE_BREAK_IN_STRING):
-                joined_lines = glue.join(parts)
+            for separator in (b"\n", _LINE_BREAK_IN_STRING):
+                joined_lines = separator.join(parts)
                 record = (
                     self._parse_or_none(joined_lines, begin) if len(joined_lines) <= self._max_record_bytes else None
                 )
                 if record is not None:
                     del broken.lines[first:]
                     self._reject_broken_lines()
-                    self._stray.counts["rejoined"] += 1
+                    self._stray_tally.counts["rejoined"] += 1
                     yield self._count_notes(record)
                     return
         if len(broken.lines) >= _MAX_SPLIT_LINES or broken.size > self._max_record_bytes:
@@ -165,14 +165,14 @@ class ExportReader:
 
     def _reject(self, reject: Reject) -> None:
         message = f"the line at byte {reject.position} of the answer is not a record: {reject.reason}"
-        rejects = self._stray.counts["rejected"] + 1
+        rejects = self._stray_tally.counts["rejected"] + 1
         if self._records == 0 and not self._tolerance.allows(rejects):
             raise self.not_an_export_error()
         self._tolerance.require(rejects, message)
         self._reject_bytes += len(reject.record)
         if self._reject_bytes > _MAX_REJECT_BYTES:
             raise DataError(f"the lines that are not records exceed {_MAX_REJECT_BYTES} bytes in total: {message}")
-        self._stray.reject(reject)
+        self._stray_tally.reject(reject)
 
     def _make_batches(self, records: RecordColumns) -> Iterator[tuple[Day, pa.RecordBatch]]:
         batches, rejects = self._rows.rows_by_day(records)
@@ -182,7 +182,7 @@ class ExportReader:
 
     def _count_notes(self, record: ParsedRecord) -> ParsedRecord:
         self._records += 1
-        self._stray.counts.update(record.notes)
+        self._stray_tally.counts.update(record.notes)
         return record
 
     def not_an_export_error(self) -> SetupError:

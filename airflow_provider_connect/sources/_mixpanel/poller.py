@@ -157,8 +157,8 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         with _send_export_request(options, part, access, tally) as answer, KeySet() as keys:
             rows = row_maker_for(part, options, reader.field_names, keys, tally)
             tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
-            stray = tally.for_day(part.days[0])
-            export = ExportReader(reader, rows, tolerance, tally, options.max_record_bytes, stray_tally=stray)
+            stray_tally = tally.for_day(part.days[0])
+            export = ExportReader(reader, rows, tolerance, tally, options.max_record_bytes, stray_tally=stray_tally)
             lines = prefetch(blocks(_decompress(answer, access, tally), options.max_record_bytes), depth=_BLOCKS_AHEAD)
             try:
                 for block in lines:

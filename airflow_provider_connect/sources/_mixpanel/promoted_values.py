@@ -54,11 +54,11 @@ class PromotedColumns:
                     None if isinstance(value, str) and value in self._null_texts else value for value in property_values
                 ]
                 self._count(f"promote_null_text.{name}", property_values.count(None) - null_count)
-            columns[column], misfits = self._typed(name, kind, property_values, records)
+            columns[column], misfits = self._convert(name, kind, property_values, records)
             self._count(f"promote_null.{name}", misfits)
         return columns
 
-    def _typed(self, name: str, kind: str, values: list[Any], records: RecordColumns) -> tuple[pa.Array, int]:
+    def _convert(self, name: str, kind: str, values: list[Any], records: RecordColumns) -> tuple[pa.Array, int]:
         if kind == "timestamp":
             return read_instants(values)
         if kind == "date":

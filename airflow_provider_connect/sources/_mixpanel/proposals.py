@@ -172,7 +172,7 @@ def propose_from_sample(connection: Connection, request: ProposalRequest, *, sto
         )
     today = dt.datetime.now(dt.UTC).date()
     date = today if stream == "engage" else request.day or today - dt.timedelta(days=1)
-    documents = _sample(connection, stream, Day(date=date), records, store)
+    documents = _fetch_sample(connection, stream, Day(date=date), records, store)
     return propose_columns(
         documents,
         fixed_columns=(*STREAMS[stream].columns, "day"),
@@ -181,7 +181,9 @@ def propose_from_sample(connection: Connection, request: ProposalRequest, *, sto
     )
 
 
-def _sample(connection: Connection, stream: SampledStream, day: Day, records: int, store: KeyStore | None) -> list[str]:
+def _fetch_sample(
+    connection: Connection, stream: SampledStream, day: Day, records: int, store: KeyStore | None
+) -> list[str]:
     options = MixpanelOptions(conn_id=connection.conn_id, stream=stream, errors_tolerance="all")
     poller = (
         ExportPoller(options, connection) if stream == "export" else QueryPoller(STREAMS[stream], options, connection)

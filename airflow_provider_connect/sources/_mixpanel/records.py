@@ -262,7 +262,7 @@ class RecordReader:
         strings = [value for value in (event, *values) if isinstance(value, str)]
         if any(map(SURROGATES.search, strings)):
             notes.append("lone_surrogates")
-            event, *values = [_representable(value) for value in (event, *values)]
+            event, *values = [_replace_surrogates(value) for value in (event, *values)]
         return event, members_of_line.get("properties", "").encode(), tuple(values), tuple(notes)
 
 
@@ -289,5 +289,5 @@ def _attribute_lists(attributes: list[str]) -> Callable[[list[Any]], list[list[A
     return lambda objects: [list(map(getter, objects)) for getter in getters]
 
 
-def _representable(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     return SURROGATES.sub("\ufffd", value) if isinstance(value, str) else value

@@ -120,9 +120,9 @@ def refusal_error(
     quote = excerpt(text, access.secrets, is_cut=is_cut)
     quote_suffix = f". Mixpanel said: {quote!r}" if quote else ""
     progress_suffix = f". {progress}" if progress else ""
-    effective = _effective_status(status, text)
+    effective_status = _effective_status(status, text)
     wait = retry_after_seconds(retry_after, now)
-    entry = next((row for row in _TABLE if row.status == effective and row.text in text.lower()), None)
+    entry = next((row for row in _TABLE if row.status == effective_status and row.text in text.lower()), None)
     if entry is not None:
         placeholders = _WORDS[access.api] | {
             "about": f"{subject} and " if subject else "",
@@ -133,7 +133,7 @@ def refusal_error(
             f"Mixpanel ({access.server_text}) answered {status}: {entry.meaning.format(**placeholders)}"
             f"{quote_suffix}{progress_suffix}"
         )
-        if effective == 429:
+        if effective_status == 429:
             return _limit_error(message, text, wait)
         if entry.error is RetriableError:
             return RetriableError(message, retry_after_seconds=wait)

@@ -39,20 +39,20 @@ def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: S
     """
     if options.days_per_request != "auto":
         return Together(options.days_per_request)
-    needed = _days_to_fit_limit(len(days))
+    days_needed = _days_to_fit_limit(len(days))
     limit = VENDOR_LIMITS["export"].requests
-    if needed == 1:
+    if days_needed == 1:
         return Together(1, f"{len(days)} days fit into {limit} requests an hour, one day in each")
     known_sizes = sizes()
     if not known_sizes:
         return Together(1, "the size of no day is known yet")
-    largest = max(known_sizes)
-    fitting = max(1, TARGET_BYTES // max(1, largest))
+    largest_bytes = max(known_sizes)
+    days_that_fit = max(1, TARGET_BYTES // max(1, largest_bytes))
     reason = (
-        f"{len(days)} days fit into {limit} requests an hour with {needed} days in each. The largest known day "
-        f"nearby has {largest / 1e6:,.1f} MB, and a request should have at most {TARGET_BYTES / 1e6:,.0f} MB"
+        f"{len(days)} days fit into {limit} requests an hour with {days_needed} days in each. The largest known day "
+        f"nearby has {largest_bytes / 1e6:,.1f} MB, and a request should have at most {TARGET_BYTES / 1e6:,.0f} MB"
     )
-    return Together(min(needed, fitting), reason)
+    return Together(min(days_needed, days_that_fit), reason)
 
 
 def _days_to_fit_limit(days: int) -> int:

@@ -101,13 +101,15 @@ def up_to_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bo
     return _compare_key(columns, bound, "<", "<=", compares_rows=compares_rows)
 
 
-def _compare_key(columns: Sequence[str], bound: KeyLiterals, strict: str, final: str, *, compares_rows: bool) -> str:
+def _compare_key(
+    columns: Sequence[str], bound: KeyLiterals, strict_operator: str, final_operator: str, *, compares_rows: bool
+) -> str:
     if len(columns) == 1:
-        return f"{columns[0]} {final} {bound[0]}"
+        return f"{columns[0]} {final_operator} {bound[0]}"
     if compares_rows:
-        return f"({', '.join(columns)}) {final} ({', '.join(bound)})"
-    inner = _compare_key(columns[1:], bound[1:], strict, final, compares_rows=compares_rows)
-    return f"{columns[0]} {strict} {bound[0]} OR ({columns[0]} = {bound[0]} AND ({inner}))"
+        return f"({', '.join(columns)}) {final_operator} ({', '.join(bound)})"
+    inner = _compare_key(columns[1:], bound[1:], strict_operator, final_operator, compares_rows=compares_rows)
+    return f"{columns[0]} {strict_operator} {bound[0]} OR ({columns[0]} = {bound[0]} AND ({inner}))"
 
 
 _KEY_PARSERS: dict[str, Callable[[str], object]] = {
@@ -124,10 +126,10 @@ _KEY_PARSERS: dict[str, Callable[[str], object]] = {
 def key_to_json(key: KeyValues) -> list[list[str]]:
     """Convert a key to pairs of type name and text. Raises ConfigError for an unsupported type."""
     pairs = [[type(value).__name__, str(value)] for value in key]
-    if unsupported := [kind for kind, _ in pairs if kind not in _KEY_PARSERS]:
+    if unsupported_types := [kind for kind, _ in pairs if kind not in _KEY_PARSERS]:
         raise ConfigError(
-            f"consistency: a table cannot be split at a key of type {unsupported[0]}. Leave consistency out, or set "
-            "key= to a column of another type"
+            f"consistency: a table cannot be split at a key of type {unsupported_types[0]}. Leave consistency out, or "
+            "set key= to a column of another type"
         )
     return pairs
 

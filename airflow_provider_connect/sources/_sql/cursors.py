@@ -107,7 +107,7 @@ class SqlCursor:
         if not end_values or begin == end:
             return NO_ROWS
         begin_values = () if self.has_all_rows(begin, end) else self.parse_position(begin or START_POSITION)
-        names = self._quoted(database)
+        names = self._quoted_columns(database)
         parts = (
             [after_bound(names, self._literals(database, begin_values), compares_rows=self.compares_rows)]
             if begin_values
@@ -130,7 +130,7 @@ class SqlCursor:
         :param until: rows of this time or later are left out. Rounded down to the column's clock tick, since the
             current tick may get more rows.
         """
-        begin_values, names = self.parse_position(begin or START_POSITION), self._quoted(database)
+        begin_values, names = self.parse_position(begin or START_POSITION), self._quoted_columns(database)
         parts = [row_condition] if row_condition else []
         parts += [f"{name} IS NOT NULL" for name in names]
         parts += (
@@ -164,7 +164,7 @@ class SqlCursor:
             return None
         return values[0] if values[0].tzinfo is not None else values[0].replace(tzinfo=zone(self.db_timezone))
 
-    def _quoted(self, database: Database) -> list[str]:
+    def _quoted_columns(self, database: Database) -> list[str]:
         return [database.quote(column.name) for column in self.columns]
 
     @staticmethod

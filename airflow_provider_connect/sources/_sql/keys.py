@@ -73,8 +73,8 @@ def columns_before_prefix(primary: tuple[str, ...], indexes: Sequence[Index]) ->
 
     These are the primary key's columns before the first that is only partly indexed.
     """
-    cut = (index.columns for index in indexes if index.name == "PRIMARY" and not index.is_unique)
-    return next((columns for columns in cut if columns == primary[: len(columns)]), primary)
+    indexed_keys = (index.columns for index in indexes if index.name == "PRIMARY" and not index.is_unique)
+    return next((columns for columns in indexed_keys if columns == primary[: len(columns)]), primary)
 
 
 def key_bytes(names: Sequence[str], classes: Sequence[KeyClass], columns: Sequence[pa.Array]) -> bytes:

@@ -206,9 +206,9 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             name = f"{function}({name})"
         return day_condition(database, name, day_bounds(day, clock, self._options.clock_zone))
 
-    def _require_times(self, database: Database, column: str, converted: str) -> None:
+    def _require_times(self, database: Database, column: str, converted_column: str) -> None:
         """Refuse texts that SQLite cannot read as a time. Comparisons would silently skip their rows."""
-        condition = self._with_user_condition(f"{column} IS NOT NULL AND {converted} IS NULL")
+        condition = self._with_user_condition(f"{column} IS NOT NULL AND {converted_column} IS NULL")
         if database.rows(
             database.select(["1"], database.relation(self._options.table_or_query), where=condition, limit=1)
         ):
@@ -364,9 +364,9 @@ class KeyAppender:
         if self._key_set is None:
             return
         halves = np.frombuffer(key_digests, ">u8").astype(np.uint64).reshape(-1, 2)
-        repeated = int((~self._key_set.add(halves[:, 0], halves[:, 1])).sum())
-        if repeated:
+        repeats = int((~self._key_set.add(halves[:, 0], halves[:, 1])).sum())
+        if repeats:
             raise DataError(
-                f"key: {', '.join(self._layout.key)} does not identify a row: {repeated} of {len(halves)} rows have a "
-                "key that occurred before. Name more columns"
+                f"key: {', '.join(self._layout.key)} does not identify a row: {repeats} of {len(halves)} rows have "
+                "a key that occurred before. Name more columns"
             )

@@ -117,10 +117,10 @@ class _SqlPreflight:
             self.add("the replica", "note", text, remedy)
         if (clock_query := CLOCK_QUERIES.get(self.connection.conn_type)) is None:
             return
-        asked_at = time.time()
+        sent_at = time.time()
         (database_time,) = database.one_row(clock_query)
         # The database answered at some moment in between.
-        difference = max(asked_at - float(database_time), float(database_time) - time.time(), 0.0)
+        difference = max(sent_at - float(database_time), float(database_time) - time.time(), 0.0)
         if difference > _MAX_CLOCK_DIFFERENCE_SECONDS:
             text = f"the database's clock and this machine's are {difference:.0f} s apart"
             self.add("the clock", "note", text, "correct the clock, or set ready_after above the difference")

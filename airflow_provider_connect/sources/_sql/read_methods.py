@@ -102,8 +102,8 @@ _MISPLACED = {
 
 def refuse_foreign_name(option: str, value: object) -> object:
     """Return the value. Raises ValueError with our name for another project's value."""
-    if isinstance(value, str) and (ours := FOREIGN_NAMES.get((option, value))):
-        raise ValueError(f"{value!r} has another name here: set {ours}")
+    if isinstance(value, str) and (our_setting := FOREIGN_NAMES.get((option, value))):
+        raise ValueError(f"{value!r} has another name here: set {our_setting}")
     return value
 
 

@@ -114,13 +114,15 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     indexes = tuple(database.indexes(table))
     key = options.key or primary
     names = [column.name for column in columns]
-    if left_out := [name for name in key if name not in names]:
-        raise ConfigError(f"columns: add {', '.join(map(repr, left_out))} of the primary key, or name another key=")
+    if missing_key_columns := [name for name in key if name not in names]:
+        raise ConfigError(
+            f"columns: add {', '.join(map(repr, missing_key_columns))} of the primary key, or name another key="
+        )
     # A primary key without such an index may be deferred or cover only some of the rows.
-    unique = [index.columns for index in indexes if index.is_unique]
-    nullable = {name for name in key if all_columns[name].is_nullable}
+    unique_indexes = [index.columns for index in indexes if index.is_unique]
+    nullable_key_columns = {name for name in key if all_columns[name].is_nullable}
     # An index allows several NULLs. Rows with NULL in the key are refused anyway.
-    is_unique = any(set(index_columns) <= set(key) for index_columns in unique) and not nullable
+    is_unique = any(set(index_columns) <= set(key) for index_columns in unique_indexes) and not nullable_key_columns
     return TableShape(
         columns,
         key,
@@ -152,12 +154,12 @@ def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> 
         comment = f"Identity of the row, 32 hex digits: made of {', '.join(shape.key)}."
         fields.append(pa.field(RECORD_KEY, pa.string(), nullable=False, metadata={"comment": comment}))
     pairs = dict(zip(shape.key, classes, strict=True))
-    earlier = {name: pairs[name] for name in (shape.key if shape.earlier_key is None else shape.earlier_key)}
+    earlier_classes = {name: pairs[name] for name in (shape.key if shape.earlier_key is None else shape.earlier_key)}
     if shape.is_query and database.queried_uuids_were_texts:
-        earlier = {name: "t" if letter == "u" else letter for name, letter in earlier.items()}
+        earlier_classes = {name: "t" if letter == "u" else letter for name, letter in earlier_classes.items()}
     metadata = {KEY_METADATA: json.dumps([*pairs.items()])}
-    if earlier != pairs:
-        metadata[EARLIER_KEY_METADATA] = json.dumps([*earlier.items()])
+    if earlier_classes != pairs:
+        metadata[EARLIER_KEY_METADATA] = json.dumps([*earlier_classes.items()])
     return RowLayout(columns, pa.schema(fields, metadata=metadata), shape.key, classes)
 
 
@@ -217,5 +219,7 @@ def _name_problems(names: Sequence[str]) -> list[str]:
         for name in names
         if name.lower() in (_DAY_COLUMN, RECORD_KEY)
     ]
-    repeated = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
-    return problems + [f"several columns are named {name!r} and differ only in case: {remedy}" for name in repeated]
+    repeated_names = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
+    return problems + [
+        f"several columns are named {name!r} and differ only in case: {remedy}" for name in repeated_names
+    ]

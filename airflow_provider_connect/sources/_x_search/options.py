@@ -179,8 +179,8 @@ class XSearchOptions(Options):
         if self.stream == "posts":
             return []
         problems = []
-        example, ends = _NEEDED_EXPANSIONS[self.stream]
-        if not any(expansion.endswith(ends) for expansion in self.expansions):
+        example, endings = _NEEDED_EXPANSIONS[self.stream]
+        if not any(expansion.endswith(endings) for expansion in self.expansions):
             problems.append(f"expansions: stream={self.stream!r} has no rows without {example!r}. Add it")
         if self.split_rows is not None:
             problems.append(

@@ -46,8 +46,8 @@ def count_posts_by_hour(api_client: XClient, search_range: SearchRange, query: s
     """
     params = search_range.time_params | {"query": query, "granularity": "hour"}
     posts_by_hour: dict[dt.datetime, int] = {}
-    for counted, _ in api_client.fetch_pages(params, read_counts, itemgetter(1)):
-        for start, count in counted:
+    for hour_counts, _ in api_client.fetch_pages(params, read_counts, itemgetter(1)):
+        for start, count in hour_counts:
             try:
                 posts_by_hour[dt.datetime.fromisoformat(start).astimezone(dt.UTC)] = count
             except ValueError:
@@ -172,13 +172,13 @@ class XSearchPoller(Poller, CountsRows):
         return split_day(day, endpoint, self._hours.get(day, {}), options.split_rows)
 
     def _endpoint(self, day: Day) -> Endpoint:
-        options, present = self._options, client.current_time()
-        require_over(day, _ZONE, present - _NOT_YET)
+        options, now = self._options, client.current_time()
+        require_over(day, _ZONE, now - _NOT_YET)
         if options.endpoint != "auto":
             self._require_endpoint_serves(day, options.endpoint)
             return options.endpoint
         is_short = all(len(query) <= MAX_QUERY_LENGTHS[options.access_level]["recent"] for query in options.queries)
-        is_recent = day.start >= present - _WEEK + _TIME_TO_READ_A_DAY
+        is_recent = day.start >= now - _WEEK + _TIME_TO_READ_A_DAY
         endpoint: Endpoint = "recent" if is_recent and is_short else "all"
         self._require_endpoint_serves(day, endpoint)
         return endpoint

@@ -40,8 +40,8 @@ def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_p
     :param is_later_page: True if the request had a next_token.
     """
     status, host, problem = reply.status, reply.host, _problem(reply.text)
-    words = excerpt(_problem_text(problem) or reply.text, reply.secrets, is_cut=reply.is_cut)
-    quoted = f". X said: {words!r}" if words else ""
+    server_text = excerpt(_problem_text(problem) or reply.text, reply.secrets, is_cut=reply.is_cut)
+    quoted = f". X said: {server_text!r}" if server_text else ""
     wait = retry_after_seconds(reply.header("Retry-After"), now)
     if is_usage_cap(status, problem):
         return _usage_cap_error(status, problem, day, host, quoted)

@@ -85,7 +85,7 @@ def _replace_surrogates(data: bytes) -> bytes:
 
 def _page(data: bytes, client: XClient) -> ResultPage:
     members = _members(data)
-    meta = _parsed(members, "meta")
+    meta = _decode_member(members, "meta")
     if not isinstance(meta, dict):
         raise _not_a_page_error(data, members, client)
     included_members = _members(members["includes"]) if "includes" in members else {}
@@ -101,11 +101,11 @@ def _page(data: bytes, client: XClient) -> ResultPage:
 
 def _buckets(data: bytes, client: XClient) -> tuple[list[tuple[str, int]], str | None]:
     members = _members(data)
-    meta, counted = _parsed(members, "meta"), _parsed(members, "data")
-    if not isinstance(meta, dict) or not isinstance(counted, list):
+    meta, sent_buckets = _decode_member(members, "meta"), _decode_member(members, "data")
+    if not isinstance(meta, dict) or not isinstance(sent_buckets, list):
         raise _not_a_page_error(data, members, client)
     buckets = []
-    for bucket in counted:
+    for bucket in sent_buckets:
         count = named(bucket, "post_count") if isinstance(bucket, dict) else None
         if not isinstance(count, int) or isinstance(count, bool) or not isinstance(bucket.get("start"), str):
             raise client.incomplete_answer_error(len(data))
@@ -129,7 +129,7 @@ def _texts(array: Any) -> list[JsonPart]:
     return [JsonPart(msgspec.json.decode(part, type=dict[str, Any]), bytes(part).decode()) for part in parts]
 
 
-def _parsed(members: Mapping[str, Any], name: str) -> Any:
+def _decode_member(members: Mapping[str, Any], name: str) -> Any:
     import msgspec
 
     return msgspec.json.decode(members[name]) if name in members else None
@@ -138,6 +138,6 @@ def _parsed(members: Mapping[str, Any], name: str) -> Any:
 def _not_a_page_error(data: bytes, members: Mapping[str, Any], client: XClient) -> ConnectError:
     if not {"title", "detail", "errors"} & members.keys():
         return client.incomplete_answer_error(len(data))
-    status = _parsed(members, "status")
+    status = _decode_member(members, "status")
     is_status = isinstance(status, int) and 400 <= status <= 599
     return client.error_in_answer(status if is_status else 500, data)

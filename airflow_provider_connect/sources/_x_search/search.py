@@ -172,8 +172,8 @@ def parse_instant(value: object) -> dt.datetime | None:
     if not isinstance(value, str):
         return None
     try:
-        read_at = dt.datetime.fromisoformat(value)
-        return read_at.astimezone(dt.UTC) if read_at.tzinfo is not None else None
+        instant = dt.datetime.fromisoformat(value)
+        return instant.astimezone(dt.UTC) if instant.tzinfo is not None else None
     except (ValueError, OverflowError):
         return None
 

@@ -110,10 +110,10 @@ class Reply:
             if len(self.body) <= ERROR_TEXT_BYTES:
                 return value_at(json.loads(self.body), path)
             value = JsonSlicer().value_at(self.body.strip(), path_steps(path))
-            return value if value is MISSING else _decoded(bytes(value))
+            return value if value is MISSING else _decode(bytes(value))
         except (ValueError, RecursionError):
             return MISSING
 
 
-def _decoded(value: bytes) -> Any:
+def _decode(value: bytes) -> Any:
     return json.loads(value) if len(value) <= _MOST_JSON_BYTES else value[:1]

@@ -21,9 +21,9 @@ class RequestPace:
     def __init__(self, limits: RateLimits, share: int) -> None:
         self._lock = threading.Lock()
         self._spans = [
-            _Span(most / share, seconds)
-            for most, seconds in ((limits.per_second, 1.0), (limits.per_minute, 60.0))
-            if most is not None
+            _Span(max_requests / share, seconds)
+            for max_requests, seconds in ((limits.per_second, 1.0), (limits.per_minute, 60.0))
+            if max_requests is not None
         ]
         self._slots = threading.BoundedSemaphore(max(1, limits.at_once // share)) if limits.at_once else None
         self._paused_until = -math.inf
@@ -70,13 +70,13 @@ class RequestPace:
 class _Span:
     """A limit of requests per time span. A fractional limit is rounded down, with a shorter span to match."""
 
-    def __init__(self, most: float, seconds: float) -> None:
-        self._most = max(1, math.floor(most))
-        self._seconds = seconds * self._most / most
-        self.send_times: deque[float] = deque(maxlen=self._most)
+    def __init__(self, max_requests: float, seconds: float) -> None:
+        self._max_requests = max(1, math.floor(max_requests))
+        self._seconds = seconds * self._max_requests / max_requests
+        self.send_times: deque[float] = deque(maxlen=self._max_requests)
 
     def wait_seconds(self, clock_seconds: float) -> float:
-        if len(self.send_times) < self._most:
+        if len(self.send_times) < self._max_requests:
             return 0.0
         return self.send_times[0] + self._seconds - clock_seconds
 

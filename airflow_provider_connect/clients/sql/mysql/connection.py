@@ -83,13 +83,13 @@ def _tls_arguments(connection: Connection) -> dict[str, Any]:
         context = ssl.create_default_context(cafile=ssl_options.get("ca"), capath=ssl_options.get("capath"))
         # Certificates that servers generate do not pass Python 3.13's strict checks.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        verifies = mode in ("VERIFY_CA", "VERIFY_IDENTITY") or (
+        verifies_certificate = mode in ("VERIFY_CA", "VERIFY_IDENTITY") or (
             not mode and bool(ssl_options.get("ca") or ssl_options.get("capath"))
         )
         context.check_hostname = (
-            verifies and mode != "VERIFY_CA" and ssl_options.get("check_hostname", True) is not False
+            verifies_certificate and mode != "VERIFY_CA" and ssl_options.get("check_hostname", True) is not False
         )
-        context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
+        context.verify_mode = ssl.CERT_REQUIRED if verifies_certificate else ssl.CERT_NONE
         if ssl_options.get("cert"):
             context.load_cert_chain(ssl_options["cert"], keyfile=ssl_options.get("key"))
         if ssl_options.get("cipher"):

@@ -123,9 +123,10 @@ def require_unchanged_values(numbers: Sequence[int], count: int, label: str) -> 
     :param count: number of all warnings.
     :raises DataError: a value was cut or replaced, or warnings are unlisted.
     """
-    refused = Counter(number for number in numbers if number in _LOSSY_WARNINGS)
+    lossy_warnings = Counter(number for number in numbers if number in _LOSSY_WARNINGS)
     reasons = [
-        f"{_LOSSY_WARNINGS[number]} (warning {number}, {times:,} times)" for number, times in sorted(refused.items())
+        f"{_LOSSY_WARNINGS[number]} (warning {number}, {times:,} times)"
+        for number, times in sorted(lossy_warnings.items())
     ]
     if not reasons and len(numbers) < count:
         reasons = [f"of {count:,} warnings it lists only {len(numbers):,}: raise max_error_count"]

@@ -100,15 +100,15 @@ class MySQL(Database):
             "write_timeout": limits.connect_seconds,
         }
         try:
-            opened = cls(lambda: pymysql.connect(**arguments), label, f"/* {_comment_text(application_name)} */ ")
+            database = cls(lambda: pymysql.connect(**arguments), label, f"/* {_comment_text(application_name)} */ ")
         except (pymysql.MySQLError, OSError) as error:
             raise connecting_error(error, label, connection_secrets(connection)) from None
         try:
-            opened._prepare(limits)
+            database._prepare(limits)
         except BaseException:
-            opened.close()
+            database.close()
             raise
-        return opened
+        return database
 
     def _prepare(self, limits: SessionLimits) -> None:
         # PyMySQL has one timeout for both login and rows.
@@ -239,8 +239,8 @@ class MySQL(Database):
         rows = self.rows(catalog.counter_query(*self._table_literals(table), self.literal(column)), action)
         if not rows:
             return None
-        upcoming, lock_mode, step, engine = rows[0]
-        last_number = None if upcoming is None else int(upcoming) - 1
+        next_number, lock_mode, step, engine = rows[0]
+        last_number = None if next_number is None else int(next_number) - 1
         return ColumnCounter(
             "its AUTO_INCREMENT", last_number, catalog.counter_gaps(int(lock_mode), int(step), engine or "")
         )

@@ -64,6 +64,6 @@ def connect_parameters(connection: Connection, application_name: str, connect_se
 def connection_secrets(connection: Connection) -> Secrets:
     """Return the connection's secrets."""
     password = connection.password.get_secret_value() if connection.password else ""
-    hidden = [str(value) for name, value in connection.extra.items() if value and is_secret_name(name)]
+    secret_values = [str(value) for name, value in connection.extra.items() if value and is_secret_name(name)]
     # The path of a key is not secret and may be shown.
-    return Secrets([password, *(value for value in hidden if not value.startswith("/"))])
+    return Secrets([password, *(value for value in secret_values if not value.startswith("/"))])

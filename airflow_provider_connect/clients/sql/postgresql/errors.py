@@ -77,9 +77,9 @@ _UNKNOWN_HOST = re.compile(r"\[Errno -[25]\]|could not translate host name .* no
 def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> ConnectError:
     """Return the error for a failed connection, with the server's text but no password."""
     server_text = " ".join(secrets.redact(str(error)).split())
-    refused = _PERMANENT_REFUSAL.search(server_text)
+    is_permanent = _PERMANENT_REFUSAL.search(server_text)
     message = f"{label}: PostgreSQL refuses the connection: {server_text}"
-    if refused:
+    if is_permanent:
         return ConfigError(f"{message}: correct the connection")
     return SetupError(message) if _UNKNOWN_HOST.search(server_text) else RetriableError(message)
 

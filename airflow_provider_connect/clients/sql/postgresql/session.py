@@ -87,13 +87,13 @@ class PostgreSQL(Database):
             )
         except psycopg.Error as error:
             raise connecting_error(error, label, connection_secrets(connection)) from None
-        opened = cls(session, label)
+        database = cls(session, label)
         try:
-            opened._prepare(limits, row_security)
+            database._prepare(limits, row_security)
         except BaseException:
-            opened.close()
+            database.close()
             raise
-        return opened
+        return database
 
     def _prepare(self, limits: SessionLimits, row_security: RowSecurity) -> None:
         settings = _SETTINGS | {
@@ -135,20 +135,20 @@ class PostgreSQL(Database):
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return columns from the catalog, or a query's from the planner."""
         if isinstance(table_or_query, Table):
-            described = self.rows(
+            described_columns = self.rows(
                 catalog.COLUMNS_QUERY, f"describing {table_or_query.name!r}", (self.relation(table_or_query),)
             )
-            if not described:
+            if not described_columns:
                 raise ConfigError(
                     f"{self._label}: there is no table {self.relation(table_or_query)}, or the user may not see it. "
                     f"Names are case-sensitive, as in the catalog{self._suggest_table(table_or_query)}"
                 )
         else:
-            described = [(*column, True) for column in self._describe_by_planner(table_or_query)]
-        types = self._resolve_types([(oid, modifier) for _, oid, modifier, _ in described])
+            described_columns = [(*column, True) for column in self._describe_by_planner(table_or_query)]
+        types = self._resolve_types([(oid, modifier) for _, oid, modifier, _ in described_columns])
         return [
             SqlColumn(name, kind, base, nullable)
-            for (name, _, _, nullable), (kind, base) in zip(described, types, strict=True)
+            for (name, _, _, nullable), (kind, base) in zip(described_columns, types, strict=True)
         ]
 
     def _suggest_table(self, table: Table) -> str:
@@ -161,13 +161,13 @@ class PostgreSQL(Database):
         """Return columns (name, type, type modifier) from the planner, which sees the current table."""
         action = "describing the query" if isinstance(table_or_query, Query) else f"describing {table_or_query.name!r}"
         with self._translate_errors(action), self._session.cursor() as cursor:
-            chosen = [self.quote(name) for name in names] or "*"
-            cursor.execute(self.select(chosen, self.relation(table_or_query), limit=0).encode())
+            selected_columns = [self.quote(name) for name in names] or "*"
+            cursor.execute(self.select(selected_columns, self.relation(table_or_query), limit=0).encode())
             result = cursor.pgresult
-            described = cursor.description or []
+            descriptors = cursor.description or []
             columns = [
                 (column.name, column.type_code, result.fmod(position) if result else -1)
-                for position, column in enumerate(described)
+                for position, column in enumerate(descriptors)
             ]
         names = [name for name, *_ in columns]
         for name in names:
@@ -244,23 +244,23 @@ class PostgreSQL(Database):
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Lock the tables as a read does. Raises RetriableError if they were rewritten since the snapshot."""
-        described = self.describe(table_or_query)  # as of the snapshot
-        by_name = {column.name: column for column in described}
+        described_columns = self.describe(table_or_query)  # as of the snapshot
+        by_name = {column.name: column for column in described_columns}
         existing_names = [name for name in names if name in by_name]
         if isinstance(table_or_query, Table) and existing_names:
-            locked = self._describe_by_planner(table_or_query, existing_names)
-            types = self._resolve_types([(oid, modifier) for _, oid, modifier in locked])
-            described = [
+            locked_columns = self._describe_by_planner(table_or_query, existing_names)
+            types = self._resolve_types([(oid, modifier) for _, oid, modifier in locked_columns])
+            described_columns = [
                 by_name[name]._replace(type=kind, base=base)
-                for (name, *_), (kind, base) in zip(locked, types, strict=True)
+                for (name, *_), (kind, base) in zip(locked_columns, types, strict=True)
             ]
-        if changed := self.rows(catalog.REWRITTEN_TABLES_QUERY, "checking whether the table was rewritten"):
-            tables = ", ".join(name for (name,) in changed)
+        if changed_tables := self.rows(catalog.REWRITTEN_TABLES_QUERY, "checking whether the table was rewritten"):
+            tables = ", ".join(name for (name,) in changed_tables)
             raise RetriableError(
                 f"{self._label}: {tables} was rewritten, emptied, replaced or attached after the snapshot was taken, "
                 "so the snapshot does not show its rows. Read it again"
             )
-        return described
+        return described_columns
 
     def end(self) -> None:
         """Commit, which changes nothing."""

@@ -121,12 +121,12 @@ class _AnswerHead(NamedTuple):
 def _read_export(answer_head: _AnswerHead) -> ProbeResult:
     first_line, samples = None, []
     try:
-        for line in _lines(answer_head.answer):
+        for line in _read_lines(answer_head.answer):
             if first_line is None:
                 first_line = line
                 if not _is_record(line):
                     return answer_head.refused(first_line.decode("utf-8", "replace"))
-            sample = _sample(line)
+            sample = _read_event_times(line)
             if sample is not None:
                 samples.append(sample)
     except RetriableError:
@@ -144,7 +144,7 @@ def _read_answer(answer_head: _AnswerHead) -> ProbeResult:
     return answer_head.refused(body.text, is_cut=body.is_cut)
 
 
-def _lines(answer: HttpResponse) -> Iterator[bytes]:
+def _read_lines(answer: HttpResponse) -> Iterator[bytes]:
     is_gzip = answer.header("Content-Encoding").strip().lower() == "gzip"
     wire = answer.chunks()
     remainder, size = b"", 0
@@ -159,32 +159,35 @@ def _lines(answer: HttpResponse) -> Iterator[bytes]:
 
 
 def _is_record(line: bytes) -> bool:
-    parsed = _parsed(line)
+    parsed = _parse_json_or_none(line)
     return "event" in parsed if isinstance(parsed, dict) else parsed is None and line.startswith(b'{"event"')
 
 
 def _has_error(text: str) -> bool:
-    parsed = _parsed(text)
+    parsed = _parse_json_or_none(text)
     return isinstance(parsed, dict) and bool(parsed.get("error"))
 
 
-def _parsed(text: str | bytes) -> Any:
+def _parse_json_or_none(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _sample(line: bytes) -> EventTimes | None:
-    record = _parsed(line)
+def _read_event_times(line: bytes) -> EventTimes | None:
+    record = _parse_json_or_none(line)
     properties = record.get("properties") if isinstance(record, dict) else None
     if not isinstance(properties, dict):
         return None
-    time, received = _instant(properties.get("time"), 1), _instant(properties.get("mp_processing_time_ms"), 1000)
+    time, received = (
+        _plausible_time(properties.get("time"), 1),
+        _plausible_time(properties.get("mp_processing_time_ms"), 1000),
+    )
     return None if time is None or received is None else EventTimes(time, received / 1000)
 
 
-def _instant(value: Any, units_per_second: int) -> int | None:
+def _plausible_time(value: Any, units_per_second: int) -> int | None:
     """Return a time since 1970, or None if implausible."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return value if is_whole and 0 < value < _LATEST * units_per_second else None

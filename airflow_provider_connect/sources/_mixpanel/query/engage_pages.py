@@ -206,7 +206,10 @@ class PageReader:
         except (ValueError, RecursionError):  # its text would be part of the message
             raise self._client.incomplete_answer_error(len(data)) from None
         results = [
-            _Profile(_encoded(members_of_profile.get("$distinct_id")), _encoded(members_of_profile.get("$properties")))
+            _Profile(
+                _encode_escaped(members_of_profile.get("$distinct_id")),
+                _encode_escaped(members_of_profile.get("$properties")),
+            )
             for members_of_profile in profiles
         ]
         return SimpleNamespace(results=results, **{name: header_fields.get(name) for name in _HEAD})
@@ -252,7 +255,7 @@ class PageReader:
         return PageProfiles((RecordColumns.from_list(records),) if records else (), tuple(rejects), tuple(notes))
 
 
-def _encoded(text: str | None) -> bytes:
+def _encode_escaped(text: str | None) -> bytes:
     return (text or "").encode("utf-8", "surrogateescape")
 
 

@@ -132,7 +132,7 @@ class ProfileReader:
                 if isinstance(error, GoneError) or wait > _LONGEST_WAIT_SECONDS or not patience.wait_and_retry(wait):
                     raise
 
-    def _batches(self, results: list[Any], constant: dict[str, int]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, results: list[Any], constant_columns: dict[str, int]) -> Iterator[pa.RecordBatch]:
         profiles = self._reader.read_profiles(results, self._tally.rows)
         self._tally.rows += len(results)
         self._tally.counts.update(profiles.notes)
@@ -141,15 +141,15 @@ class ProfileReader:
             self._tolerance.require(self._tally.counts["rejected"] + 1, message)
             self._tally.reject(reject)
         for records in profiles.records:
-            yield self._batch(records, constant)
+            yield self._batch(records, constant_columns)
 
-    def _batch(self, records: RecordColumns, constant: dict[str, int]) -> pa.RecordBatch:
+    def _batch(self, records: RecordColumns, constant_columns: dict[str, int]) -> pa.RecordBatch:
         import numpy as np
         import pyarrow as pa
 
         values = {name: records.field_values[index] for name, index in self._index.items()}
         columns: dict[str, pa.Array] = {
-            name: pa.array(np.full(len(records), value, np.int64)) for name, value in constant.items()
+            name: pa.array(np.full(len(records), value, np.int64)) for name, value in constant_columns.items()
         }
         columns["distinct_id"] = records.events
         columns["last_seen"], unreadable = read_instants(values[_LAST_SEEN])
