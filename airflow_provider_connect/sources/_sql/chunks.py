@@ -3,8 +3,8 @@
 Bounds are existing keys, found by walking along the key, so gaps do not make chunks uneven. Every row belongs to one
 chunk, even if rows are added or deleted during the read.
 
-Bounds are stored as JSON without SQL, since others may write to the stage. The database quotes them as values, so a
-forged bound can only select other rows of this table.
+Bounds are stored as JSON without SQL, since others may write to the stage. A forged bound, quoted as a value, can only
+select other rows of this table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_provider_connect.errors import ConfigError
 MIN_CHUNK_ROWS = 50_000
 """Fewest rows worth a separate session."""
 MAX_CHUNK_ROWS = 1_000_000
-"""Most rows of a chunk, unless this makes more than ``MAX_CHUNKS``. After a fault the chunk is read again."""
+"""Most rows of a chunk, which a fault makes read again, within ``MAX_CHUNKS``."""
 MAX_CHUNKS = 1_000
 
 KeyValues = tuple[object, ...]
@@ -34,7 +34,7 @@ KeyLiterals = tuple[str, ...]
 def chunk_count(rows: int, concurrency: int) -> int:
     """Return the number of chunks for ``rows`` rows.
 
-    :param concurrency: number of chunks that are read concurrently.
+    :param concurrency: number of chunks read concurrently.
     """
     return max(1, min(concurrency, rows // MIN_CHUNK_ROWS), min(-(-rows // MAX_CHUNK_ROWS), MAX_CHUNKS))
 
@@ -49,7 +49,7 @@ def find_keys(
     chunks: int,
     compares_rows: bool,
 ) -> list[KeyValues]:
-    """Return the last key of every chunk except the last chunk, in order. Fewer keys if there are fewer rows.
+    """Return the last key of every chunk except the last, in order. Fewer keys if there are fewer rows.
 
     :param columns: quoted columns of the key.
     :param row_condition: SQL condition. "" for all rows.
@@ -120,7 +120,7 @@ _KEY_PARSERS: dict[str, Callable[[str], object]] = {
     "UUID": uuid.UUID,
     "str": str,
 }
-"""Parsers by type name, for all key types that can split a table."""
+"""Parsers by type name, for all types of keys that can split a table."""
 
 
 def key_to_json(key: KeyValues) -> list[list[str]]:

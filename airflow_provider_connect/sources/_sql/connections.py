@@ -1,6 +1,6 @@
 """Validation of connections without network, and the lineage dataset of a stream.
 
-Dataset names follow https://openlineage.io/docs/spec/naming (2026-11), which does not cover SQLite.
+Names: https://openlineage.io/docs/spec/naming (2026-11), except SQLite's.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _shared_snapshot_problems(options: SqlOptions, subject: str) -> list[str]:
 
 
 _JDBC_SERVER = re.compile(r"jdbc:(?P<kind>\w+)[^/]*//(?P<host>[\w.:\[\]-]+)(?=[/;?,]|$)(?!.*@)")
-"""Database kind and host in a JDBC URL, the only parts that lineage shows.
+"""Database kind and host in a JDBC URL, which lineage shows.
 
 A URL with '@' does not match, since a password may precede it.
 """

@@ -59,10 +59,7 @@ class SqlCursor:
     compares_rows: bool
 
     def format_position(self, values: tuple[object, ...]) -> str:
-        """Convert a row's cursor values, as returned by the database, to a position.
-
-        :raises DataError: a value is not the column's whole number or time.
-        """
+        """Convert a row's cursor values to a position. Raises DataError for a value of another type."""
         texts = []
         for column, value in zip(self.columns, values, strict=True):
             if isinstance(value, dt.datetime) and column.kind != "number":
@@ -100,7 +97,7 @@ class SqlCursor:
     def condition(self, database: Database, begin: str | None, end: str) -> str:
         """Return the SQL condition for an increment's rows.
 
-        :param begin: position of the last row before the increment. None for the first increment.
+        :param begin: position of the last row before the increment. None for the first.
         :param end: position of the increment's last row.
         """
         end_values = self.parse_position(end)
@@ -127,8 +124,8 @@ class SqlCursor:
         """Return the position of the newest row after ``begin``, or ``begin`` without such a row.
 
         :param row_condition: SQL condition. "" for all rows.
-        :param until: rows of this time or later are left out. Rounded down to the column's clock tick, since the
-            current tick may get more rows.
+        :param until: rows of this time or later are left out. Rounded down to the column's clock tick, which may get
+            more rows.
         """
         begin_values, names = self.parse_position(begin or START_POSITION), self._quoted_columns(database)
         parts = [row_condition] if row_condition else []
@@ -158,7 +155,7 @@ class SqlCursor:
         return instant if kind == "instant" else instant.astimezone(zone(self.db_timezone)).replace(tzinfo=None)
 
     def position_time(self, position: str) -> dt.datetime | None:
-        """Return a position's time as an instant, the earlier one if the clock shows it twice. None without a time."""
+        """Return a position's time as an instant, the earlier one of two. None without a time."""
         values = self.parse_position(position)
         if not values or not isinstance(values[0], dt.datetime):
             return None
@@ -180,10 +177,7 @@ def make_cursor(
     db_timezone: str,
     compares_rows: bool,
 ) -> SqlCursor:
-    """Return the cursor over the given columns.
-
-    :raises ConfigError: lists every column that cannot be followed.
-    """
+    """Return the cursor over the given columns. Raises ConfigError with every unsuitable column."""
     columns, problems = [], []
     for option, column in (("timestamp_column", timestamp), ("incrementing_column", incrementing)):
         if column is None:
@@ -223,7 +217,7 @@ def _cursor_kind(option: str, kind: pa.DataType) -> CursorKind | None:
 
 
 def _normalize_time(value: dt.datetime, kind: CursorKind) -> dt.datetime:
-    """Return an instant in UTC or a local time. MySQL returns instants in UTC without a zone."""
+    """Return an instant in UTC or a local time. MySQL's instants have no zone."""
     if kind == "instant":
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
     return value.replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""Increments: the rows between two positions of the table's cursor, which one run with ``mode`` reads."""
+"""Increments: the rows between two positions of a cursor, read by one run with ``mode``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RowSelection(NamedTuple):
     """The rows that a day reads.
 
     :param condition: SQL condition. "" for all rows.
-    :param has_all_rows: True if the increment begins with the table's first row.
+    :param has_all_rows: True if they begin with the table's first row.
     """
 
     condition: str

@@ -75,7 +75,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return range_conditions(database, column, even_bounds(smallest, greatest, chunk_count(int(rows), max_chunks)))
 
     def frame(self, part: InputPartition) -> Any:
-        """Return a DataFrame over a partition's rows, still unread.
+        """Return a DataFrame over a partition's unread rows.
 
         :raises ConfigError: Spark would read a column with another type than planned.
         """
@@ -136,10 +136,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
                 yield day, key_appender.append_keys(pa.RecordBatch.from_arrays(columns, names=names))
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Not supported: Spark reads the rows, and :meth:`rows_of` converts them.
-
-        :raises ConfigError: always.
-        """
+        """Raise ConfigError: Spark reads the rows, and :meth:`rows_of` converts them."""
         raise ConfigError("rows of a jdbc connection are read by Spark itself")
         yield  # makes this function a generator, like every poll
 

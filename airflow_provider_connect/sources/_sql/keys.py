@@ -44,7 +44,7 @@ _DECIMAL_PREFIXES = ("numeric", "decimal", "dec(", "fixed(")
 def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: PLR0911  # a line for each class
     """Return the class letter of a key column.
 
-    :param arrow_type: type that the column is read as.
+    :param arrow_type: of the read values.
     :raises ConfigError: such values cannot identify a row.
     """
     from pyarrow import types

@@ -188,7 +188,7 @@ class SqlOptions(Source):
 
     @property
     def reloads(self) -> bool:
-        """True with ``day_column``, by which an earlier day's rows can be found again."""
+        """True with ``day_column``, by which earlier rows can be found again."""
         return self.day_column is not None
 
     @property

@@ -120,7 +120,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         )
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition for each day, or one for each chunk of a snapshot.
+        """Return one partition for each day, or for each chunk of a snapshot.
 
         :raises ConfigError: a day is in another zone or in the future, or the table does not fit the options.
         :raises RetriableError: a day ended less than an hour ago, or the database cannot be reached.
@@ -144,7 +144,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     def _chunk_params(
         self, database: Database, shape: TableShape, keys: Sequence[KeyValues], span_condition: str = ""
     ) -> list[dict[str, Any]]:
-        """Return the partition parameters of chunks that end at ``keys``, and of a last chunk without end.
+        """Return partition parameters for chunks that end at ``keys``, and for a last one.
 
         :param span_condition: SQL condition for an increment. "" for all rows.
         """
@@ -207,7 +207,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return day_condition(database, name, day_bounds(day, clock, self._options.clock_zone))
 
     def _require_times(self, database: Database, column: str, converted_column: str) -> None:
-        """Refuse texts that SQLite cannot read as a time. Comparisons would silently skip their rows."""
+        """Refuse texts that SQLite cannot read as a time. Comparisons would skip their rows."""
         condition = self._with_user_condition(f"{column} IS NOT NULL AND {converted_column} IS NULL")
         if database.rows(
             database.select(["1"], database.relation(self._options.table_or_query), where=condition, limit=1)
@@ -226,7 +226,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return parallel_chunks or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
 
     def _export_snapshot(self, database: Database) -> str | None:
-        """Return the name of the session's snapshot. None if the server, such as some standbys, cannot share it."""
+        """Return the name of the session's snapshot. None if, like some standbys, the server cannot share it."""
         if not database.shares_snapshots:
             return None
         try:
@@ -333,7 +333,7 @@ def _join_conditions(first: str, second: str) -> str:
 
 
 class KeyAppender:
-    """Adds ``record_key`` to batches. Checks that keys are unique unless the database guarantees it."""
+    """Adds ``record_key`` to batches. Checks keys that the database does not guarantee to be unique."""
 
     def __init__(self, shape: TableShape, layout: RowLayout) -> None:
         self._layout = layout
@@ -345,7 +345,7 @@ class KeyAppender:
             self._key_set.close()
 
     def append_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with ``record_key``, or unchanged without a key.
+        """Return the batch with ``record_key``, if the table has a key.
 
         :raises DataError: a key is missing or occurred before.
         """

@@ -1,4 +1,4 @@
-"""Check of a source against its database before the first run, with a few short statements."""
+"""Checks a source against its database before the first run, with a few short statements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The ways to read a table, their options, and other projects' names for option values.
+"""The ways to read a table, their options, and other projects' names for option values. DAG files import this.
 
-A test compares this with the tables of ``docs/sql.md``. DAG files import this.
+A test compares this with the tables of ``docs/sql.md``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Detection of a lost position: the table's new rows would come before the rows already read.
+"""Detects a lost position: the table's new rows would come before rows already read.
 
 A position is lost if the column's counter or the database's clock is set back: the table was emptied, restored or moved
 to another server. Missing rows prove nothing, since an emptied table may continue its numbers.

@@ -1,4 +1,4 @@
-"""Columns, key and indexes of the table or query to read, validated against the options."""
+"""Columns, key and indexes of the table or query, validated against the options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EARLIER_KEY_METADATA = "earlier_key"
 """Like ``KEY_METADATA``, for a different key of versions up to 1.0.0rc1."""
 KEY_METADATA = "key"
-"""Entry of a schema's metadata: JSON pairs of column and class letter (``keys.py``) that make up ``record_key``."""
+"""Entry of a schema's metadata: JSON pairs of column and class letter (``keys.py``) for ``record_key``."""
 _DAY_COLUMN = "day"
 _TEXT_TYPES = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
 
@@ -164,7 +164,7 @@ def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> 
 
 
 def require_readable(database: Database, options: SqlOptions, layout: RowLayout) -> None:
-    """Run the read's statement with LIMIT 0. Raises ConfigError for a wrong ``where`` or a missing right."""
+    """Run the read with LIMIT 0. Raises ConfigError for a wrong ``where`` or a missing right."""
     condition = f"(\n{options.where}\n)" if options.where else ""
     relation = database.relation(options.table_or_query)
     database.rows(database.select([column.expression for column in layout.columns], relation, where=condition, limit=0))

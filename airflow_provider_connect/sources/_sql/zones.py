@@ -1,4 +1,4 @@
-"""The zone that a database is set to: the zone of timestamps that its clock writes without one.
+"""Zone of a database's clock, which may write timestamps without a zone.
 
 Rows of the current second must wait for the next run, since more rows may get the same second. If the writing clock is
 west of the assumed zone, every second seems to be over. Rows written later in a second already read are then lost.
@@ -68,7 +68,7 @@ class DatabaseZone(NamedTuple):
 
 
 def database_zone(database: Database, conn_type: str) -> DatabaseZone | None:
-    """Return the zone that a database is set to. None for connection types without such a setting."""
+    """Return the zone that a database is set to. None for types without this setting."""
     if (query := _ZONE_QUERIES.get(conn_type)) is None:
         return None
     name, is_utc = database.one_row(query)
@@ -80,7 +80,7 @@ def undeclared_zone(
 ) -> DatabaseZone | None:
     """Return the database's zone if a column's times may be in it and ``db_timezone`` is not set.
 
-    None if the database is in UTC, or the column has no local times.
+    None for a database in UTC, or a column without local times.
     """
     if column is None or options.db_timezone is not None:
         return None

@@ -32,7 +32,7 @@ VENDOR_LIMITS = {
 
 
 def quota_of(connection: Connection, endpoint: str) -> Quota:
-    """Return an app's limit on one endpoint, shared by all tasks with the same ``app`` in their connection.
+    """Return an app's limit on one endpoint, shared by all connections with the same ``app``.
 
     :raises ConfigError: the connection's ``limits`` are invalid.
     """
@@ -56,10 +56,7 @@ def server_url(connection: Connection) -> str:
 
 
 def read_access(connection: Connection) -> HttpAccess:
-    """Read address, token and route from a connection.
-
-    :raises ConfigError: names every problem.
-    """
+    """Read a connection. Raises ConfigError with every problem."""
     if problems := access_problems(connection):
         raise ConfigError("; ".join(problems))
     return HttpAccess.for_url(connection, server_url(connection), bearer_auth(connection.password or SecretStr("")))

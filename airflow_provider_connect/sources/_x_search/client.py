@@ -90,7 +90,7 @@ class XClient:
     def fetch_document(self, params: Mapping[str, str], parse: Callable[[bytes, XClient], _T]) -> _T:
         """Send a request and return the parsed document. Waits for the next window if this one is used up.
 
-        After the first answer a failed request is repeated up to three times, because earlier pages stay valid.
+        After the first answer a failed request is repeated up to three times: earlier pages stay valid.
         """
         call = Call("", params=params, is_repeatable=False)
         refusal_of_call = partial(self._refusal, is_later_page="next_token" in params)
@@ -139,7 +139,7 @@ class XClient:
 
 
 def describe_usage(connection: Connection) -> str:
-    """Return the app's used share of monthly posts, as a sentence.
+    """Return the used share of the app's monthly posts, as a sentence.
 
     Sends one request, which reads no post. X allows 50 in 15 minutes.
 

@@ -1,4 +1,4 @@
-"""Columns of the streams: posts, users, media and referenced posts."""
+"""Columns of posts, users, media and referenced posts."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Field names of X in its two dialects, ``post`` and ``tweet``. DAG files import this.
 
-X's specification (2.167, 2026-08) has ``post.fields``, its guides of the same time ``tweet.fields``. The server accepts
+X's specification (2.167, 2026-08) has ``post.fields``, its guides of that time ``tweet.fields``. The server accepts
 both, and answers with the names of the request (https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md,
 2026-09). A request uses one dialect, answers are read in both, and options use the names of ``post``.
 
-In ``post``, the ids of author and referenced posts come only with expansions. X bills the expanded users and posts.
+In ``post``, the ids of author and referenced posts come only with expansions, which X bills.
 
 X answers a request for an unknown field with status 200 and bills posts that lack it (measured on 2026-09-21, same
 repository, tests/api-field-validity.test.ts). So unknown names are refused before any request. Names:
@@ -40,7 +40,7 @@ _OLD_EXPANSIONS = {
 
 
 def request_parameters(dialect: Dialect, field_names: Iterable[str], expansion_names: Iterable[str]) -> dict[str, str]:
-    """Return the request parameters for fields of posts and for expansions, both named as in ``post``."""
+    """Return the request parameters for fields and expansions, named as in ``post``."""
     if dialect == "tweet":
         fields = [_OLD_FIELDS.get(name, name) for name in field_names]
         expansions = [_old_expansion(name) for name in expansion_names]

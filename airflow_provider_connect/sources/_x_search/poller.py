@@ -1,6 +1,6 @@
-"""Polls a day, or a part of it, with all queries. Succeeds only with every query's last page.
+"""Polls a day, or a part of it, with all queries up to their last pages.
 
-X's counts are an upper bound, because they include deleted and withheld posts
+X's counts are an upper bound: they include deleted and withheld posts
 (https://docs.x.com/x-api/posts/counts/introduction, 2026-11).
 """
 
@@ -100,7 +100,7 @@ class XSearchPoller(Poller, CountsRows):
         self._hours: dict[Day, Mapping[dt.datetime, int]] = {}
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows, documented in :mod:`airflow_provider_connect.sources.x_search`."""
+        """Return the schema documented in :mod:`airflow_provider_connect.sources.x_search`."""
         return schema(self._options.stream)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
@@ -127,7 +127,7 @@ class XSearchPoller(Poller, CountsRows):
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Return X's count of posts on a day, including deleted ones.
 
-        :raises ConnectError: the token or the app's access do not allow it, or X fails, is busy or unreachable.
+        :raises ConnectError: the app's access does not allow it, or X fails, is busy or unreachable.
         """
         search_range = SearchRange(self._endpoint(day), day.start, day.end)
         path, quota = f"/2/tweets/counts/{search_range.endpoint}", quota_of(self._connection, "counts")

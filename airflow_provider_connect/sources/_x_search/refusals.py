@@ -31,7 +31,7 @@ _CAPS = ("usage-capped", "usagecapexceeded", "credits", "creditsdepleted")
 
 
 class TokenError(RetriableError):
-    """X no longer accepts its own next_token. The day must be read again from the start."""
+    """X no longer accepts its own next_token. The day must be read again."""
 
 
 def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: bool = False) -> ConnectError:
@@ -67,7 +67,7 @@ def is_usage_cap(status: int, problem: Mapping[str, Any]) -> bool:
 
 
 def problem_kind(problem: Mapping[str, Any]) -> str:
-    """Return the end of a problem's type, such as ``resource-not-found``, to name a count."""
+    """Return the end of a problem's type, such as ``resource-not-found``."""
     kind = "".join(letter if letter.isalnum() or letter == "-" else "-" for letter in _kind(problem))[:60]
     return kind or "unknown"
 

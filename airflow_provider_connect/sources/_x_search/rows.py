@@ -31,7 +31,7 @@ def post_batches(
     The hits of each query come newest first and are merged by id, so memory holds one page of each query. A repeated
     post out of order is dropped and counted.
 
-    :param queries: texts in the order of ``hits_by_query``.
+    :param queries: in the order of ``hits_by_query``.
     """
     merged = heapq.merge(*hits_by_query, key=lambda hit: -hit.post_number)
     with KeySet() as keys:

@@ -112,7 +112,7 @@ class Search:
         return hits
 
     def _hit(self, post: JsonPart, page: ResultPage, query_index: int) -> Hit | None:
-        """Convert a post to a hit. Returns None if it lies outside the time range or is rejected."""
+        """Convert a post to a hit. Returns None if it is outside the time range or rejected."""
         self._posts_read += 1
         number, created_at = post.value.get("id"), parse_instant(post.value.get("created_at"))
         if not isinstance(number, str) or not number.isdecimal() or len(number) > _MOST_DIGITS:
@@ -149,7 +149,7 @@ class Search:
 
 
 def collect_ids(post: dict[str, object]) -> set[str]:
-    """Return every string in a post, nested ones included: among them all ids and keys that it names."""
+    """Return every string in a post, also nested: among them all ids and keys that it names."""
     ids: set[str] = set()
     pending: list[object] = [post]
     while pending:
