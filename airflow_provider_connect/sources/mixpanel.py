@@ -25,10 +25,10 @@ extra        ``region``: us (default), eu, in · ``project_id``: required with a
 ============ =====================================================================================
 
 **Days and times.** Projects created since 1 January 2023 read dates as UTC and export true epochs
-(``timestamps="utc"``). Older projects read dates in the project's zone and export clock times of that zone
-(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. Mixpanel does not report the regime, so set it
-here or in the connection, unless the project's zone is UTC. A check of the connection usually detects it from the data.
-``docs/mixpanel.md`` has an example.
+(``timestamps="utc"``). Older projects read dates in the project's zone and export its clock times
+(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. Mixpanel does not report the regime. Set it here
+or in the connection, unless the project's zone is UTC. ``docs/mixpanel.md`` has an example, and a check that detects
+it.
 
 **Rows** of ``export``
 
@@ -56,17 +56,16 @@ and the bytes of the properties, and ``key_origin`` is ``fallback``.
 
 **Limits.** A project has 60 queries an hour, 3 a second and 100 at the same time
 (https://developer.mixpanel.com/reference/rate-limits), shared by all tasks. A day is one query, unless
-``days_per_request`` loads several days with one query or ``split_rows`` a large day with several. A task reserves its
-queries before Spark starts, and waits deferred while the hour has no room. Failed queries count too: a task sends at
-most ``retry_budget_requests`` of them for a day, and then starts no further day.
+``days_per_request`` loads several days with one or ``split_rows`` a large day with several. A task reserves its queries
+before Spark starts, and waits deferred while the hour has no room. Failed queries count too: after
+``retry_budget_requests`` of them for a day, a task starts no further day.
 
 One Spark partition streams each request, so memory does not grow with its size. ``max_record_bytes`` limits a line,
-``max_rejects`` the rejected lines of a request, and ``request_deadline_seconds`` the whole request, from name service
-to trailers.
+``max_rejects`` the rejected lines of a request, and ``request_deadline_seconds`` the whole request.
 
-**Errors.** Retriable: an answer that is truncated, no export, or ends in an error document, 408, 429 (with the time to
-wait) and 5xx. A person must correct credentials, role, plan, region and future dates (400, 401, 402, 403, 404). A line
-that is not a record fails the day, unless ``errors_tolerance`` is ``all``.
+**Errors.** Retriable: an answer that is truncated, no export, or ends in an error document, 408, 429 and 5xx. A person
+must correct credentials, role, plan, region and future dates (400 to 404). A line that is not a record fails the day,
+unless ``errors_tolerance`` is ``all``.
 """
 
 from __future__ import annotations

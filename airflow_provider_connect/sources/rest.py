@@ -62,8 +62,8 @@ parents, ignored_parents, repeated_listings, column_absent.NAME, and counts of t
 parent_duplicates.
 
 **Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row, page by page. With
-``partitions`` above 1, each partition reads all parent pages and takes its share by key. A day is complete only with
-the children of every parent.
+``partitions`` above 1, each partition reads all parent pages and takes its share by key. A day needs the children of
+every parent.
 
 **Limits.** ``limits`` sets the request rate. A day with more pages than ``per_hour`` fails. Two pages of at most
 ``max_page_bytes`` are in memory. A poll with more than ``max_pages`` pages fails.
@@ -71,8 +71,8 @@ the children of every parent.
 **Errors.** Retriable: an incomplete or unexpected answer, 408, 425, 429 (with the requested pause), 5xx, a page that
 contradicts its end rule, a loop. A failed page is repeated alone, for at most half of ``retry_budget_seconds``. Then
 the day starts again. If a page with a token ends the listing after a repeat, the listing is read once more, because the
-token may have died with the failed request. Other statuses need a person. A record that does not fit its columns, or
-lacks its key, fails the day unless tolerated. ``errors`` declares the meaning of other answers.
+token may have died. Other statuses need a person. A record that does not fit its columns, or lacks its key, fails the
+day unless tolerated. ``errors`` declares the meaning of other answers.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ extra        the driver's settings, such as ``sslmode``: ``docs/sql_types.md``
 PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``, both in this package's extra ``sql``. With type ``jdbc``
 the host is the whole URL, without login and password (``docs/sql.md``).
 
-**Days.** With ``day_column`` a day has the rows with a value in that day of ``zone``, its end excluded. Timestamps
-without a zone are times of ``db_timezone``. If the database is not set to UTC, ``mode`` requires that option for them,
-and ``day_column`` logs a warning without it. Rows without a value are in no day. With ``snapshot`` a read returns all
-rows. With ``mode`` a day has the rows after the position in the sink's ledger, in the first run all rows.
+**Days.** With ``day_column`` a day has the rows with a value in that day of ``zone``. Timestamps without a zone are
+times of ``db_timezone``. If the database is not set to UTC, ``mode`` requires that option for them, and ``day_column``
+logs a warning without it. With ``snapshot`` a read returns all rows. With ``mode`` a day has the rows after the
+position in the sink's ledger, in the first run all rows.
 
 **Rows**: the database's columns (types in ``docs/sql_types.md``) and the key. The columns of a table ``orders (id
 bigint, customer text, amount decimal(10,2), created_at timestamp, document blob)`` in SQLite are
@@ -49,9 +49,8 @@ A value that does not fit its column's type fails the day. The message names the
 and '1'), equal numbers do not (1 and 1.00). A row has the same key in days and in snapshots. A NULL in the key or a
 repeated key fails the day.
 
-**Hidden rows and columns.** If the user may read only a part of a table, the run fails. If PostgreSQL's row level
-security hides rows, ``row_security="accept"`` loads the visible rows. If MySQL hides columns, name the others in
-``columns``.
+**Hidden rows and columns** fail the run. ``row_security="accept"`` loads the rows that PostgreSQL's policies show, and
+``columns`` names the columns that the user may read.
 
 **Counts** in the report: rows, and bytes in Arrow.
 
@@ -61,9 +60,9 @@ is read over ``parallel_chunks`` connections, and one more of the driver. Memory
 PostgreSQL's chunks share a snapshot (``consistency``), its transaction stays open until all are read, and vacuum waits
 for it: https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION (2026-11).
 
-**Errors.** Retriable: a server that is unreachable, restarts or has no free connection, a statement that takes too long
-or waits for a lock, a conflict on a standby, a replica without the whole day, a table altered during the read. A person
-must correct credentials, rights, names and SQL. A value that cannot be read exactly fails the day.
+**Errors.** Retriable: a server that is unreachable, restarts or has no free connection, a slow or locked statement, a
+conflict on a standby, a replica without the whole day, a table altered during the read. A person must correct
+credentials, rights, names and SQL. A value that cannot be read exactly fails the day.
 """
 
 from __future__ import annotations

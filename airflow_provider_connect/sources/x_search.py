@@ -20,10 +20,9 @@ extra        ``app``: a name for the app, equal in all connections with its toke
              the worker and every Spark node
 ============ =====================================================================================
 
-**Days** are UTC days from 21 March 2006 on. A request is sent at least ten seconds after the day's end. A post may be
-edited for 30 minutes, with a new id and a new time. For final days set the operator's ``ready_after`` to
-``timedelta(minutes=30)`` or more. ``endpoint="auto"`` reads days of the last week from recent search, and older days
-from the archive.
+**Days** are UTC days from 21 March 2006 on, requested at least ten seconds after their end. A post may be edited for 30
+minutes, with a new id and a new time, so set the operator's ``ready_after``. ``endpoint="auto"`` reads days of the last
+week from recent search, and older days from the archive.
 
 **Rows** of ``posts``
 
@@ -70,8 +69,8 @@ stream, with its own days.
 - ``out_of_order``: duplicates that arrived after the row was made, so ``queries`` may lack a query
 - ``outside_asked``: posts of other days, dropped
 - ``rejected``: posts without id or time, set aside
-- ``partial_errors.<kind>``: objects that X could not send, such as ``resource-not-found``. The column ``errors`` of the
-  posts that refer to them holds them. Errors without such a post, and of other streams, are stored with the rejects
+- ``partial_errors.<kind>``: objects that X could not send, such as ``resource-not-found``. They are in the column
+  ``errors`` of the posts that refer to them. Errors without such a post, and of other streams, are in the rejects
 
 X's count of posts is an upper bound for ``reconcile``, and cuts large days for ``split_rows``.
 
