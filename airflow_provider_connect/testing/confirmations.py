@@ -35,7 +35,7 @@ class ConfirmationCases:
 
     @pytest.fixture
     def confirming(self, bench: Bench) -> Bench:
-        """Publish Monday by run 1. Skips the case without ``confirm``."""
+        """Return a bench on which run 1 has published Monday. Skips the case without ``confirm``."""
         if not isinstance(bench.publisher, Confirms):
             pytest.skip("has no confirm(): an unchanged day is published again")
         bench.publish(_stage_same_answer(bench, 1))

@@ -98,7 +98,7 @@ class ConnectorConformance:
             assert field.description.strip().endswith((".", "?")), f"{name}: {field.description}"
 
     def test_the_documentation_has_every_required_paragraph(self, connector: Options) -> None:
-        """The module's docstring is the connector's page. Incidents would show gaps."""
+        """The module's docstring is the connector's page, which users need during incidents."""
         contract, cls = _contract_of(connector), type(connector)
         page = importlib.import_module(cls.__module__).__doc__ or ""
         assert page.strip(), "the module needs a docstring: it is the connector's page"

@@ -41,7 +41,7 @@ class GapCases:
 
     @pytest.fixture
     def gated(self, bench: Bench, gate: Gate) -> Iterator[Bench]:
-        """Copy the bench, with all requests through the gate."""
+        """Return a copy of the bench with all requests through the gate."""
         connections = {
             conn_id: connection.model_copy(update={"port": gate.port})
             if _LOCALHOST.match(connection.host or "")

@@ -31,7 +31,7 @@ class SnapshotCases:
 
     @pytest.fixture
     def showing(self, taking: Bench) -> Iterator[Bench]:
-        """Publish Monday's snapshot. Skips the case if the sink keeps one for each day."""
+        """Return a bench that shows Monday's snapshot. Skips the case if the sink keeps one for each day."""
         taking.publish(_snapshot(taking, ["vanishes", "stays"], 1, MONDAY))
         if taking.ledger.newest(TUESDAY, "snapshot") is None:
             pytest.skip("the sink keeps one snapshot for each day")
@@ -147,7 +147,7 @@ class IncrementCases:
 
     @pytest.fixture
     def following(self, bench: Bench) -> Bench:
-        """Publish Tuesday's increment as the stream's first. Skips the case without ``keeps_spans``."""
+        """Return a bench with Tuesday's increment as the stream's first. Skips the case without ``keeps_spans``."""
         if not bench.target.sink.keeps_spans:
             pytest.skip("the sink does not keep spans")
         assert bench.ledger.newest(TUESDAY, "increment") is None

@@ -62,7 +62,7 @@ class ErrorText(NamedTuple):
 
 
 class HttpResponse:
-    """Response before its body. Its context closes the connection or returns it to the pool."""
+    """Response with an unread body. The end of its ``with`` block closes the connection or returns it to the pool."""
 
     def __init__(self, link: HttpConnection, head: ResponseHead, pool: ConnectionPool | None) -> None:
         self._link = link
@@ -154,7 +154,7 @@ def request(
 
     :param params: added to the URL's query.
     :param method: replaces GET or POST.
-    :param headers: those of ``auth`` take precedence.
+    :param headers: ``auth`` takes precedence.
     :param takes_redirects: return a redirect instead of raising ConfigError.
     :param on_sent: called once the request is sent, from when the server may count it.
     :param pool: idle connections, only for requests that may be sent twice. If the server has closed an idle

@@ -84,7 +84,7 @@ class JsonApi(Closable):
     :param max_bytes: size limit of a decompressed answer.
     :param patience_seconds: time for retries of a repeatable call, with pauses. 0 for no retries.
     :param follows_redirects: follow redirects of a GET, or refuse them.
-    :param clock: for pauses. Those of the default end at :meth:`close`.
+    :param clock: for pauses. By default they end at :meth:`close`.
     :raises ConfigError: lists every problem of the connection.
     """
 

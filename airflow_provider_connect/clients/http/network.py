@@ -23,7 +23,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def address_zone(address: str) -> AddressZone:
-    """Classify a numeric address. One that is neither public nor link-local is private.
+    """Classify a numeric address. An address that is neither public nor link-local is private.
 
     :raises ValueError: the address is invalid.
     """

@@ -297,7 +297,7 @@ class Database(Closable, ABC):
         """End the transaction, if any."""
 
     def export_snapshot(self) -> str:
-        """Name this transaction's snapshot, for reads of other sessions until it ends.
+        """Return a name by which other sessions can read this transaction's snapshot until it ends.
 
         :raises ConfigError: the database cannot share snapshots.
         """

@@ -61,7 +61,7 @@ class MixpanelAccess(http.HttpAccess):
         on_sent: Callable[[], None],
         body: Body | None = None,
     ) -> HttpResponse:
-        """Send a request. Returns the answer before its body."""
+        """Send a request. Returns the answer with an unread body."""
         auth, pairs = self.credentials.auth(), tuple(params.items())
         return request(self.route, self.url + path, auth, limits, params=pairs, body=body, on_sent=on_sent)
 

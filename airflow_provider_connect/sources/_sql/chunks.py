@@ -22,7 +22,7 @@ from airflow_provider_connect.errors import ConfigError
 MIN_CHUNK_ROWS = 50_000
 """Fewest rows worth a separate session."""
 MAX_CHUNK_ROWS = 1_000_000
-"""Most rows of a chunk, which a fault makes read again, within ``MAX_CHUNKS``."""
+"""Most rows of a chunk, unless this makes more than ``MAX_CHUNKS``. After a fault the chunk is read again."""
 MAX_CHUNKS = 1_000
 
 KeyValues = tuple[object, ...]

@@ -27,7 +27,7 @@ class Call:
     :param url: path below the connection's base URL, or a full URL such as a next link.
     :param method: defaults to GET, or POST with a body.
     :param params: added to the query in order. Pairs may repeat a name.
-    :param headers: those of the credentials take precedence.
+    :param headers: credentials take precedence.
     :param allowed: statuses besides 2xx with the verdict ``ignored`` instead of an error.
     :param is_repeatable: True to repeat this call alone after a temporary failure, instead of the poll. Defaults to
         True for GET and HEAD only.

@@ -29,7 +29,7 @@ class RequestPace:
         self._paused_until = -math.inf
 
     def wait_seconds(self, clock_seconds: float) -> float:
-        """Return the time until the next request. 0 counts it as sent."""
+        """Return the time until the next request may be sent. At 0 the request counts as sent."""
         with self._lock:
             wait = max(
                 [self._paused_until - clock_seconds, 0.0, *(span.wait_seconds(clock_seconds) for span in self._spans)]

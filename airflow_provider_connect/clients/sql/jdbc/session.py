@@ -49,7 +49,7 @@ class JdbcDatabase(Database):
 
     @classmethod
     def open(cls, connection: Connection, spark: Any, limits: SessionLimits) -> Self:
-        """Open a session of a ``SparkSession``.
+        """Open a session in the JVM of a ``SparkSession``.
 
         :raises ConfigError: the connection is invalid, there is no driver, or Spark's dialect quotes names wrongly.
         :raises RetriableError: the database cannot be reached.

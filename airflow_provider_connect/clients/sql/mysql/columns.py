@@ -75,7 +75,7 @@ _CHARACTER_ADVICE = (
 
 
 def base_type(kind: str, charset: str | None) -> str:
-    """Return a type, with a character set that Unicode does not cover.
+    """Return a column's type, with its character set if Unicode lacks some of its characters.
 
     :param charset: None if the column holds no text.
     """

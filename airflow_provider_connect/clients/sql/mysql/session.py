@@ -65,7 +65,7 @@ _MAX_CONCAT_BYTES = (1 << 64) - 1
 class MySQL(Database):
     """A session of PyMySQL.
 
-    :param connect: opens a session. A second one ends statements of the first.
+    :param connect: opens a session. To end a statement, a second session is opened.
     :param comment: SQL comment before every read, visible in the process list.
     """
 

@@ -188,6 +188,5 @@ def _read_event_times(line: bytes) -> EventTimes | None:
 
 
 def _plausible_time(value: Any, units_per_second: int) -> int | None:
-    """Return a time since 1970, or None if implausible."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return value if is_whole and 0 < value < _LATEST * units_per_second else None

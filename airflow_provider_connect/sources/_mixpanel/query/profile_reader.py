@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ENGAGE_PATH = "/api/query/engage"
 
 CONCURRENT_PAGES = 4
-"""One less than a project's concurrent queries, for other clients
+"""One less than a project's concurrent queries, to leave one for other clients
 (https://developer.mixpanel.com/reference/rate-limits, 2026-11).
 """
 
@@ -46,7 +46,7 @@ _LAST_SEEN = "$last_seen"
 
 
 class ProfileReader:
-    """Reads sessions in turn. Drops profiles that occurred in any session before."""
+    """Reads sessions one after another. Drops profiles that occurred in any session before."""
 
     def __init__(self, stream: MixpanelStream, client: MixpanelClient) -> None:
         options = client.options
