@@ -237,7 +237,6 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
 
 def _poll_first(poller: Poller, day: Day) -> None:
-    """Plan a day and poll its first partition."""
     (part, *_) = poller.plan([day])
     list(poller.poll(part, Tally(part.days)))
 

@@ -120,7 +120,7 @@ _KEY_PARSERS: dict[str, Callable[[str], object]] = {
     "UUID": uuid.UUID,
     "str": str,
 }
-"""Parsers by type name, for all types of keys that can split a table."""
+"""Parsers by type name. Only keys of these types can split a table."""
 
 
 def key_to_json(key: KeyValues) -> list[list[str]]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MIN_TRUSTED_ESTIMATE = 1_000_000
-"""Below this, an estimate may be far off. Counting the rows is cheap then."""
+"""Smaller estimates may be far off. Then the rows are counted, which is cheap."""
 
 
 def current_time() -> dt.datetime:

@@ -233,7 +233,6 @@ class _Check:
     # Quota
 
     def _probe(self, connection: Connection) -> ProbeResult:
-        """Send one request, counted with the tasks' requests."""
         access, quota = MixpanelAccess.from_connection(connection, self._api), quota_of(connection, self._api)
         turns = self._turns(quota)
         times: list[float] = []
