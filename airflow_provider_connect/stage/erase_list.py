@@ -1,14 +1,14 @@
 """Erase lists: people whose rows a target must not hold, kept in the sink's ledger.
 
-A list holds keyed digests of ids: a reader of the ledger can test an id, but cannot read ids. The list applies to every
-stream that writes to the target.
+A list holds keyed digests: a reader of the ledger can test an id, but cannot read ids. The list applies to every stream
+that writes to the target.
 
-An erase first extends the list, then publishes every affected day without these people's rows, as a new generation. A
-poll leaves out the people on the list. A commit requires that the list is the same as before the attempt's poll. So
-erased rows do not come back with a retry, reload or lookback.
+An erase extends the list, then publishes every affected day without these people's rows, as a new generation. A poll
+leaves out the people on the list. A commit is refused if the list changed after the attempt's poll began. So a retry,
+reload or lookback does not bring erased rows back.
 
-If a shape makes the id column, the list holds digests of the shaped ids, such as a mask's hashes. Another mask key
-gives other hashes. So the list keeps a digest of the shapes and mask keys, and refuses a load with other ones.
+If a shape makes the id column, the list holds digests of the shaped ids, such as a mask's hashes. The list keeps a
+digest of the shapes and mask keys, and refuses a load with other ones.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ ShapingDigest = Callable[[str, str], str]
 
 
 def no_shaping(column: str, context: str) -> str:
-    """Return "": no shape makes the column. Default of type :data:`ShapingDigest`."""
+    """Return "": no shape makes the column."""
     return ""
 
 
 def erase_run(version: int) -> str:
-    """Return the text that the ledger's column ``run`` has for an erase."""
+    """Return an erase's value of the ledger's column ``run``."""
     return f"erase/{version}"
 
 
 def is_erase_run(run: str | None) -> bool:
-    """Return whether the ledger's column ``run`` names an erase, not a task's run."""
+    """Return whether a value of the ledger's column ``run`` names an erase."""
     return re.fullmatch(r"erase/[0-9]+", run or "") is not None
 
 
@@ -98,7 +98,7 @@ def id_type_problem(kind: pa.DataType) -> str | None:
 def require_integers(values: Iterable[str], column: str, kind: str) -> None:
     """Check that an integer column can hold the ids.
 
-    :raises ConfigError: an id is not an integer, so no row could match.
+    :raises ConfigError: an id is not an integer.
     """
     bad_values = sum(_INTEGER.fullmatch(value) is None for value in values)
     if bad_values:
@@ -111,11 +111,10 @@ class EraseList(Wire):
     """The people who are erased from a target.
 
     :param version: number of erases that extended the list.
-    :param column: the column with the ids.
     :param salt: key of the digests, in hex.
     :param digests: BLAKE2b of the ids as text, in hex, sorted.
     :param shaping: digest, with the salt, of the shapes that made the ids and of their masks' keys. "" if no shape
-        makes the column. None if an earlier version of this package, which kept no such digest, wrote the list.
+        makes the column. None in a list from an earlier version of this package, which kept no such digest.
     :param others: older lists of the same target with another salt or other shapes. Their versions are not used.
     """
 
@@ -128,7 +127,7 @@ class EraseList(Wire):
 
     @property
     def parts(self) -> tuple[EraseList, ...]:
-        """The list itself and its ``others``, or () if no one is erased."""
+        """The list and its ``others``, or () if no one is erased."""
         return (self, *self.others) if self.version else ()
 
     @property
@@ -137,9 +136,9 @@ class EraseList(Wire):
         return self.model_copy(update={"others": ()})
 
     def with_values(self, column: str, values: Iterable[str], shaping: ShapingDigest = no_shaping) -> EraseList:
-        """Return the list with more ids, or the list itself if it already has them all.
+        """Return the list with more ids, or the list itself if it has them all.
 
-        :param shaping: digests of the shapes that make the column now.
+        :param shaping: digests of the column's current shapes.
         :raises ConfigError: the list has another column or other shapes, or becomes too long.
         """
         if self.version and self.column != column:
@@ -214,9 +213,9 @@ class EraseList(Wire):
         return None
 
     def require_same_shapes(self, shaping: ShapingDigest, target: str) -> EraseList:
-        """Return the list itself if the task has the list's shapes and mask keys.
+        """Return the list itself.
 
-        :raises ConfigError: other shapes, or a mask with another key, made the ids on the list.
+        :raises ConfigError: the ids on the list were made by other shapes or mask keys than the task's.
         """
         if (problem := self.shape_problem(shaping)) is not None:
             raise ConfigError(f"{target}: {problem}, see 'Deleting people' in 'airflow connect docs usage'")
@@ -278,10 +277,10 @@ def _matching_rows(erase_list: EraseList, values: pa.Array) -> pa.BooleanArray:
 
 
 def make_erasers(erase_list: EraseList, polled_schema: pa.Schema, shaped_schema: pa.Schema) -> tuple[Eraser, Eraser]:
-    """Return the eraser for polled rows, before their shapes, and the eraser for shaped rows.
+    """Return an eraser for polled rows before their shapes, and one for shaped rows.
 
-    Ids that shapes made are compared after the shapes. Other ids are compared on both sides where the column exists: a
-    shape that masks or drops the column may be newer than the list.
+    Ids that shapes made are compared after the shapes. Other ids are compared on both sides where the column exists,
+    because a shape that masks or drops the column may be newer than the list.
 
     :raises ConfigError: neither side has the column.
     """
@@ -307,7 +306,7 @@ class Erasure:
     """Result of a count or an erase.
 
     :param values: number of ids.
-    :param rows: number of counted or deleted rows by day. Leaves out days without such rows.
+    :param rows: number of counted or deleted rows by day, without days that had none.
     :param version: version of the erase list. None after a count.
     :param copies: places that may still hold such rows, and how to clear each.
     """

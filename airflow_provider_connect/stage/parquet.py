@@ -21,8 +21,8 @@ GROUP_BYTES = 24 * 1024 * 1024
 class RowWriter:
     """Writes batches into one Parquet file. Deletes the file after an error or if it has no row.
 
-    When the block ends, the file has been flushed to the disk. Only columns with ``few_values`` in their field metadata
-    get a dictionary, which takes more time than it saves for others.
+    When the block ends, the file is on the disk. Only columns with ``few_values`` in their field metadata get a
+    dictionary. For others it takes more time than it saves.
     """
 
     def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
@@ -110,7 +110,7 @@ class RowWriter:
         self._folder.delete(self._path)
 
     def flush(self) -> None:
-        """Write the waiting rows as a row group, even a small one."""
+        """Write the waiting rows as a row group of any size."""
         import pyarrow as pa
 
         if self._pending_rows:
@@ -124,7 +124,7 @@ class RowWriter:
 def delta_statistics(footer: pq.FileMetaData) -> dict[str, Any]:
     """Return a file's column statistics in the JSON form of Delta's protocol ("Per-file Statistics").
 
-    Covers columns of short, ordered values. Leaves out columns without statistics in one of the row groups.
+    Leaves out columns without statistics in one of the row groups.
     """
     result: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for index, column in enumerate(footer.schema.names):

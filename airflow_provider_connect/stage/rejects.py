@@ -1,7 +1,6 @@
 """Rejects: records that could not become a row, and rows that the target cannot hold, each with a reason.
 
-A source's rejects belong to its answer and are kept beside the staged rows. A sink's rejects are staged rows. People
-see both as :class:`RejectedRecord`.
+A source's rejects are kept beside the staged rows. A sink's rejects are staged rows.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
 Origin = Literal["source", "sink"]
 _BATCH_BYTES = 1_000_000
 _EMPTY_DIGEST = hashlib.blake2b(b"", digest_size=16).hexdigest()
-"""Digest of an empty record. If an empty record has another digest, its bytes were not kept."""
+"""If an empty record has another digest, its bytes were not kept."""
 
 
 RejectsKeep = Literal["record", "digest"]
-"""What a file of the source's rejects keeps of each: the whole record, or only its digest."""
+"""Content of a file of the source's rejects: whole records, or only digests."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,7 @@ class Reject:
 
     :param position: a record's first byte in the decoded answer, or a row's position in the staged day.
     :param reason: the problem, without the record's values.
-    :param record: the bytes, or the row as JSON. Only for a file, table or topic of rejects, never for logs. Empty if
-        only digests are kept.
+    :param record: the bytes, or the row as JSON. Never for logs. Empty if only digests are kept.
     :param column: the first bad column, by its name in the source. Empty if the whole record is bad.
     """
 
@@ -89,7 +87,7 @@ def write_rejects(
 
 
 def read_rejects(stage: str, file: StagedFile, batch_bytes: int) -> Iterator[list[Reject]]:
-    """Yield the rejects of a file, in lists of about ``batch_bytes``. Driver and executor."""
+    """Yield the rejects of a file, in lists of about ``batch_bytes``."""
     for _, batch in read_batches(stage, file.path, batch_bytes):
         yield [Reject(row["position"], row["reason"], row["record"] or b"") for row in batch.to_pylist()]
 
@@ -100,7 +98,7 @@ class RejectedRecord:
 
     :param origin: ``source`` if the poll rejected it, ``sink`` if the target cannot hold it.
     :param position: as in :class:`Reject`, like ``reason`` and ``column``.
-    :param digest: BLAKE2b-128 of the record's bytes, in hex. None if it is not stored and the record was not read.
+    :param digest: BLAKE2b-128 of the record's bytes, in hex. None if not stored and the record was not read.
     :param record: the bytes, or the row as JSON. None if not kept or not requested.
     """
 
@@ -163,7 +161,7 @@ class Tolerance:
     def require(self, rejects: int, problem: str) -> None:
         """Check the number of bad records against the limit.
 
-        :param problem: problem of the last bad record and its place, for the message.
+        :param problem: the last bad record's problem and place, for the message.
         :raises DataError: too many bad records.
         """
         if self.allows(rejects):

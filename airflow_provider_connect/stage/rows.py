@@ -1,4 +1,4 @@
-"""Reads staged files in batches, as Arrow or as JSON documents, for sinks that send rows themselves."""
+"""Reads staged files in batches, as Arrow or as JSON documents."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ POSITION_BITS = 40
 def read_batches(
     stage_root: str, path: str, batch_bytes: int, columns: Sequence[str] | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the batches of a staged file, of about ``batch_bytes``, each with its first row's position in the day.
-
-    Executor.
+    """Yield the batches of a staged file, each with its first row's position in the day. Executor.
 
     Reads page by page, since a whole row group would take 100 MB more.
+
+    :param batch_bytes: approximate size of a batch.
     """
     start = _first_position(path)
     with open_parquet(Folder(stage_root), path, _PAGE_BYTES) as file:
@@ -78,10 +78,7 @@ def rows_per_batch(metadata: Any, batch_bytes: int) -> int:
 
 
 def _first_position(path: str) -> int:
-    """Return the position in the day of a file's first row. High bits hold the partition.
-
-    0 for files that are not data files, such as rejects.
-    """
+    """Return the position in the day of a file's first row. 0 for files that are not data files, such as rejects."""
     match = DATA_FILE_PATTERN.fullmatch(path)
     return int(match["part"]) << POSITION_BITS if match else 0
 
@@ -92,7 +89,7 @@ def partition_and_row(position: int) -> tuple[int, int]:
 
 
 def row_as_json(batch: Any, row: int) -> bytes:
-    """Return a row as JSON for a dead letter. Bytes are base64, and values that Python cannot hold are Arrow's text."""
+    """Return a row as JSON for a dead letter. Bytes are base64. Values that Python cannot hold are Arrow's text."""
     values = {name: _value(batch.column(index), row) for index, name in enumerate(batch.schema.names)}
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
@@ -119,7 +116,7 @@ def _plain(value: Any) -> Any:
 
 
 def json_column_problems(schema: pa.Schema) -> list[str]:
-    """Return a problem with its remedy for each column without a JSON form, or []. For ``preflight``."""
+    """Return a problem with its remedy for each column without a JSON form, or []."""
     from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it
 
     return JsonConverter(schema, None, "").problems()

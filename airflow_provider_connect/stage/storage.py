@@ -1,8 +1,6 @@
 """Files by path or URL. The only module that uses ``pyarrow.fs``.
 
-A :class:`Folder` is a local path or a URL (``s3://``, ``gs://``, ``abfss://``, ``hdfs://``) with all files below it.
-File names are relative, with ``/``. Credentials come from the environment, and a URL with credentials is refused.
-Filesystem errors become errors of this package that name the path.
+File names are relative, with ``/``. Credentials come from the environment.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _NO_NETWORK = re.compile(r"NETWORK_CONNECTION|Could not resolve host|dns error|C
 _GOOGLE_REFUSES = "Could not create a OAuth2 access token"
 _GOOGLE_ADVICE = "Set GOOGLE_APPLICATION_CREDENTIALS to a readable key file, in the worker's and in Spark's environment"
 _GOOGLE_LIMIT_SECONDS = 60
-"""Time for which Google's client repeats a request. Its own limit is 15 minutes, during which a task says nothing."""
+"""Time for which Google's client repeats a request. Its default is 15 minutes, during which a task logs nothing."""
 
 
 def normalise_path(path: str) -> str:
@@ -140,14 +138,14 @@ def _first_line(error: Exception) -> str:
 
 
 _LIST_TRIES = 10
-"""Number of tries to list a folder that another process creates meanwhile."""
+"""Number of tries to list a folder that another process is creating."""
 
 
 @dataclass(frozen=True)
 class StoredFile:
     """A file below a folder.
 
-    :param name: relative to the folder, with ``/``.
+    :param name: relative to the folder.
     :param modified: time of the last change, UTC.
     """
 
@@ -157,7 +155,7 @@ class StoredFile:
 
 
 class Folder:
-    """A path or URL, with all files below it.
+    """A local path or a URL (``s3://``, ``gs://``, ``abfss://``, ``hdfs://``), with all files below it.
 
     :raises ConfigError: pyarrow has no filesystem for the URL.
     """
@@ -204,8 +202,6 @@ class Folder:
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
         """Write a whole file or nothing. Replaces a file with the same name.
-
-        A local file is written under another name and then moved. Object stores never show part of an object.
 
         :param durable: return only when the file survives a power cut.
         """
@@ -261,7 +257,7 @@ class Folder:
     def sync(self, names: Iterable[str]) -> None:
         """Flush files and their folders to the disk, so that they survive a power cut. Skips missing files.
 
-        Object stores need no flush: they keep accepted writes.
+        Object stores need no flush.
         """
         if not self.is_local:
             return
@@ -300,7 +296,7 @@ class Folder:
         return [self._entry(info) for info in infos if info.type == fs.FileType.File]
 
     def entries(self, names: list[str]) -> dict[str, StoredFile]:
-        """Return those of the files ``names`` that exist, by name."""
+        """Return the existing files among ``names``, by name."""
         from pyarrow import fs
 
         with translate_errors(self.url):
@@ -310,7 +306,7 @@ class Folder:
         }
 
     def exists(self, name: str = "") -> bool:
-        """Return whether a file or folder ``name`` exists."""
+        """Return whether a file or folder exists."""
         from pyarrow import fs
 
         return bool(self._type(name) != fs.FileType.NotFound)
@@ -340,7 +336,7 @@ class Folder:
             self.filesystem.delete_file(self.path_in_filesystem(name))
 
     def delete_folder(self, name: str) -> None:
-        """Delete a folder and everything below it, if it exists."""
+        """Delete a folder with all files below it, if it exists."""
         with translate_errors(self._full_name(name)):
             try:
                 self.filesystem.delete_dir(self.path_in_filesystem(name))

@@ -39,7 +39,6 @@ def stage_name(key: object, target: str) -> str:
 def local_stage(name: str) -> str:
     """Create a private folder under the system's temporary folder. The same name gives the same folder.
 
-    :param name: any text that identifies the staged days.
     :raises ConfigError: other users own the folder or can enter it, or a file has its name.
     :raises RetriableError: the disk is full.
     """
@@ -58,13 +57,13 @@ def local_stage(name: str) -> str:
 
 
 def local_stage_path(name: str) -> Path:
-    """Return the path of the folder that :func:`local_stage` creates."""
+    """Return the path that :func:`local_stage` creates."""
     parent = Path(tempfile.gettempdir()) / f"connect-stage-{os.getuid()}"
     return parent / hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def polled_root(root: Folder) -> Folder:
-    """Return the folder of polled days that wait for their transform."""
+    """Return the folder :data:`POLLED_PATH` of a stage."""
     return Folder(f"{root.url}/{POLLED_PATH}")
 
 
