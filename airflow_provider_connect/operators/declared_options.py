@@ -1,7 +1,7 @@
 """A stream's options as the DAG file declares them, with unrendered templates. The stream's definition is made of them.
 
-A function of ``@task.connect`` puts the run's dates into its options. So all dates and instants in such options are
-treated as equal. Otherwise each day would have another definition.
+A function of ``@task.connect`` puts the run's dates into its options, which would give each day another definition. So
+all dates and instants in such options count as equal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DeclaredOptions(NamedTuple):
     def build_definition(self, source: Source, sink: Sink, chain: Chain, connections: Connections) -> StreamDefinition:
         """Build the stream's definition from options and keys. Takes 50 ms for each mask with a key.
 
-        :param source: the source with rendered templates. ``sink`` and ``chain`` are rendered, too.
+        :param source: with rendered templates, like ``sink`` and ``chain``.
         """
         digests = Shaping.of(chain, connections).digests(sink.target)
         keys = {name: digest for name, digest in digests.items() if name != "shapes"}
@@ -46,7 +46,7 @@ class DeclaredOptions(NamedTuple):
 
 
 def replace_moments(value: Any) -> Any:
-    """Return a JSON value in which ``…`` replaces each date and instant inside its texts."""
+    """Return a JSON value with ``…`` for each date and instant inside its texts."""
     if isinstance(value, str):
         return _MOMENT.sub("…", value)
     if isinstance(value, Mapping):

@@ -52,8 +52,8 @@ def erase(
 ) -> Erasure:
     """Count or erase the rows whose ``column`` holds one of the values. Connects to the sink only, without Spark.
 
-    Jobs may run meanwhile: a job that has polled such rows but not published them polls again. After an error, repeat
-    the call.
+    Jobs may run concurrently: a job that has polled such rows but not published them polls again. After an error,
+    repeat the call.
 
     :param source: the stream's source, with the options of the DAG.
     :param values: people's ids as the source has them, compared as text: texts, integers, decimals of scale 0, UUIDs.
@@ -94,7 +94,7 @@ def erase(
 
 
 def outer_stage(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
-    """Return the stage outside the sink. None if the sink stages days itself, or this machine has no staged days."""
+    """Return the stage outside the sink. None if the sink has a stage, or this machine has no staged days."""
     if sink.stage_root(connections) is not None:
         return None
     if staging is not None:
@@ -104,7 +104,6 @@ def outer_stage(sink: Sink, key: StreamKey, staging: str | None, connections: Co
 
 
 def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> list[str]:
-    """Describe the places outside the sink where staged days lie, and how to clear each place."""
     if sink.stage_root(connections) is not None:
         return []
     stage = outer_stage(sink, key, staging, connections)
@@ -120,8 +119,7 @@ def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connec
 def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
     """Return the shapes applied to a column, named as in the target or in the source.
 
-    :raises ConfigError: neither source nor shapes make the column, or a shape drops it. Later loads could not filter by
-        it.
+    :raises ConfigError: neither source nor shapes make the column, or a shape drops it.
     """
     column_shapes = shapes_of_column(chain.shapes, column)
     if column_shapes is None:
@@ -143,10 +141,6 @@ def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
 
 
 def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
-    """Check that no mask has hashed the target's column, if the caller passed no shapes.
-
-    :raises ConfigError: the column may be masked.
-    """
     definition = _definition(ledger)
     masked = _passes_masks(ledger) if definition is None else column in definition.shapes.get(MASKED, "").split(", ")
     if masked or any(part.shaping for part in ledger.erased().parts):
@@ -157,10 +151,6 @@ def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
 
 
 def _require_same_keys(ledger: Ledger, target: str, column_shapes: ColumnShapes, connections: Connections) -> None:
-    """Check that the newest published day was masked with the keys in ``connections``.
-
-    :raises ConfigError: it was masked with other keys, so no row would match.
-    """
     definition = _definition(ledger)
     if definition is None or MASK_KEYS not in definition.shapes:
         return

@@ -100,7 +100,6 @@ def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
 
 
 def _read_and_delete(location: str) -> str | None:
-    """Return a report's text and delete the file, since nothing else would in a shared folder. None without a file."""
     folder_url, _, name = location.rpartition("/")
     folder = Folder(folder_url)
     try:
@@ -127,7 +126,7 @@ _NEXT_TRY = "Published days stay, and the next try continues after them"
 def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
     """Explain why Spark's driver ended without a report. None if the failure did not come from spark-submit.
 
-    A JVM that refuses its own settings is a ConfigError, since a retry changes nothing.
+    If the JVM refuses its own settings, the result is a ConfigError.
 
     :param failure: the Spark provider's error with command line, exit code and the end of the output.
     """
@@ -145,10 +144,7 @@ def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
 
 
 def add_exit_cause(reported: ConnectError, failure: Exception | None) -> ConnectError:
-    """Put a kill of the JVM in front of the error that the job reported: the job only saw Spark vanish.
-
-    Other failures, wrong options and bad data are returned unchanged.
-    """
+    """Put a kill of the JVM in front of a retriable error that the job reported. Returns other errors unchanged."""
     code = None if failure is None else _exit_code(failure)
     if code is None or type(reported) not in (RetriableError, ConnectError):
         return reported

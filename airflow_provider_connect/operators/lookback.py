@@ -1,7 +1,7 @@
 """Chooses the days before its window that a run loads again, because late rows may have arrived since their last poll.
 
-Thirty runs of a catchup, each with three days of lookback, must not poll 120 days. So a run skips a day that was polled
-after the end of the run's own window.
+A run skips a day that was polled after the end of the run's own window. So a catchup of thirty runs, each with three
+days of lookback, does not poll 120 days.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BACKFILL = "backfill"
 def find_lookback_days(
     spec: RunSpec, lookback_days: LookbackDays, ready_after: dt.timedelta | None, context: Context
 ) -> tuple[Day, ...]:
-    """Return the days before the window that the run loads again, oldest first. A backfill's run loads none again.
+    """Return the days before the window that the run loads again, oldest first. Empty in a backfill's run.
 
     :raises ConnectError: the sink's ledger cannot be read.
     """
@@ -71,9 +71,6 @@ def days_before_window(days: Sequence[Day], lookback_days: int, origin: dt.date 
 
 
 def days_not_polled_since(days: Iterable[Day], rows: Iterable[LedgerRow], moment: dt.datetime) -> tuple[Day, ...]:
-    """Return the days whose ledger row shows a last poll before ``moment``.
-
-    If a row has no poll time, its publish time is used. Days with neither are left out.
-    """
+    """Return the days whose ledger row has its last poll, or without a poll time its publish, before ``moment``."""
     polled_at = {row.day: row.polled_at or row.published_at for row in rows}
     return tuple(day for day in days if (time := polled_at.get(day.date)) is not None and time < moment)

@@ -1,8 +1,7 @@
 """Computes how many days N a run must look back, from how late rows arrived in the last weeks.
 
 A reload after N days shows only the rows that arrived by then, so N could never grow. So a measured lookback also loads
-the day :data:`.MAX_LATE_DAYS` before again, as a probe. That day then counts as *whole*: it has its late rows. A short
-N only delays late rows.
+the day :data:`.MAX_LATE_DAYS` before again, as a probe. That day then counts as *whole*: it has its late rows.
 """
 
 from __future__ import annotations

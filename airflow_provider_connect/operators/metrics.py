@@ -1,6 +1,6 @@
 """Metrics of a task (``docs/metrics.md``), which Airflow sends to StatsD or OpenTelemetry.
 
-With ``[metrics] legacy_names_on`` each metric is also sent under a name that ends with DAG and task, as Airflow's are.
+With ``[metrics] legacy_names_on`` each metric is also sent under a name that ends with DAG and task.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Metrics:
 
     @classmethod
     def for_task(cls, source: Source, sink: Sink, task: Any) -> Metrics:
-        """Build the metrics of a running task instance that moves a stream into a sink."""
+        """Build the metrics of a running task instance."""
         connect_tags = {"connector": source.name, "stream": source.stream_key[:_LONGEST_TAG], "sink": sink.name}
         airflow_tags = getattr(task, "stats_tags", None) or {"dag_id": task.dag_id, "task_id": task.task_id}
         return cls(airflow_tags | {name: _NOT_IN_TAGS.sub("_", text) for name, text in connect_tags.items()})
@@ -79,7 +79,7 @@ class Metrics:
             self._send("gauge", "quota.left", requests)
 
     def send_quota_wait(self) -> None:
-        """Send a count of one wait for room in the quota."""
+        """Count one wait for room in the quota."""
         with _log_errors():
             self._send("incr", "quota.waits", 1)
 

@@ -40,7 +40,7 @@ class QuotaJob:
     """One Spark job of a task, with its share of the quota.
 
     :ivar is_submitted: True if the job may have sent requests.
-    :ivar settled_dates: days that earlier jobs of the task have settled.
+    :ivar settled_dates: days settled by earlier jobs of the task.
     """
 
     allowance: Allowance | None = None
@@ -64,7 +64,7 @@ class QuotaJob:
 
 @dataclass
 class TaskProgress:
-    """Remaining work of a task, as its earlier jobs found. Airflow stores the fields during a wait.
+    """Remaining work of a task after its earlier jobs. Airflow stores the fields during a wait.
 
     :param requests: number of requests for the remaining days. None before the first job.
     :param failed: number of requests spent on failed polls, by day.
@@ -91,7 +91,7 @@ class TaskProgress:
         return {day.day: day for day in map(DayReport.model_validate, self.done)}
 
     def merge_done(self, report: JobReport) -> list[dict[str, Any]]:
-        """Return ``done``, extended by the days that this job settled."""
+        """Return ``done`` with the days that this job settled."""
         return [
             day.model_dump(mode="json", exclude_defaults=True) for day in self._merge_days(report) if _is_settled(day)
         ]
@@ -259,10 +259,10 @@ class QuotaRunner:
         """Return how many requests to reserve for each day that the vendor refused half way.
 
         Such a day starts again at its first page, and its number of pages is unknown. So its spent requests are
-        doubled, up to a whole hour's requests.
+        doubled, up to an hour's requests.
 
         :param some_done: True if the job settled other days before, so these days had less than the whole grant.
-        :raises QuotaError: a whole hour's requests were not enough.
+        :raises QuotaError: an hour's requests were not enough.
         """
         hour_requests = self.turns.quota.requests
         if spent_requests and self.progress.one_by_one and self.progress.least >= hour_requests and not some_done:
@@ -321,10 +321,6 @@ def _count_demand(spec: RunSpec, want: QuotaClaim, progress: TaskProgress) -> Qu
 
 
 def _require_room_in_hour(quota: Quota, requests: int, cost_text: str) -> None:
-    """Refuse a day that costs more than an hour's requests, since the task would wait forever.
-
-    :raises ConfigError: with the remedy.
-    """
     if requests > quota.requests:
         raise ConfigError(
             f"{cost_text.format(requests)}, and {quota.name} allows {quota.describe()}. Request less (fewer names in "
@@ -333,7 +329,6 @@ def _require_room_in_hour(quota: Quota, requests: int, cost_text: str) -> None:
 
 
 def _count_want(counting: Counts, days: Sequence[Day], want: QuotaClaim) -> QuotaClaim:
-    """Return a claim of the same task (``want``) for counting the days, one after the other."""
     requests, least = counting.requests_to_count(days), counting.requests_to_count(days[:1])
     return QuotaClaim(want.asker, requests, least=least, spare=least, rank=want.rank)
 

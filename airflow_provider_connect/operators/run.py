@@ -1,6 +1,6 @@
 """One run of the operator's task: plan, start Spark, check the report against the ledger, update the offset.
 
-Separate from the operator, so that parsing a DAG file does not import this module.
+DAG files do not import this module.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Run:
     def plan(cls, spec: RunSpec, context: Context, folder: Path) -> Run:
         """Build the run: everything that can be decided before Spark starts.
 
-        :raises ConfigError: with a problem that a person must correct.
+        :raises ConfigError: a person must correct a problem.
         """
         source, sink = spec.source, spec.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
@@ -262,7 +262,7 @@ class Run:
                 self.spec.log.warning("The sealed connections could not be deleted: %s", error)
 
     def _update_offset_after_failure(self, ledger: Ledger) -> None:
-        """Update the offset with the published days. Errors are only logged: they must not hide the task's failure."""
+        """Update the offset with the published days. Errors are only logged."""
         try:
             spec = self.spec
             offset = offsets.recompute(spec.source, spec.sink, ledger, self.first_day, origin=spec.origin)
@@ -288,10 +288,7 @@ def _require_binary(binary: str, path: str | None) -> None:
 
 
 def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage: str) -> str | None:
-    """Return where polled days lie until they are published. None if the sink stages them itself.
-
-    :raises ConfigError: ``staging=`` is missing, and Spark may run on other machines.
-    """
+    """Return where polled days lie until they are published. None if the sink stages them itself."""
     if sink_stage is not None:
         return None
     if spec.staging:
@@ -305,10 +302,6 @@ def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage:
 
 
 def _require_folder(location: str | None) -> None:
-    """Refuse a local path whose parent folder is missing: the name is wrong, or a volume is not mounted.
-
-    :raises ConfigError: with the folder.
-    """
     path = normalise_path(location) if location else ""
     if not path.startswith("/"):
         return

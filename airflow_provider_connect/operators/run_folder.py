@@ -36,11 +36,9 @@ _UNLOCKED_SECONDS = 3600.0  # a folder without a lock file after this time belon
 
 @contextlib.contextmanager
 def run_folder(parent: Path | None = None) -> Iterator[Path]:
-    """Create a locked folder that only this user can read, and remove it at the end.
+    """Create a locked folder that only this user can read, and remove it at the end. Also removes dead tasks' folders.
 
-    Also removes folders of dead tasks.
-
-    :param parent: parent of the folder. None means the system's temporary folder.
+    :param parent: None means the system's temporary folder.
     """
     parent = parent or Path(tempfile.gettempdir())
     sweep_dead_folders(parent)
@@ -56,9 +54,9 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a run's folder. The folder may be missing, and a dying JVM may still write into it.
+    """Delete a run's folder, which may be missing.
 
-    After five seconds it is left to a later task, with a warning.
+    A dying JVM may still write into it. After five seconds it is left to a later task, with a warning.
     """
     patience = Patience(_REMOVE_SECONDS, (0.05,))
     while folder.exists():

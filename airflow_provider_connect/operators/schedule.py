@@ -22,10 +22,9 @@ _SEASON_MONTHS = (1, 4, 7, 10)
 
 
 def require_day_schedule(dag: DAG, days: object, zone_name: str) -> None:
-    """Refuse a schedule whose runs name no day of the source. A task with ``days=`` needs none.
+    """Refuse a schedule whose runs name no day of the source, unless the task has ``days=``.
 
-    :param days: the task's ``days=``, which may be a template.
-    :param zone_name: the source's zone, which may be a template.
+    :param zone_name: the source's zone. May be a template, like ``days``.
     :raises ConfigError: with the remedy.
     """
     if days or _form_days(dag.params):
@@ -53,10 +52,6 @@ def _form_days(params: Mapping[str, Any]) -> object:
 
 
 def _schedule_problem(timetable: Any, zone_name: str | None) -> str | None:
-    """Describe why the timetable's runs name no day.
-
-    :param zone_name: None if only a run knows it.
-    """
     from airflow.sdk.definitions.timetables import interval, simple, trigger  # noqa: PLC0415  # loaded by DAG() anyway
 
     # AssetOrTimeSchedule has a timetable for its scheduled runs.
