@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _REFUSED_SETTING = "IllegalArgumentException"
-"""Exception of Spark's driver for a value that it does not accept, such as too little memory."""
+"""Spark's exception for a value that it does not accept, such as too little memory."""
 
 
 def start_context() -> Any:

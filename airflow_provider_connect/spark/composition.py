@@ -110,7 +110,7 @@ def make_stager(
 
 
 def max_polls(poller: Poller, quota_limit: int) -> int:
-    """Return how many partitions of the job may be polled at the same time.
+    """Return how many partitions of the job may be polled concurrently.
 
     :param quota_limit: how many the quota allows.
     """

@@ -54,7 +54,7 @@ class Intake:
 class Outlet:
     """The opened sink of a job.
 
-    :param keeps_stage: true if published files stay in place, because the stage belongs to the sink.
+    :param keeps_stage: the stage belongs to the sink, so published files stay in place.
     """
 
     sink: Sink
@@ -128,8 +128,8 @@ def fingerprint_of(context: JobContext) -> str:
 def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
     """Return a digest of a day's rows and of everything that decides their publish, or None if the rows have no digest.
 
-    Unlike the fingerprint, it includes the sink's options: with other options, the same rows go to another table or
-    format. It includes this package's version, since another version may write rows differently.
+    Includes the sink's options, which may send the same rows to another table or format, and this package's version,
+    which may write rows differently.
     """
     contents = manifest.polled.contents
     if contents is None:
@@ -139,7 +139,7 @@ def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
 
 
 def open_stage(sink_stage: str | None, job: JobConfig) -> Folder:
-    """Return the stage: the sink's folder, else the folder that the option ``staging`` names.
+    """Return the stage: the sink's folder, else the folder of the option ``staging``.
 
     :raises ConfigError: the option is missing, or names a folder in a Delta table.
     """

@@ -2,16 +2,11 @@
 
 .. code-block:: python
 
-    from airflow_provider_connect.sources.mixpanel import MixpanelSource
-    from airflow_provider_connect.spark.datasource import register
+from airflow_provider_connect.sources.mixpanel import MixpanelSource from airflow_provider_connect.spark.datasource
+import register
 
-    register(spark)
-    events = (
-        spark.read.format("mixpanel")
-        .option("config", MixpanelSource(zone="US/Pacific", timestamps="utc").model_dump_json())
-        .option("days", "2026-10-05..2026-10-06")
-        .load()
-    )
+register(spark) events = ( spark.read.format("mixpanel") .option("config", MixpanelSource(zone="US/Pacific",
+timestamps="utc").model_dump_json()) .option("days", "2026-10-05..2026-10-06") .load() )
 
 ========== ==============================================================================================
 config     the source's options as JSON; default: ``{}``
@@ -22,15 +17,15 @@ connection reference to the connection, see below; default: ``AIRFLOW_CONN_<CONN
 A reference contains no secret. The forms are
 
 * the name of an environment variable with a connection in Airflow's JSON form
-  (https://airflow.apache.org/docs/apache-airflow/stable/howto/connection.html, 2026-11). The default is Airflow's
-  name. Set the variable before Spark starts: a child process of the JVM plans sources, with the JVM's environment.
+  (https://airflow.apache.org/docs/apache-airflow/stable/howto/connection.html, 2026-11). Set the variable before Spark
+  starts: a child process of the JVM plans sources, with the JVM's environment.
 * the absolute path of a file with the same JSON, readable by its owner only (mode 0600).
 
 The driver resolves the reference. Executors get the connection inside a pickled task, which Spark never prints.
 
-Columns are the source's, and ``day`` (DATE). Nothing is staged: every action polls again, and Spark retries failed
-tasks. Rejects within ``errors_tolerance`` are counted only in the executor's log. On a cluster, install this package
-or send it with ``spark.sparkContext.addPyFile``.
+Columns are the source's, and ``day`` (DATE). Every action polls again, and Spark retries failed tasks. Rejects within
+``errors_tolerance`` are only counted, in the executor's log. On a cluster, install this package or send it with
+``spark.sparkContext.addPyFile``.
 
 Spark lower-cases option names, turns values into text and may show them, so options are one JSON text without secrets.
 Errors lose their type on the way to the notebook. Their text names the class.
@@ -173,7 +168,7 @@ class SourceReader(spark_api.DataSourceReader):
 
 @contextmanager
 def _open(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
-    """Open a source for a block. Any exception in the block is raised as an error of this package."""
+    """Open a source for a block. Any exception in the block becomes an error of this package."""
     try:
         with closing_quietly(source.open(connection, context), log_line) as poller:
             yield poller

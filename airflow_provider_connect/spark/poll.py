@@ -1,6 +1,6 @@
 """The executor's part of a poll: a Python task polls a partition and stages it in Arrow batches, without the JVM.
 
-Tasks return errors as data, because exceptions would lose their type on the way through the JVM.
+Tasks return errors as data, because exceptions lose their type on the way through the JVM.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class PollTask(BaseModel):
     """A task to poll one partition: plain data without secrets.
 
     :param attempts: attempt name for each day of the partition, in order.
-    :param polled_before: for each day, when it was last polled, or None if unknown.
+    :param polled_before: for each day, when it was last polled, or None.
     :param requests: most requests that the task may send under a quota, before ``until`` (seconds since 1970).
     :param failed: number of requests that earlier jobs sent in vain for this partition.
     :param begins: earliest time of the first request, in seconds since 1970.
-    :param ends_late: true if a deadline error is not retried here, because the driver can plan smaller requests.
+    :param ends_late: a deadline error is not retried here, because the driver can plan smaller requests.
     :param tables: assigns rows to tables, or None for one table.
-    :param is_first_load: true if the stream has never published a day.
+    :param is_first_load: the stream has never published a day.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -197,10 +197,7 @@ def _require_time(task: PollTask) -> None:
 
 
 def _require_first_run(task: PollTask) -> None:
-    """Refuse a second run of a task with a quota, after Spark lost an executor.
-
-    :raises RetriableError: the first run may have sent its requests.
-    """
+    """Refuse a second run of a task with a quota, after Spark lost an executor that may have sent its requests."""
     if task.requests is None:
         return
     from pyspark import TaskContext  # noqa: PLC0415

@@ -1,7 +1,4 @@
-"""Progress lines in the task log while days are polled and published.
-
-Each day gets a line every few seconds, and each retry of a partition one line.
-"""
+"""Progress lines in the task log: for each day every few seconds, and for each retry of a partition."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 _GUESS_AFTER_SECONDS = 20.0
-"""How long a poll runs before the row count is estimated from the ledger. Short polls need no estimate."""
+"""Duration of a poll before its row count is estimated from the ledger. Short polls need no estimate."""
 _ANNOUNCED = ("announced_bytes", "announced_rows")
 _COUNTED = ("rows", "raw_bytes", "wire_bytes", *_ANNOUNCED)
 _LEDGER_SECONDS = 10.0
 _MIN_ENDED_PARTS = 3
 _NEIGHBOR_DAYS = 7
-"""Number of earlier days that estimate a day's rows: a week has busy and quiet days."""
+"""Number of earlier days that estimate a day's rows. A week has busy and quiet days."""
 
 
 def log_line(text: str) -> None:
@@ -38,7 +35,7 @@ def log_line(text: str) -> None:
 
 
 def days_label(days: Sequence[Day]) -> str:
-    """Return consecutive days as text for lines and messages."""
+    """Return consecutive days as text."""
     return f"day {days[0]}" if len(days) == 1 else f"days {days[0]}..{days[-1]}"
 
 
@@ -68,7 +65,7 @@ class PollProgress:
     byte_pace: PollPace = field(default_factory=PollPace)
 
     def count_ended(self, note_partition: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-        """Return a callback for ended partitions. It counts the partition and calls ``note_partition``."""
+        """Return a callback that counts an ended partition and calls ``note_partition``."""
 
         def ended_parts(part: Any, outcome: Any) -> None:
             self.ended.add(part.index)
@@ -119,7 +116,7 @@ class RowEstimate:
 
 @dataclass
 class ProgressLog:
-    """Logs the progress of polls on the executors and of publishes.
+    """Logs the progress of polls and publishes.
 
     :param interval_seconds: time between two rounds of lines.
     """
@@ -159,7 +156,7 @@ class ProgressLog:
                 del self._polls[poll]
 
     def log_retries(self, poll: PollProgress, partition: int, reasons: Sequence[str]) -> None:
-        """Log the reasons of a partition's retries. Reasons that were logged before are skipped."""
+        """Log the reasons of a partition's retries, each once."""
         with self._lock:
             sign = poll.progress_files[partition]
             already = self._retries.get(sign, 0)

@@ -40,8 +40,8 @@ def run_put_tasks(
 def collect_receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
     """Return the receipts of all shares.
 
-    :raises ConnectError: the worst failure of a share. An OvertakenError outranks a RetriableError: the day must be
-        polled again, so a retry of the share would not help.
+    :raises ConnectError: the worst failure of a share. An OvertakenError outranks a RetriableError, because the day
+        must be polled again.
     """
     failures = [failure for _, failure in outcomes if failure is not None]
     if (decisive := worst_failure(failures)) is not None:
@@ -51,7 +51,7 @@ def collect_receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
 
 
 def begin_publish(publisher: Publisher, publish: Publish) -> Any:
-    """Begin a publish. Returns the sink's token for its executors, or None if the sink does not use executors."""
+    """Begin a publish. Returns the sink's token for its executors, or None if the sink uses none."""
     return publisher.begin(publish) if isinstance(publisher, StagesByExecutors) else None
 
 
@@ -73,7 +73,7 @@ def put_and_commit(
 
 
 def _abort(publisher: StagesByExecutors, publish: Publish, token: Any) -> None:
-    """Let the sink clean up. An error of the cleanup is only logged, because it must not hide the failed publish."""
+    """Let the sink clean up. Only logs an error, which must not hide the failed publish."""
     try:
         publisher.abort(publish, token)
     except Exception as error:  # noqa: BLE001

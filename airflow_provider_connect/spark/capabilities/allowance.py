@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class BudgetShare:
     """Requests that the partitions of one plan may send.
 
-    :param requests_by_partition: requests for each partition, or None without a quota.
+    :param requests_by_partition: None without a quota.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class RequestBudget:
         return self._allowance.width if self._allowance else sys.maxsize
 
     def expect(self, expected_requests: int, *, max_requests_each: int) -> None:
-        """Set how many requests the job's days cost without failures. All further requests are for retries."""
+        """Set how many requests the job's days cost without failures. Further requests are for retries."""
         self._expected_requests, self._max_requests_each = expected_requests, max_requests_each
 
     @contextmanager
     def reserve(self, partitions: Sequence[InputPartition], cost: int) -> Iterator[BudgetShare]:
         """Give partitions their requests. When the block ends, take unsent ones back.
 
-        If the outcomes are not set by then, all requests are treated as sent.
+        Without outcomes by then, all requests count as sent.
 
         :param cost: requests of all partitions together, without failures.
         :raises QuotaError: too few requests are left, or the reservation has expired.

@@ -1,7 +1,7 @@
 """Polls sources whose rows Spark itself reads, and stages the rows like all others.
 
-Each partition is a Spark job with one task: the JVM reads, and a Python worker stages the batches. Batches cannot be
-read twice, so the driver retries with a new read, not the task.
+Each partition is a Spark job with one task: the JVM reads, and a Python worker stages the batches. The driver retries
+with a new read, since batches cannot be read twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _OUTCOME = "outcome"
 _BATCH_BYTES = 4 << 20
 _LEAKY_LOGGERS = ("executor.Executor", "scheduler.TaskSetManager", "scheduler.DAGScheduler", "sql.execution")
-"""Spark loggers that print the text of exceptions, which may contain a value. This package's messages leave it out."""
+"""Spark loggers that print the text of exceptions, which may contain a value."""
 
 
 _SETTINGS = {
@@ -58,7 +58,7 @@ def sql_session(sc: SparkContext) -> Any:
 
 
 def plain_session(sc: SparkContext) -> Any:
-    """Return a Spark SQL session for rows that are already staged. The executors' time zone does not matter."""
+    """Return a Spark SQL session for staged rows. The executors' time zone does not matter."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  # slow, and most sources do without it
 
     return configure_session(SparkSession(sc))
@@ -78,7 +78,6 @@ def configure_session(session: Any) -> Any:
 
 
 def _silence_pyspark() -> None:
-    """Stop PySpark from logging exceptions of Spark SQL, whose text may contain a value."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415  # slow
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -184,7 +183,7 @@ def stage_batches(
 
 
 class _BatchPoller(Poller):
-    """A poller that yields batches that Spark has already read. They can be read once."""
+    """A poller that yields batches that Spark has read. They can be read once."""
 
     def __init__(self, poller: Poller, reading: ReadBySpark, batches: Iterator[pa.RecordBatch]) -> None:
         self._poller = poller

@@ -1,4 +1,4 @@
-"""Decides before each plan how many days it takes, from the day sizes known by then."""
+"""Decides before each plan how many days it takes, from the known sizes of days."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_connect.spark.progress import log_line
 from airflow_provider_connect.window import ONE_DAY, Day, group_days
 
 _NEAREST = 7
-"""Number of days that estimate the size of the next day: a week has busy and quiet days."""
+"""Number of days that estimate the size of the next day. A week has busy and quiet days."""
 
 
 class DayGrouping:
@@ -34,7 +34,7 @@ class DayGrouping:
         self._logged_size = 0
 
     def group_size(self, day: Day) -> int:
-        """Return how many days a plan should take that begins with this day."""
+        """Return how many days a plan that begins with this day should take."""
         poller = self._poller
         if not isinstance(poller, SeveralDaysARequest) or (most := poller.days_per_plan) == 1:
             return 1
@@ -68,7 +68,7 @@ class DayGrouping:
         return [sizes[day] for day in sorted(sizes, key=lambda known_date: abs(known_date - date))[:_NEAREST]]
 
     def _sizes_in_ledger(self) -> dict[dt.date, int]:
-        """Return the sizes of days around the first one, or {} if the ledger cannot be read: sizes are only advice."""
+        """Return the sizes of days around the first one, or {} if the ledger cannot be read."""
         first = self._days_of_job[0].date
         try:
             ledger_rows = self._ledger.between(first - _NEAREST * ONE_DAY, first + _NEAREST * ONE_DAY)[-_NEAREST:]
@@ -92,7 +92,7 @@ class DayQueue:
         self._lock = threading.Lock()
 
     def take_group(self) -> tuple[Day, ...]:
-        """Return the next group of consecutive days, or an empty tuple once all are taken."""
+        """Return the next group of consecutive days, or () once all are taken."""
         with self._lock:
             if not self._days_left:
                 return ()

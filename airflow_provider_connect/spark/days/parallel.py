@@ -14,7 +14,7 @@ def run_all_days(runner: DayRunner, grouping: DayGrouping, width: int) -> list[D
     """Run every day: the window's days, oldest first, then the lookback's.
 
     No further day starts after a ConfigError, after the source requested a longer wait than a task may take, or after a
-    poll spent its request budget: sources count requests, and each day would send more.
+    poll spent its request budget.
     """
     stop = threading.Event()
     queue = DayQueue(runner.job.all_days, grouping)

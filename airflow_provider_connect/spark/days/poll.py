@@ -29,7 +29,7 @@ NotePartition = Callable[[InputPartition, PollOutcome], None]
 def lane_count(poller: Poller, parts: int, quota_limit: int) -> int | None:
     """Return the number of lanes, where each partition is a Spark job, or None for waves, where one job polls many.
 
-    :param quota_limit: how many partitions the source's quota allows at the same time.
+    :param quota_limit: how many partitions the source's quota allows concurrently.
     """
     source_limit = poller.partitions_at_once if isinstance(poller, LimitsPartitions) else None
     if not resumes(poller) and (source_limit is None or parts <= min(source_limit, quota_limit)):
@@ -55,10 +55,10 @@ def poll_in_lanes(
     poll_partitions: PollPartitions,
     note_partition: NotePartition,
 ) -> list[PollOutcome]:
-    """Poll partitions. As soon as one has ended the next starts, but none after a failure.
+    """Poll partitions in lanes. No partition starts after a failure.
 
     :param note_partition: called with each complete partition, by the thread that polled it.
-    :return: an outcome for each partition. The outcome of a partition that was not started is empty.
+    :return: an outcome for each partition, which is empty if the partition was not started.
     """
     outcomes = [PollOutcome()] * len(tasks)
     stop = threading.Event()

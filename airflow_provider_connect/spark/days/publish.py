@@ -1,8 +1,4 @@
-"""The step from a checked day to its report: commits or confirms the day, then deletes its stage.
-
-A lookback day whose answer equals the published one is confirmed. For reloads, changed rows are counted if the sink
-supports it.
-"""
+"""The step from a checked day to its report: commits or confirms the day, then deletes its stage."""
 
 from __future__ import annotations
 
@@ -104,7 +100,8 @@ class DayPublisher:
 def with_differences(publisher: Publisher, publish: Publish) -> Publish:
     """Return a publish with the counts ``added``, ``changed`` and ``vanished``, if the sink can count them.
 
-    Days without a published predecessor are not compared. The counts only inform people, so errors do not fail the day.
+    Days without a published predecessor are not compared. Errors do not fail the day, since the counts only inform
+    people.
     """
     manifest = publish.manifest
     if not isinstance(publisher, TellsDifferences) or manifest.seen.day != publish.day.date:
@@ -160,5 +157,5 @@ def report_of_published(day: Day, row: LedgerRow) -> DayReport:
 
 
 def extra_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts that have no report field of their own, including the sink's."""
+    """Return the counts without a report field of their own, including the sink's."""
     return {name: count for name, count in counts.items() if name not in _REPORT_COUNTS}

@@ -24,7 +24,7 @@ from airflow_provider_connect.window import Day, group_days
 class DayRunner:
     """Moves days from a source into a sink.
 
-    :param is_task_alive: returns whether the Airflow task of these days is known to be alive.
+    :param is_task_alive: returns whether the days' Airflow task is known to be alive.
     """
 
     context: JobContext
@@ -45,10 +45,7 @@ class DayRunner:
         return DayLookup(self.context, self.stager)
 
     def run(self, days: Sequence[Day]) -> list[DayReport]:
-        """Poll the days of one plan together, and publish them into the sink one by one.
-
-        An error fails only the days that it concerns.
-        """
+        """Poll the days of one plan together, and publish them one by one. An error fails only the days it concerns."""
         reports = []
         with KeepAlive(self.context.outlet.root) as keep_alive:
             states = self._stage(days, self.job.attempt, keep_alive)

@@ -1,7 +1,4 @@
-"""The step from days to staged days: plan, poll, and write a manifest last.
-
-For an increment, the step first fixes the span (range of positions) that the day reads.
-"""
+"""The step from days to staged days: fix an increment's span, plan, poll, and write a manifest last."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def sweep(outlet: Outlet) -> int:
 
 
 def sweep_quietly(location: str, delete: Callable[[], int]) -> int:
-    """Call ``delete`` and return its number of files. A failure is only logged, to not hide how the days ended."""
+    """Call ``delete`` and return its number of files. A failure is only logged."""
     try:
         return delete()
     except Exception as error:  # noqa: BLE001

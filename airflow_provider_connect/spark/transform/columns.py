@@ -64,7 +64,7 @@ def result_schema(result: Any, source: pa.Schema) -> pa.Schema:
 
 
 def missing_key_hint(result: pa.Schema, source: pa.Schema) -> str:
-    """Return a hint if the result lacks the column of row keys that the source has, else ""."""
+    """Return a hint if the result lacks the source's column of row keys, else ""."""
     if RECORD_KEY not in source.names or RECORD_KEY in result.names:
         return ""
     return (

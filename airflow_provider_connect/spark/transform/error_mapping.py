@@ -14,7 +14,7 @@ _POSITION = re.compile(r"[;,]?\s*\(?line \d+,? pos \d+\)?")
 
 
 def error_of_check(label: str, error: Exception) -> ConnectError:
-    """Return our error for an exception of the check without rows. The message contains no value of a row."""
+    """Return our error for an exception of the check without rows."""
     if isinstance(error, ConnectError):
         return error
     if _is_spark_error(error):

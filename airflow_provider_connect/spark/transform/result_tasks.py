@@ -1,6 +1,6 @@
 """The executor's part of a transform: stages a partition of the result batch by batch, like polled rows.
 
-Tasks return errors as data, because exceptions would lose their type on the way through the JVM.
+Tasks return errors as data, as in :mod:`..poll`.
 """
 
 from __future__ import annotations
