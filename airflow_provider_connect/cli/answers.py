@@ -1,7 +1,4 @@
-"""``airflow connect accept`` and ``resume``: a person unblocks a stream.
-
-``accept`` accepts changed options. ``resume`` answers an alarm about lost rows with the position of the next read.
-"""
+"""``airflow connect accept`` (accepts changed options) and ``resume`` (answers an alarm about lost rows)."""
 
 from __future__ import annotations
 
@@ -65,7 +62,7 @@ def _accept(args: Namespace, pipeline: RenderedTask, publisher: Publisher, prese
 
 
 def present_definition(pipeline: RenderedTask, connections: Connections) -> StreamDefinition:
-    """Build a stream's definition from the DAG's present options. It lacks the record key, which only a run reads."""
+    """Build a stream's definition from the DAG's present options, without the record key, which only a run reads."""
     written = DeclaredOptions(*pipeline.task.require_operator().declared_options)
     return written.build_definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
 
@@ -90,7 +87,7 @@ def published_definition(pipeline: RenderedTask, publisher: Publisher) -> Stream
 
 
 def person_name() -> str:
-    """Return host and user who called this command, in the form of a run's name."""
+    """Return host and user of this command, in the form of a run's name."""
     return f"cli/{socket.gethostname()}/{getpass.getuser()}"
 
 

@@ -53,12 +53,13 @@ STATES: dict[Level, str] = {"ok": FINE, "note": NOTE, "problem": PROBLEM, "later
 
 
 Depth = Literal["offline", "login", "poll"]
-"""``offline``: nothing leaves this machine. ``login``: asks source and sink. ``poll``: also polls the first rows."""
+"""``offline``: nothing leaves this machine. ``login``: also asks source and sink. ``poll``: also polls the first rows.
+"""
 
 
 @command
 def check(args: Namespace) -> int:
-    """Print a line for each check. The exit code is that of the worst result."""
+    """Print a line for each check. The worst result decides the exit code."""
     depth = _depth(args)
     if args.all:
         lines = _check_all(args, depth)
@@ -113,7 +114,7 @@ class CheckReport:
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, subject: str, state: str, text: str) -> None:
-        """Add a line about one check. A problem that an earlier check has found is not repeated."""
+        """Add a line about one check, unless an earlier check found the same problem."""
         is_known = state == PROBLEM and any((line["state"], line["found"]) == (state, text) for line in self.lines)
         if not is_known:
             self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})

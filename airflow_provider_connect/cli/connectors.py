@@ -124,7 +124,7 @@ def write_connector(args: Namespace) -> None:
 def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
     """Write a connector's module and its test, and return their paths.
 
-    :raises ConfigError: the name is invalid or taken, or a file exists. Then nothing is written.
+    :raises ConfigError: the name is invalid or taken, or a file exists. Nothing is written.
     """
     if not re.fullmatch(_NAME, name) or keyword.iskeyword(name):
         raise ConfigError(

@@ -116,15 +116,11 @@ def _no_gaps_text(readable: Sequence[Offset]) -> str:
 
 
 def _selected_offsets(args: Namespace) -> dict[str, Offset | None]:
-    """Return the offset that the arguments name, or all."""
     return offsets.stored_offsets() if args.offset is None else dict([_find_offset(args)])
 
 
 def _find_offset(args: Namespace) -> tuple[str, Offset | None]:
-    """Return an offset by its name, with or without the prefix of Variables, or by DAG and task.
-
-    :raises ConfigError: there is no such offset.
-    """
+    """Return an offset by its name, with or without the prefix of Variables, or by DAG and task."""
     offsets_by_name = offsets.stored_offsets()
     name = args.offset.removeprefix(offsets.PREFIX)
     if name in offsets_by_name:

@@ -1,7 +1,4 @@
-"""``airflow connect plan``: cost of loading days, from the vendor's limits and the duration of earlier loads.
-
-``--changed`` lists the days that were loaded with other options, and the backfill that loads them again.
-"""
+"""``airflow connect plan``: cost of loading days, from the vendor's limits and the duration of earlier loads."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _MEASURED_DAYS = 7
 
 @command
 def show_plan(args: Namespace) -> None:
-    """Print the cost for each task or, with ``--changed``, days loaded with other options."""
+    """Print the cost for each task or, with ``--changed``, days loaded with other options and their backfill."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
     if args.changed:
         rows = [line for task in tasks for line in changed_days(task, days_to_move(task, args.days))]
@@ -85,7 +82,7 @@ def median_seconds(rows: Sequence[LedgerRow]) -> float | None:
 
 
 def changed_days(task: DeclaredTask, text: str) -> Iterator[dict[str, Any]]:
-    """Yield a line for each range of days whose rows the DAG's present options would change."""
+    """Yield a line for each range of days with rows that the DAG's present options would change."""
     days = parse_days(text, task.zone)
     pipeline = task.render(days[0])
     connections = pipeline.resolve_connections()

@@ -25,7 +25,7 @@ from airflow_provider_connect.window import ONE_DAY, Day, parse_days
 
 _DAYS = 30
 _REASONS = 3
-"""Number of different reasons that a table shows for a day. JSON and YAML show all."""
+"""Number of reasons that a table shows for a day. JSON and YAML show all."""
 
 
 @command
@@ -93,7 +93,7 @@ class RejectCounts:
 
     @property
     def rejected(self) -> int:
-        """Number of rejects according to the ledger. If the ledger has no number, the sink's."""
+        """Number of rejects by the ledger. If the ledger has no number, the sink's."""
         return self.remaining if self.day_rejects.ledger_count is None else self.day_rejects.ledger_count
 
     @property

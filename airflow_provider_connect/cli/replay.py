@@ -1,6 +1,6 @@
 """``airflow connect rejects replay``: polls a day again with the DAG's present options and compares the rejects.
 
-Loads the whole day as a task would (:mod:`.run`), not only the rejects. So the source must still have the day.
+Loads the whole day as a task would (:mod:`.run`), so the source must still have the day.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from airflow_provider_connect.window import Day
 class DayInSink:
     """A day's ledger row and rejects.
 
-    :param reasons: number of rejects by reason, for those that the sink still has.
+    :param reasons: number of the sink's remaining rejects by reason.
     """
 
     row: LedgerRow
@@ -65,10 +65,7 @@ replay = command(_replay, changes=True)
 
 
 def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
-    """Read a day's state from the sink. None if the sink lacks the day.
-
-    :raises ConfigError: a replay would not bring back the day, or would double its rows.
-    """
+    """Read a day's state from the sink. None if the sink lacks the day."""
     with pipeline.open_publisher() as publisher:
         ledger = publisher.ledger
         row = ledger.row(day.date)
@@ -85,7 +82,7 @@ def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
 
 
 def _require_replayable(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
-    """Refuse a day that a replay cannot mend: an older snapshot, or a day in a sink that only appends.
+    """Refuse a day that a replay would not mend: an older snapshot, or a day in a sink that only appends.
 
     :param newest: the newest published snapshot's day. Empty for other kinds of rows.
     """

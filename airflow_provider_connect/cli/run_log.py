@@ -12,7 +12,7 @@ from typing import Any
 SILENT_SECONDS = 5.0
 """Longest time without a line."""
 _JOB_LINE = "connect: "
-"""Prefix of the lines that the Spark job prints for people, see :func:`.progress.log_line`."""
+"""Prefix of the Spark job's lines for people, see :func:`.progress.log_line`."""
 
 
 class RunLog:
@@ -66,7 +66,7 @@ class SparkOutput:
         self._log = log
 
     def info(self, message: str, *values: Any) -> None:
-        """Print a line of the job. Other lines are dropped."""
+        """Print a line of the job. Drops other lines."""
         _, is_job_line, text = str(message % values if values else message).partition(_JOB_LINE)
         if is_job_line:
             self._log.info("%s", text)

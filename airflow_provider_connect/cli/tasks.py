@@ -40,7 +40,7 @@ _DAY_TEXT = re.compile(r"\d{4}-\d\d-\d\d")
 class DeclaredTask:
     """A ConnectOperator task as its DAG file declares it.
 
-    :param operator: None for a mapped task, which has no single operator.
+    :param operator: None for a mapped task.
     """
 
     dag: Any
@@ -49,7 +49,7 @@ class DeclaredTask:
 
     @property
     def name(self) -> str:
-        """Name in messages: ``dag.task``."""
+        """``dag.task``, for messages."""
         return f"{self.dag.dag_id}.{self.task_id}"
 
     def require_operator(self) -> ConnectOperator:
@@ -71,10 +71,7 @@ class DeclaredTask:
         return "UTC" if has_template(name) else name
 
     def parse_day(self, text: str | None) -> Day:
-        """Parse a day. None means yesterday in the source's zone.
-
-        :raises ConfigError: the text is not a day.
-        """
+        """Do :func:`parse_day` in the source's zone."""
         return parse_day(text, self.zone)
 
     def day_of(self, text: str | None) -> Day:
@@ -284,7 +281,7 @@ def _template_context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str
 
 
 def source_of_arguments(args: Namespace) -> Source | None:
-    """Build the source that ``--source`` and ``--options`` describe. None if a DAG is named instead.
+    """Build the source from ``--source`` and ``--options``. None if a DAG is named instead.
 
     :raises ConfigError: neither or both are named, or the options are wrong.
     """
