@@ -1,7 +1,7 @@
 """Client of Airflow's REST API that sends the viewer's token, so that Airflow checks the viewer's rights.
 
-Calls go to Airflow's app inside this process: behind a proxy, with TLS or in a container the API server often cannot
-reach its own address.
+Calls go to Airflow's app inside this process, because behind a proxy, with TLS or in a container the API server often
+cannot reach its own address.
 """
 
 from __future__ import annotations
@@ -54,10 +54,7 @@ class AirflowApi:
         return await self._send("GET", path, params=params)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send a POST request and return the JSON answer.
-
-        :raises RefusedError: Airflow refused the request or did not answer.
-        """
+        """Do :meth:`get` with a POST request."""
         return await self._send("POST", path, json=body)
 
     async def get_if_allowed(self, path: str, params: Params | None = None) -> Any:

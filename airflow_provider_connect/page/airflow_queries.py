@@ -60,7 +60,7 @@ async def read_offsets(airflow: AirflowApi) -> dict[str, Offset]:
 
 
 async def list_open_runs(airflow: AirflowApi, tasks: Sequence[TaskInfo]) -> list[TaskRun]:
-    """Return the unfinished task instances of tasks, newest runs first."""
+    """Return the tasks' unfinished instances, newest runs first."""
     if not tasks:
         return []
     class_names, names = {task.class_name for task in tasks}, {task.name for task in tasks}
@@ -88,7 +88,7 @@ async def list_open_runs(airflow: AirflowApi, tasks: Sequence[TaskInfo]) -> list
 async def load_profiles(
     airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo]
 ) -> dict[TaskName, TaskProfile]:
-    """Return connectors and newest reports of tasks, from the cache if they are younger than a minute."""
+    """Return connectors and newest reports of tasks, from the cache if younger than a minute."""
     read_at = time.monotonic()
     profiles = {
         task.name: profile
@@ -195,7 +195,7 @@ async def _load_log(
 async def add_days_of_dag_runs(
     airflow: AirflowApi, runs: Sequence[TaskRun], zone_names: Mapping[TaskName, str | None]
 ) -> list[TaskRun]:
-    """Fill in the days of task instances that have none, from their DAG runs. Drops instances that will never start."""
+    """Fill in missing days of task instances, from their DAG runs. Drops instances that will never start."""
     run_names = {(run.dag_id, run.run_id) for run in runs if run.days is None or run.state == "none"}
     dag_runs = await _load_dag_runs(airflow, run_names)
     dated_runs = []
@@ -262,14 +262,14 @@ async def _read_xcom(airflow: AirflowApi, task: TaskAddress, key: str) -> Mappin
 
 
 async def load_failed_reports(airflow: AirflowApi, run: TaskRun) -> list[RunDayReport]:
-    """Return a failed task instance's report of each of its days."""
+    """Return a failed task instance's reports, one for each day."""
     at = run.state_since or run.run_after
     summary = await load_summary(airflow, run)
     return [] if summary is None or at is None else reports_of_summary(summary, run.run_id, run.map_index, at)
 
 
 async def add_figures(airflow: AirflowApi, dag_id: str, task_id: str, report: RunDayReport) -> RunDayReport:
-    """Add rows and bytes from XCom to a report whose event had none."""
+    """Add rows and bytes from XCom to a report from an event without them."""
     if report.rows is not None:
         return report
     value = await _read_xcom(

@@ -26,8 +26,8 @@ from airflow_provider_connect.window import zone
 class BackfillRequest(BaseModel):
     """Days of a DAG to run, both ends included.
 
-    ``reprocess`` names the existing runs to repeat. ``before_start`` says if the DAG's days before its start date are
-    run too.
+    :param reprocess: the existing runs to repeat.
+    :param before_start: whether days before the DAG's start date are run too.
     """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
@@ -39,10 +39,7 @@ class BackfillRequest(BaseModel):
     before_start: Literal["refuse", "run"] = "refuse"
 
     def require_range(self) -> None:
-        """Check the range.
-
-        :raises RefusedError: the range is empty or too long.
-        """
+        """Raise RefusedError if the range is empty or too long."""
         if self.first > self.last:
             raise RefusedError(422, f"{self.first} is after {self.last}. Choose a first day that is not after the last")
         if (self.last - self.first).days >= MAX_DAYS:

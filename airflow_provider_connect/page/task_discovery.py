@@ -27,8 +27,8 @@ async def find_tasks(
 ) -> list[TaskInfo]:
     """Return the ConnectOperator tasks of DAGs.
 
-    Airflow lists the tasks of only one DAG per query. So DAGs without such tasks are remembered, and only some of them
-    are checked again each time: a thousand other DAGs must not slow the page down.
+    Airflow lists the tasks of one DAG per query. So that a thousand other DAGs do not slow the page down, DAGs without
+    such tasks are remembered, and only some of them are checked again each time.
     """
     checked_at = time.monotonic()
     cached = {dag_id: entry for dag_id in dag_ids if (entry := cache.tasks.get(dag_id)) is not None}

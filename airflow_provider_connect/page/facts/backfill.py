@@ -50,7 +50,7 @@ class RequestCost:
 
     :param requests: None if no source of the DAG has a quota, or a source is unknown.
     :param hours: hours from the first request to the last, by the slowest quota.
-    :param slowest_quota: description of that quota. Empty if no quota is known.
+    :param slowest_quota: description of that quota. Empty if unknown.
     :param unknown: sentences that name the unknown figures.
     """
 
@@ -65,7 +65,7 @@ class BackfillCost:
     """Cost of a backfill. ``str()`` describes it.
 
     :param seconds_per_run: None if no run has succeeded yet.
-    :param max_active_runs: number of runs at the same time.
+    :param max_active_runs: number of concurrent runs.
     """
 
     runs: Sequence[PlannedRun]
@@ -75,7 +75,7 @@ class BackfillCost:
 
     @property
     def seconds(self) -> float | None:
-        """Estimated duration: the pace of the last runs, or the quota's pace if that is slower. None if unknown."""
+        """Estimated duration: the pace of the last runs, or the quota's pace if slower. None if unknown."""
         quota_seconds = self.requests.hours * 3600
         if self.seconds_per_run is None:
             return quota_seconds or None
@@ -103,9 +103,9 @@ def days_per_run(dag: Mapping[str, Any], zone_name: str | None) -> int:
 
 
 def seconds_per_run(task_instances: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the median time from the first start to the last end of the runs of ended task instances.
+    """Return the median time of the runs of ended task instances, or None.
 
-    The time that a run was queued does not count. None without an ended task instance.
+    A run's time is from the first start to the last end of its instances, without the time in the queue.
     """
     spans: defaultdict[str, list[tuple[dt.datetime, dt.datetime]]] = defaultdict(list)
     for row in task_instances:

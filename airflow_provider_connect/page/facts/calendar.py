@@ -1,8 +1,8 @@
 """States of a stream's days, and the band of rows expected for a day.
 
-The band comes from the last eight done days of the same weekday: their median, plus and minus three times their median
-absolute deviation, scaled as for a normal distribution. It is at least a tenth of the median wide on each side, since
-equal days would have a band of width 0. With fewer than four such days there is no band.
+The band comes from the last eight settled days of the same weekday: their median, plus and minus three times their
+median absolute deviation, scaled as for a normal distribution, and at least a tenth of the median. With fewer than four
+such days there is no band.
 """
 
 from __future__ import annotations

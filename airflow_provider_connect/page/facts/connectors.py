@@ -20,7 +20,7 @@ from airflow_provider_connect.source import Source
 
 @dataclass(frozen=True)
 class ConnectorPair:
-    """Source and sink of a task. A connector that cannot be identified is None."""
+    """Source and sink of a task. An unidentified connector is None."""
 
     source: Source | None = None
     sink: Sink | None = None

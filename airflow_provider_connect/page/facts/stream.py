@@ -19,7 +19,7 @@ _OVERDUE = dt.timedelta(hours=1)
 _RECENT = dt.timedelta(days=1)
 _QUOTA = "QuotaTrigger"
 _WITHOUT_DAYS = ("@once", "@continuous")
-"""Timetable summaries of DAGs whose runs have no days of their own."""
+"""Timetable summaries of DAGs with runs that have no days of their own."""
 
 
 class StreamName(NamedTuple):
@@ -125,7 +125,7 @@ class Stream:
 
     @property
     def days_behind(self) -> int | None:
-        """Like :attr:`lag_days`, but 0 if no day is overdue. None if the schedule does not tell which days are due."""
+        """Like :attr:`lag_days`, but 0 if no day is overdue. None if the schedule does not show which days are due."""
         if self.state.name != "ok":
             return self.lag_days
         return 0 if self._days_due is not None or self.lag_days == 0 else None
@@ -141,7 +141,7 @@ class Stream:
 
     @property
     def resumes_at(self) -> dt.datetime | None:
-        """Earliest time at which a run waiting for ``ready_after`` resumes. None if none waits, or it is unknown."""
+        """Earliest time at which a run waiting for ``ready_after`` resumes. None if none waits, or unknown."""
         times = (run.resumes_at(self.zone) for run in self.active_runs)
         return min((time for time in times if time is not None), default=None)
 
@@ -161,7 +161,7 @@ class Stream:
 
     @cached_property
     def failed_runs(self) -> list[TaskRun]:
-        """Failed task instances, newest first, without those whose days were loaded since."""
+        """Failed task instances, newest first, without those with days that were loaded since."""
         runs = [run for run in self.runs if run.phase == "failed" and not self._is_repaired(run)]
         return sorted(runs, key=lambda run: (run.days or (dt.date.min,), run.run_id), reverse=True)
 
@@ -172,7 +172,7 @@ class Stream:
 
     @property
     def reported_at(self) -> dt.datetime | None:
-        """Time of the newest report, state change or offset. None if there is none."""
+        """Time of the newest report, state change or offset, or None."""
         times = [report.reported_at for report in self.reports] + [
             run.state_since for run in self.runs if run.state_since is not None
         ]
