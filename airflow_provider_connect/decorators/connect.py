@@ -1,7 +1,7 @@
 """``@task.connect``: a function returns source and sink when the task runs.
 
-The decorated task holds the other arguments of the operator. In a run it calls the function, builds a
-:class:`ConnectOperator` from the result, and lets it do the work.
+In a run the decorated task calls the function, builds a :class:`ConnectOperator` from the result and its own other
+arguments, and lets it do the work.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
             raise ConfigError("@task.connect: asset_events='day' needs asset=Asset(…)")
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
-        """Render a templated field. If the field is a shape, its text options are rendered."""
+        """Render a templated field, also the text options of a shape."""
         if not isinstance(content, Options):
             return super().render_template(content, context, jinja_env, seen_oids)
         render = super().render_template
@@ -203,16 +203,15 @@ def connect_task(
 
     ::
 
-        @task.connect(asset=Asset("s3://lake/events"), ready_after=timedelta(hours=2))
-        def load(project):
-            return MixpanelSource(conn_id=project["conn_id"]), DeltaSink(path=project["path"])
+    @task.connect(asset=Asset("s3://lake/events"), ready_after=timedelta(hours=2)) def load(project): return
+    MixpanelSource(conn_id=project["conn_id"]), DeltaSink(path=project["path"])
 
-        load.expand(project=projects())
+    load.expand(project=projects())
 
     The function runs at each try and after each wait. So its result may depend only on its arguments and the run. Text
     in the result is not rendered, even if it looks like a template.
 
-    :param multiple_outputs: True to push each part of the report as an XCom, too.
+    :param multiple_outputs: also push each part of the report as an XCom.
     :param kwargs: arguments of :class:`ConnectDecoratedOperator`.
     """
     _check_options(
@@ -247,10 +246,6 @@ def _check_options(options: Mapping[str, Any], asset: Any) -> None:
 
 
 def _arguments_from(function_name: str, returned: Any) -> dict[str, Any]:
-    """Convert a function's result to operator arguments.
-
-    :raises ConfigError: the result is neither ``(source, sink)`` nor a dict of arguments.
-    """
     if isinstance(returned, Mapping):
         arguments = {str(key): value for key, value in returned.items()}
         early = sorted(arguments.keys() & (inspect.signature(BaseOperator.__init__).parameters.keys() | {"asset"}))

@@ -20,7 +20,7 @@ from airflow_provider_connect.shapes.chain import SHAPES
 from airflow_provider_connect.timetables import daily
 
 DAILY = "daily"
-"""The default schedule: each day in the source's zone."""
+"""Default schedule: each day in the source's zone."""
 
 
 class Daily(BaseModel):
@@ -70,7 +70,7 @@ class Cron(BaseModel):
 _Model = TypeVar("_Model", bound=BaseModel)
 
 DEFAULT_TASK_ID = "load"
-"""Task id of a pipeline whose file gives none."""
+"""Task id of a pipeline without one."""
 
 
 class DagOptions(BaseModel):
