@@ -112,11 +112,11 @@ _NAME = "[a-z][a-z0-9_]*"
 @command
 def write_connector(args: Namespace) -> None:
     """Write a skeleton and its test into the working folder, and print the next step."""
-    written = write_scaffold(args.kind, args.name, Path.cwd())
-    for path in written:
+    paths = write_scaffold(args.kind, args.name, Path.cwd())
+    for path in paths:
         print_note(f"Wrote {path}")
     print_note(
-        f"Next: pip install 'airflow-provider-connect[testing]', pytest {written[-1].name}, and name the class in the "
+        f"Next: pip install 'airflow-provider-connect[testing]', pytest {paths[-1].name}, and name the class in the "
         f"entry points of your package, under airflow_provider_connect.{args.kind}s"
     )
 

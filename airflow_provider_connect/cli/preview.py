@@ -86,8 +86,8 @@ def _poll_rows(poller: Poller, day: Day, max_rows: int, tally: Tally, shape: _Sh
     for part in poller.plan([day]):
         with closing(poller.poll(part, tally)) as batches:  # type: ignore[type-var]  # a generator
             for _, batch in batches:
-                shaped = shape(batch, tally.for_day(day).counts)
-                rows += shaped.slice(0, max_rows - len(rows)).to_pylist()
+                shaped_batch = shape(batch, tally.for_day(day).counts)
+                rows += shaped_batch.slice(0, max_rows - len(rows)).to_pylist()
                 if len(rows) >= max_rows:
                     return rows
     return rows

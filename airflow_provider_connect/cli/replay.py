@@ -77,8 +77,8 @@ def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
         day_rejects = next(publisher.rejects(day.date, day.date, 0), None)
         if day_rejects is None:
             return DayInSink(row, 0)
-        counted = RejectCounts.count(day_rejects)
-        return DayInSink(row, counted.rejected, counted.reasons)
+        counts = RejectCounts.count(day_rejects)
+        return DayInSink(row, counts.rejected, counts.reasons)
 
 
 def _require_replayable(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
@@ -126,10 +126,10 @@ def _note_differences(pipeline: RenderedTask, day: Day, old_state: DayInSink, ne
             f"{day_name}: the source sent the same answer, and the DAG's options have the same effect. Correct one of "
             "them first"
         )
-    lost = old_state.row.rows + old_state.rejected - new_state.row.rows - new_state.rejected
-    if lost > 0:
+    loss = old_state.row.rows + old_state.rejected - new_state.row.rows - new_state.rejected
+    if loss > 0:
         print_note(
-            f"{day_name}: rows and rejects together are {lost:,} fewer than before. The source no longer has these "
+            f"{day_name}: rows and rejects together are {loss:,} fewer than before. The source no longer has these "
             "rows, or the DAG now leaves them out"
         )
 

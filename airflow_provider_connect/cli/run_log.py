@@ -35,10 +35,10 @@ class RunLog:
     @contextmanager
     def signs_of_life(self) -> Iterator[None]:
         """Print a line at least every :data:`SILENT_SECONDS` within the block."""
-        ended = threading.Event()
+        end = threading.Event()
 
         def repeat() -> None:
-            while not ended.wait(SILENT_SECONDS / 10):
+            while not end.wait(SILENT_SECONDS / 10):
                 if time.monotonic() - self._printed_at >= SILENT_SECONDS:
                     self._print(f"still {self._last_text}", is_repeated=True)
 
@@ -47,7 +47,7 @@ class RunLog:
         try:
             yield
         finally:
-            ended.set()
+            end.set()
             thread.join()
 
     def _print(self, text: str, *, is_repeated: bool = False) -> None:

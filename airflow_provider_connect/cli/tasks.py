@@ -107,12 +107,12 @@ class DeclaredTask:
         """
         operator = self.require_operator()
         context, jinja = _template_context(operator, self.dag, day), operator.get_template_env()
-        rendered: dict[str, Any] = {}
+        rendered_values: dict[str, Any] = {}
         problems = []
         for name in ("source", "sink", "shape", "staging", "transform"):
             try:
                 value = operator.render_template(getattr(operator, name), context, jinja)
-                rendered[name] = _validate_argument(name, value)
+                rendered_values[name] = _validate_argument(name, value)
             except TemplateError as error:
                 problems.append(
                     f"task {self.name}: a template of its {name} cannot be rendered outside of a run: "
@@ -121,7 +121,7 @@ class DeclaredTask:
             except ConfigError as error:
                 problems.append(f"task {self.name}: {error}")
         refuse_any(problems, "\n")
-        return RenderedTask(self, *rendered.values())
+        return RenderedTask(self, *rendered_values.values())
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ class RenderedTask:
 
         :param connections: None resolves the sink's own.
         """
-        resolved = self.resolve_sink_connections() if connections is None else connections
-        with closing_quietly(self.sink.open(self.key, resolved), print_note) as publisher:
+        sink_connections = self.resolve_sink_connections() if connections is None else connections
+        with closing_quietly(self.sink.open(self.key, sink_connections), print_note) as publisher:
             yield publisher
 
     def resolve_sink_connections(self) -> Connections:

@@ -30,23 +30,23 @@ def resolve_connection(conn_id: str) -> Connection:
     :raises ConfigError: Airflow has no such connection, or its extra is not a JSON object.
     """
     try:
-        stored = _airflow_connection(conn_id)
+        connection = _airflow_connection(conn_id)
     except AirflowNotFoundException:
         raise ConfigError(
             f"Airflow has no connection {conn_id!r}. Create it under Admin > Connections or with 'airflow connections "
             f"add {conn_id} --conn-json …'"
         ) from None
-    extra = _extra(conn_id, stored.extra)
-    for secret in filter(None, [stored.password, *_secrets(extra), *_url_passwords(stored.host)]):
+    extra = _extra(conn_id, connection.extra)
+    for secret in filter(None, [connection.password, *_secrets(extra), *_url_passwords(connection.host)]):
         mask_secret(secret)
     return Connection(
         conn_id=conn_id,
-        conn_type=stored.conn_type or "",
-        host=stored.host or None,
-        port=stored.port,
-        path=stored.schema or None,
-        login=SecretStr(stored.login) if stored.login else None,
-        password=SecretStr(stored.password) if stored.password else None,
+        conn_type=connection.conn_type or "",
+        host=connection.host or None,
+        port=connection.port,
+        path=connection.schema or None,
+        login=SecretStr(connection.login) if connection.login else None,
+        password=SecretStr(connection.password) if connection.password else None,
         extra=extra,
     )
 

@@ -51,8 +51,8 @@ def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
         raise RetriableError(
             f"the Spark job ended without an error, but did not report these days as done: {unreported}"
         )
-    published = [outcome for outcome in report.days if outcome.status != "superseded"]
-    not_in_ledger = [str(outcome.day) for outcome in published if not _is_in(ledger, outcome)]
+    published_days = [outcome for outcome in report.days if outcome.status != "superseded"]
+    not_in_ledger = [str(outcome.day) for outcome in published_days if not _is_in(ledger, outcome)]
     if not_in_ledger:
         raise RetriableError(
             f"the Spark job reported days as published that the sink's ledger does not have: {not_in_ledger}"

@@ -47,17 +47,17 @@ class Metrics:
 
     def send_job(self, report: JobReport) -> None:
         """Send the figures of one Spark job, failed or not, without days that an earlier try published."""
-        published = [day for day in report.days if day.status == "published"]
+        published_days = [day for day in report.days if day.status == "published"]
         counts = {
-            "days": len(published),
-            "rows": sum(day.rows_written for day in published),
-            **{name: sum(getattr(day, name) for day in published) for name in _SUMMED},
+            "days": len(published_days),
+            "rows": sum(day.rows_written for day in published_days),
+            **{name: sum(getattr(day, name) for day in published_days) for name in _SUMMED},
             "retries": sum(day.retries for day in report.days if day.status != "already_published"),
         }
         seconds = {
             **report.seconds,
-            "poll": sum(day.poll_seconds for day in published),
-            "publish": sum(day.publish_seconds for day in published),
+            "poll": sum(day.poll_seconds for day in published_days),
+            "publish": sum(day.publish_seconds for day in published_days),
         }
         with _log_errors():
             for name, count in counts.items():

@@ -231,18 +231,18 @@ class QuotaRunner:
             open_days = _open_days(self.spec.all_days, replace(self.progress, done=done))
             needs = [report.needs[day.date] for day in open_days if day.date in report.needs]
             _require_room_in_hour(self.turns.quota, max(needs, default=0), "a day takes {} requests")
-            ran_out = [report.ran_out[day.date] for day in open_days if day.date in report.ran_out]
-            needs += self._requests_after_running_out(ran_out, some_done=len(done) > len(self.progress.done))
-            one_by_one = self.progress.one_by_one or bool(ran_out)
+            spent_requests = [report.ran_out[day.date] for day in open_days if day.date in report.ran_out]
+            needs += self._requests_after_running_out(spent_requests, some_done=len(done) > len(self.progress.done))
+            one_by_one = self.progress.one_by_one or bool(spent_requests)
             dates = {day.date: str(day.date) for day in open_days}
-            alone = [text for date, text in dates.items() if text in self.progress.alone or date in report.alone]
-            lone_dates = {date for date, text in dates.items() if text in alone}
+            lone_days = [text for date, text in dates.items() if text in self.progress.alone or date in report.alone]
+            lone_dates = {date for date, text in dates.items() if text in lone_days}
             requests = requests_for(self.spec.source, open_days, lone_dates) + sum(needs) - len(needs)
             least = max([min(requests, self.want.least), *needs])
             failed = {str(day): count for day, count in report.failed.items()}
             to_count = sorted({*self.progress.to_count, *map(str, report.to_count)} & {*dates.values()})
             self.progress = TaskProgress(
-                requests, failed, idle_jobs, max(needs, default=0), one_by_one, to_count, alone, done
+                requests, failed, idle_jobs, max(needs, default=0), one_by_one, to_count, lone_days, done
             )
             width = _parallel_requests(self.spec.source, self.spec.all_days, self.progress)
             self.want = replace(self.want, requests=requests, least=least, width=width)

@@ -187,8 +187,8 @@ class Run:
         :raises ConnectError: the job failed, or its report contradicts the ledger.
         """
         log, source, sink = self.spec.log, self.spec.source, self.spec.sink
-        opened = sink.open(self.key, self.connections)
-        with closing_quietly(opened, lambda text: log.warning("%s", text)) as publisher:
+        new_publisher = sink.open(self.key, self.connections)
+        with closing_quietly(new_publisher, lambda text: log.warning("%s", text)) as publisher:
             ledger = publisher.ledger
             try:
                 report = self._run_job(submit, on_report)

@@ -94,11 +94,11 @@ async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, 
     request.require_range()
     target = await load_target(viewer, request.dag_id)
     runs = await plan_backfill(viewer, target, request)
-    early = runs_before_start(target, runs)
-    if early and request.before_start == "refuse":
+    early_runs = runs_before_start(target, runs)
+    if early_runs and request.before_start == "refuse":
         raise RefusedError(
             409,
-            f"{early:,} of {len(runs):,} runs are before the DAG's start. Begin on {target.first_day}, or send "
+            f"{early_runs:,} of {len(runs):,} runs are before the DAG's start. Begin on {target.first_day}, or send "
             '"before_start": "run" to run them too',
         )
     await viewer.airflow.post("backfills", target.body(request))

@@ -95,9 +95,9 @@ async def load_profiles(
         for task in tasks
         if (profile := cache.profiles.get(task.name)) is not None and read_at - profile.fetched_at <= FRESH_SECONDS
     }
-    missing = [task.name for task in tasks if task.name not in profiles]
+    missing_names = [task.name for task in tasks if task.name not in profiles]
     profiles |= dict(
-        zip(missing, await asyncio.gather(*(_load_profile(airflow, name) for name in missing)), strict=True)
+        zip(missing_names, await asyncio.gather(*(_load_profile(airflow, name) for name in missing_names)), strict=True)
     )
     cache.profiles |= profiles
     return profiles
@@ -132,11 +132,11 @@ async def load_newest_events(
     logs = {name: cache.logs[name] for name in names if name in cache.logs}
     if logs and not await _add_new_events(airflow, logs, current_time):
         logs = {}
-    missing = sorted(names - logs.keys())
+    missing_names = sorted(names - logs.keys())
     logs |= dict(
         zip(
-            missing,
-            await asyncio.gather(*(_load_log(airflow, name, None, current_time) for name in missing)),
+            missing_names,
+            await asyncio.gather(*(_load_log(airflow, name, None, current_time) for name in missing_names)),
             strict=True,
         )
     )
@@ -182,12 +182,12 @@ async def _load_log(
     airflow: AirflowApi, name: TaskName, since: dt.datetime | None, current_time: dt.datetime
 ) -> EventLog:
     params = {"source_dag_id": name.dag_id, "source_task_id": name.task_id, "order_by": "-timestamp"}
-    most = _NEWEST_EVENTS
+    max_events = _NEWEST_EVENTS
     if since is not None:
         params["timestamp_gte"] = since.isoformat()
-        most = _MAX_EVENTS
-    rows = await airflow.list_rows_if_allowed("assets/events", "asset_events", params, max_rows=most) or []
-    if since is None and len(rows) >= most:
+        max_events = _MAX_EVENTS
+    rows = await airflow.list_rows_if_allowed("assets/events", "asset_events", params, max_rows=max_events) or []
+    if since is None and len(rows) >= max_events:
         since = parse_instant(rows[-1]["timestamp"])
     return EventLog({row["id"]: reports_of_event(row) for row in rows}, since, current_time)
 

@@ -94,9 +94,9 @@ def _notes(target: BackfillTarget, request: BackfillRequest, cost: BackfillCost)
 
 
 def _note_repeated(target: BackfillTarget, runs: Sequence[PlannedRun]) -> list[str]:
-    repeated = sum(_is_done(target, run) for run in runs)
-    verb = "loads" if repeated == 1 else "load"
-    return [f"{count_text(repeated, 'run')} of these {verb} days that are done"] if repeated else []
+    repeated_count = sum(_is_done(target, run) for run in runs)
+    verb = "loads" if repeated_count == 1 else "load"
+    return [f"{count_text(repeated_count, 'run')} of these {verb} days that are done"] if repeated_count else []
 
 
 def _note_left_out(target: BackfillTarget, request: BackfillRequest, runs: Sequence[PlannedRun]) -> list[str]:

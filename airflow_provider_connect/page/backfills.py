@@ -55,7 +55,7 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
     if started_at is None or first is None or last is None:
         return None
     runs = quote_path("dags", dag_id, "dagRuns")
-    span = {
+    query = {
         "run_type": "backfill",
         "logical_date_gte": first.isoformat(),
         "logical_date_lte": last.isoformat(),
@@ -63,10 +63,10 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
     ended_runs, open_runs = await asyncio.gather(
         viewer.airflow.get_if_allowed(
             runs,
-            span
+            query
             | {"state": _ENDED_STATES, "start_date_gte": started_at.isoformat(), "order_by": "-end_date", "limit": 100},
         ),
-        viewer.airflow.get_if_allowed(runs, span | {"state": _OPEN_STATES, "limit": 1}),
+        viewer.airflow.get_if_allowed(runs, query | {"state": _OPEN_STATES, "limit": 1}),
     )
     if ended_runs is None or open_runs is None:
         return None

@@ -176,9 +176,9 @@ def _build_shapes(file: YamlFile) -> list[Any]:
 
 
 def _build_shape(file: YamlFile, key_path: KeyPath, entry: Any) -> Any:
-    if (named := _read_single_entry(file, key_path, entry, "shape's")) is None:
+    if (name_and_options := _read_single_entry(file, key_path, entry, "shape's")) is None:
         return None
-    name, options = named
+    name, options = name_and_options
     if name not in SHAPES:
         file.add_problem((*key_path, name), f"no shape is called {name!r}; {suggest_nearest(name, SHAPES)}")
         return None

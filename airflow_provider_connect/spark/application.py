@@ -84,5 +84,5 @@ def silence_shutdown_log(spark_context: SparkContext) -> None:
 def _cause(text: str) -> str:
     """Return the first line of a Spark error that names an exception, else its first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ends = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
-    return (ends or lines or ["no message"])[0][:300]
+    exception_lines = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
+    return (exception_lines or lines or ["no message"])[0][:300]

@@ -159,8 +159,8 @@ def open_stage(sink_stage: str | None, job: JobConfig) -> Folder:
 def _surrounding_table(url: str) -> str | None:
     """Return the URL of the Delta table, or of the root of several, that contains a folder at any depth, or None."""
     scheme, separator, path = url.rpartition("://")
-    places = [path.split("/"), *([] if scheme else [os.path.realpath(path).split("/")])]  # a link may lead into one
-    ancestors = ["/".join(parts[:depth]) for parts in places for depth in range(len(parts), 0, -1)]
+    path_parts = [path.split("/"), *([] if scheme else [os.path.realpath(path).split("/")])]  # a link may lead into one
+    ancestors = ["/".join(parts[:depth]) for parts in path_parts for depth in range(len(parts), 0, -1)]
     for ancestor in dict.fromkeys(filter(None, ancestors)):
         folder = Folder(f"{scheme}{separator}{ancestor}")
         try:

@@ -189,8 +189,8 @@ def _parse_config(text: str) -> dict[str, object]:
 def _add_day_column(batch: pa.RecordBatch, day: Day, target: pa.Schema) -> pa.RecordBatch:
     columns = {name: batch.column(name) for name in batch.schema.names}
     columns["day"] = pa.repeat(pa.scalar(day.date, pa.date32()), batch.num_rows)
-    if missing := [name for name in target.names if name not in columns]:
-        raise ConfigError(f"the source has no column {', '.join(missing)}. Remove or correct .schema()")
+    if missing_columns := [name for name in target.names if name not in columns]:
+        raise ConfigError(f"the source has no column {', '.join(missing_columns)}. Remove or correct .schema()")
     return pa.record_batch([columns[field.name].cast(field.type) for field in target], schema=target)
 
 

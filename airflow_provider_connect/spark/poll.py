@@ -187,8 +187,8 @@ def _must_driver_retry(task: PollTask, error: RetriableError) -> bool:
     """Return True if the task cannot retry by itself: the retry must wait for quota, or needs other partitions."""
     if isinstance(error, PlanGoneError):
         return True
-    waits = task.requests is not None and isinstance(error, QuotaError)
-    return waits or (task.ends_late and isinstance(error, DeadlineError))
+    waits_for_quota = task.requests is not None and isinstance(error, QuotaError)
+    return waits_for_quota or (task.ends_late and isinstance(error, DeadlineError))
 
 
 def _require_time(task: PollTask) -> None:
@@ -265,10 +265,10 @@ def stage_partition_once(
 
 
 def _erase_rows(eraser: Eraser, batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
-    remaining = eraser.remove_rows(batch)
-    if remaining.num_rows < batch.num_rows:
-        counts["erased"] += batch.num_rows - remaining.num_rows
-    return remaining
+    remaining_batch = eraser.remove_rows(batch)
+    if remaining_batch.num_rows < batch.num_rows:
+        counts["erased"] += batch.num_rows - remaining_batch.num_rows
+    return remaining_batch
 
 
 def _bound_memory(writers: Collection[RowWriter | TableSplitWriter]) -> None:

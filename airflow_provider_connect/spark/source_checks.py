@@ -23,8 +23,8 @@ def plan_days(poller: Poller, days: Sequence[Day]) -> list[InputPartition]:
     """
     parts = poller.plan(days)
     planned_days = {day for part in parts for day in part.days}
-    for stray in planned_days.difference(days):
-        raise ConnectError(f"the source planned day {stray}, but the job requested {days_label(days)}")
+    for stray_day in planned_days.difference(days):
+        raise ConnectError(f"the source planned day {stray_day}, but the job requested {days_label(days)}")
     missing_days = [str(day) for day in days if day not in planned_days]
     if missing_days and len(days) > 1:
         # A plan of one day without partitions means an empty day.

@@ -87,8 +87,8 @@ def _read_live(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.R
     import pyarrow.compute as pc
 
     with open_parquet(folder, path) as file:
-        marked = DELETED in file.schema_arrow.names
-    for batch in _read_all(folder, path, [*names, DELETED] if marked else names):
+        has_marks = DELETED in file.schema_arrow.names
+    for batch in _read_all(folder, path, [*names, DELETED] if has_marks else names):
         yield batch.filter(pc.invert(deleted_mask(batch)))
 
 

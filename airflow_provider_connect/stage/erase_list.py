@@ -151,14 +151,14 @@ class EraseList(Wire):
         refuse_text("values", values)
         texts = set(values)
         salt, old_digests = self.salt or secrets.token_hex(_DIGEST_BYTES), self.digests
-        new_shaping, others = shaping(column, salt), self.others
+        new_shaping, other_lists = shaping(column, salt), self.others
         if self.version and new_shaping != (self.shaping or ""):
             # The list has the people's ids from the source. The target's rows now have other ids for them.
-            others, old_digests = (self.without_others, *self.others), ()
+            other_lists, old_digests = (self.without_others, *self.others), ()
             salt = secrets.token_hex(_DIGEST_BYTES)
             new_shaping = shaping(column, salt)
         digests = {*old_digests, *(_digest(salt, value) for value in texts)}
-        if (total := len(digests) + sum(len(part.digests) for part in others)) > MAX_ERASED:
+        if (total := len(digests) + sum(len(part.digests) for part in other_lists)) > MAX_ERASED:
             raise ConfigError(
                 f"the erase list would have {total:,} entries, and {MAX_ERASED:,} is the most. Let the source "
                 "delete these people, and load the days again into a new target"
@@ -172,7 +172,7 @@ class EraseList(Wire):
             salt=salt,
             digests=tuple(sorted(digests)),
             shaping=None if keeps_unknown_shaping else new_shaping,
-            others=others,
+            others=other_lists,
         )
 
     @classmethod
@@ -191,12 +191,12 @@ class EraseList(Wire):
 
     def column_problem(self, columns: Collection[str]) -> str | None:
         """Return why rows with these columns cannot be loaded under this list, or None."""
-        missing = next((part.column for part in self.parts if part.column not in columns), None)
-        if missing is None:
+        column = next((part.column for part in self.parts if part.column not in columns), None)
+        if column is None:
             return None
         return (
-            f"rows are erased by column {missing!r}, which the source's rows do not have "
-            f"({suggest_nearest(missing, columns)}). Without it, erased rows would come back. Let the source return "
+            f"rows are erased by column {column!r}, which the source's rows do not have "
+            f"({suggest_nearest(column, columns)}). Without it, erased rows would come back. Let the source return "
             "that column again. If no person must stay erased, empty the erase list"
         )
 

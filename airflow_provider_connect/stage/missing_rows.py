@@ -77,15 +77,15 @@ def write_deleted_rows(
     :param erase_list: people whose rows are left out. A killed erase may not have deleted all of them.
     :raises ConfigError: published rows have no key.
     """
-    missing, vanished = _MissingRows(folder, published_paths, snapshot_paths), 0
+    missing_rows, vanished = _MissingRows(folder, published_paths, snapshot_paths), 0
     eraser = Eraser(erase_list.for_columns(schema.names), schema)
     with RowWriter(folder, path, with_mark_columns(schema)) as writer:
-        for batch, keep in missing.batches(published_paths):
+        for batch, keep in missing_rows.batches(published_paths):
             deleted_rows = _with_schema(batch.filter(keep), with_mark_columns(schema))
             deleted_rows = eraser.remove_rows(deleted_rows)
             vanished += deleted_rows.num_rows - deleted_mask(deleted_rows).true_count
             writer.write(_as_deleted(deleted_rows, polled_at))
-    return SoftDeleteResult(writer.file, vanished, missing.restored)
+    return SoftDeleteResult(writer.file, vanished, missing_rows.restored)
 
 
 class _MissingRows:

@@ -37,14 +37,14 @@ class RowWriter:
     def __enter__(self) -> Self:
         import pyarrow.parquet as pq
 
-        self._shown = f"{self._folder.url}/{self._path}"
+        self._full_path = f"{self._folder.url}/{self._path}"
         target = self._folder.path_in_filesystem(self._path)
-        with translate_errors(self._shown):
+        with translate_errors(self._full_path):
             if self._folder.is_local:
                 self._folder.filesystem.create_dir(posixpath.dirname(target), recursive=True)
             self._stream = self._folder.filesystem.open_output_stream(target)
         try:
-            with translate_errors(self._shown):
+            with translate_errors(self._full_path):
                 self._writer = pq.ParquetWriter(
                     self._stream,
                     self._schema,
@@ -84,7 +84,7 @@ class RowWriter:
         try:
             if kind is None:
                 self.flush()
-                with translate_errors(self._shown):
+                with translate_errors(self._full_path):
                     self._writer.close()
                     self._stream.close()
                 if self._rows > 0:
@@ -115,7 +115,7 @@ class RowWriter:
 
         if self._pending_rows:
             table = pa.Table.from_batches(self._pending, self._schema)
-            with translate_errors(self._shown):
+            with translate_errors(self._full_path):
                 self._writer.write_table(table, row_group_size=table.num_rows)
         self._rows += self._pending_rows
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0

@@ -131,9 +131,9 @@ def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) ->
 
     with ThreadPoolExecutor(_AT_ONCE, "records") as pool:
         records = {
-            part: found
-            for part, found in zip(recorded_parts, pool.map(read_record, recorded_parts), strict=True)
-            if found
+            part: result
+            for part, result in zip(recorded_parts, pool.map(read_record, recorded_parts), strict=True)
+            if result
         }
     return plan.taken | records
 
@@ -151,7 +151,7 @@ def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollR
         for old, new in zip(_files_of(polled), _files_of(renamed_parts[index]), strict=True)
     ]
 
-    def copied(pair: tuple[str, StagedFile]) -> bool:
+    def copy_file(pair: tuple[str, StagedFile]) -> bool:
         try:
             root.copy(pair[0], pair[1].path)
         except FileNotFoundError:
@@ -159,7 +159,7 @@ def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollR
         return True
 
     with ThreadPoolExecutor(_AT_ONCE, "take-over") as pool:
-        copied_files = [new for (_, new), is_there in zip(pairs, pool.map(copied, pairs), strict=True) if is_there]
+        copied_files = [new for (_, new), is_copied in zip(pairs, pool.map(copy_file, pairs), strict=True) if is_copied]
     entries = root.entries([file.path for file in copied_files])
     root.sync(entries)
     intact_paths = {

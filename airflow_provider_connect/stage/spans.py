@@ -34,7 +34,7 @@ class Span(Wire):
     to: str = Field(max_length=MAX_POSITION_CHARACTERS)
 
 
-class _Published(Protocol):
+class _SpanPublish(Protocol):
     @property
     def day(self) -> dt.date: ...
 
@@ -59,7 +59,7 @@ class Restart(NamedTuple):
 
 
 def next_span(
-    newest: _Published | None,
+    newest: _SpanPublish | None,
     day: dt.date,
     find_end: Callable[[str | None, str | None], str],
     restart: Restart | None = None,

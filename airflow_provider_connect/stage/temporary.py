@@ -81,11 +81,11 @@ def describe_polled_copies(root: Folder) -> list[str]:
 def describe_staged_copies(root: Folder) -> list[str]:
     """Describe the unpublished days of a temporary stage, and how to clear them. [] without such days."""
     files = sum(_attempt_of_file(file.name) is not None for file in root.files())
-    staged = [
+    staged_copies = [
         f"unpublished staged days ({files:,} files under {root.url}). The day's next load deletes them, "
         f"or 'airflow connect sweep' a day after their attempt's last write"
     ]
-    return (staged if files else []) + describe_polled_copies(root)
+    return (staged_copies if files else []) + describe_polled_copies(root)
 
 
 def delete_staged_day(folder: Folder, manifest: Manifest) -> None:

@@ -112,10 +112,10 @@ def row_bands(rows: Mapping[dt.date, int], days: Iterable[dt.date]) -> list[Band
 
 def _band(rows: Mapping[dt.date, int], day: dt.date) -> Band | None:
     weeks = (day - ONE_DAY * 7 * back for back in range(1, BAND_LOOKBACK_DAYS // 7 + 1))
-    comparable = [rows[value] for value in weeks if value in rows][:BAND_WEEKS]
-    if len(comparable) < BAND_MIN_DAYS:
+    comparable_rows = [rows[value] for value in weeks if value in rows][:BAND_WEEKS]
+    if len(comparable_rows) < BAND_MIN_DAYS:
         return None
-    middle = median(comparable)
-    spread = _WIDTH * _SCALE * median(abs(value - middle) for value in comparable)
+    middle = median(comparable_rows)
+    spread = _WIDTH * _SCALE * median(abs(value - middle) for value in comparable_rows)
     half_width = max(spread, _LEAST_SHARE * middle)
     return Band(day, max(0, math.floor(middle - half_width)), math.ceil(middle + half_width))

@@ -134,7 +134,7 @@ class Stream:
     def first_day(self) -> dt.date | None:
         """First wanted day: the origin or an earlier known day, else the next run's first day. None if unknown."""
         origin = None if self.offset is None else self.offset.origin
-        known_days = [*(ends[0] for ends in self.settled_days.ranges[:1]), *([origin] if origin else [])]
+        known_days = [*(day_range[0] for day_range in self.settled_days.ranges[:1]), *([origin] if origin else [])]
         known_days += [run.days[0] for run in (*self.failed_runs, *self.active_runs) if run.days is not None]
         next_run = next_run_days(self.dag, self.connectors.timezone)
         return min(known_days, default=None if next_run is None else next_run[0][0])
@@ -203,12 +203,12 @@ class Stream:
     def _active_state(self) -> StreamState | None:
         running = [run for run in self.active_runs if run.phase == "running"]
         if running:
-            again = [run for run in running if run.state == "up_for_retry"]
-            if again and len(again) == len(running):
-                return StreamState("running", f"A try failed and will be repeated: {_days_text(again)}")
-            queued = all(run.state in ("none", "queued", "scheduled") for run in running)
+            retries = [run for run in running if run.state == "up_for_retry"]
+            if retries and len(retries) == len(running):
+                return StreamState("running", f"A try failed and will be repeated: {_days_text(retries)}")
+            are_queued = all(run.state in ("none", "queued", "scheduled") for run in running)
             backlog = f". {self._catch_up_text()}" if self._is_catching_up(least_days=2) else ""
-            return StreamState("running", f"{'Queued' if queued else 'Loading'}: {_days_text(running)}{backlog}")
+            return StreamState("running", f"{'Queued' if are_queued else 'Loading'}: {_days_text(running)}{backlog}")
         if not self.active_runs:
             return None
         if any(run.trigger.endswith(_QUOTA) for run in self.active_runs):
@@ -232,7 +232,7 @@ class Stream:
         if not self.has_run and self.last_day is None:
             return StreamState("new", "Has not run yet")
         if self.gaps.ranges:
-            spans = ", ".join(_range_text(*ends) for ends in self.gaps.ranges[-3:])
+            spans = ", ".join(_range_text(*day_range) for day_range in self.gaps.ranges[-3:])
             more = f" and {len(self.gaps.ranges) - 3} earlier gaps" if len(self.gaps.ranges) > 3 else ""
             return StreamState("gap", f"{_count_text(len(self.gaps))} missing: {spans}{more}")
         return self._late_state()
@@ -271,8 +271,8 @@ class Stream:
         return is_continuing and self._count_loaded_within(_OVERDUE) > 0
 
     def _catch_up_text(self) -> str:
-        left = self.lag_days or 0
-        return f"Catching up: {left} of {_plural_days(left + self._count_loaded_within(_RECENT))} left"
+        days_left = self.lag_days or 0
+        return f"Catching up: {days_left} of {_plural_days(days_left + self._count_loaded_within(_RECENT))} left"
 
     def _count_loaded_within(self, period: dt.timedelta) -> int:
         return sum(self.as_of - report.reported_at < period for report in self.newest_reports.values())

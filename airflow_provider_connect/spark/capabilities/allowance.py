@@ -116,8 +116,8 @@ class RequestBudget:
                 "failed": dict(self.failed_requests),
             } | optional_fields
 
-    def _make_share(self, partitions: Sequence[InputPartition], expected: int, allowance: Allowance) -> BudgetShare:
-        cost = max(expected, len(partitions))
+    def _make_share(self, partitions: Sequence[InputPartition], requests: int, allowance: Allowance) -> BudgetShare:
+        cost = max(requests, len(partitions))
         with self._lock:
             if cost > self._requests_left:
                 if len(partitions) > 1:
@@ -127,7 +127,7 @@ class RequestBudget:
                 raise QuotaError(f"the job may send {requests_left} more of its {allowance.requests} requests")
             if time.time() >= allowance.until:
                 raise QuotaError("the reservation of the job's requests has expired")
-            self._expected_requests -= expected  # parts of a large day leave the requests of other days alone
+            self._expected_requests -= requests  # parts of a large day leave the requests of other days alone
             spare = max(0, self._requests_left - cost - max(0, self._expected_requests))
             requests_by_partition = [
                 cost // len(partitions) + (index < cost % len(partitions)) for index in range(len(partitions))
@@ -154,15 +154,15 @@ class RequestBudget:
                 return
             needs = [outcome.failure.needs if outcome.failure else 0 for outcome in share.outcomes]
             if any(needs):
-                spent = sum(need or len(outcome.sent) for need, outcome in zip(needs, share.outcomes, strict=True))
+                total = sum(need or len(outcome.sent) for need, outcome in zip(needs, share.outcomes, strict=True))
                 self.requests_before_refusal |= dict.fromkeys(
-                    (day.date for partition in partitions for day in partition.days), spent
+                    (day.date for partition in partitions for day in partition.days), total
                 )
             for partition, outcome in zip(partitions, share.outcomes, strict=False):
                 self.sent_at += outcome.sent
                 if outcome.failure is not None and not outcome.failure.needs:
                     # A refusal by the vendor's quota is not a failure.
-                    in_vain = len(outcome.sent) - (outcome.failure.said is not None)
+                    failed_count = len(outcome.sent) - (outcome.failure.said is not None)
                     for day in partition.days:
-                        self.failed_requests[day.date] = self.failed_requests.get(day.date, 0) + in_vain
+                        self.failed_requests[day.date] = self.failed_requests.get(day.date, 0) + failed_count
             self._requests_left += share.total - sum(len(outcome.sent) for outcome in share.outcomes)

@@ -115,15 +115,15 @@ class DaySplitter:
             return self._poll_one_by_one(days, poll)
         started, requests_sent = time.monotonic(), 0
         while True:
-            polled = poll(days)
-            answers = {day: self._validate_polled(day, polled.result_of(day)) for day in planned_days}
-            failures = _failure_types(polled.outcomes)
-            if not polled.planned.ends_at_deadline or DeadlineError.__name__ not in failures:
+            polled_days = poll(days)
+            answers = {day: self._validate_polled(day, polled_days.result_of(day)) for day in planned_days}
+            failures = _failure_types(polled_days.outcomes)
+            if not polled_days.planned.ends_at_deadline or DeadlineError.__name__ not in failures:
                 return answers
-            parts = len(polled.planned.partitions)
+            parts = len(polled_days.planned.partitions)
             for day in planned_days:
                 self._write_note(day, days.attempt_of(day), parts if len(planned_days) == 1 else 0)
-            requests_sent += sum(len(outcome.sent) for outcome in polled.outcomes)
+            requests_sent += sum(len(outcome.sent) for outcome in polled_days.outcomes)
             is_spent = (
                 time.monotonic() - started >= self._source.retry_budget_seconds
                 or requests_sent >= self._source.retry_budget_requests

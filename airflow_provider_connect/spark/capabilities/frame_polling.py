@@ -110,8 +110,8 @@ def make_frame_poller(
         if not tasks:
             return []
         with ThreadPoolExecutor(len(tasks), thread_name_prefix="frame") as pool:
-            polled = functools.partial(_poll_with_retries, poller, schema=schema, connection=public, shaping=shaping)
-            return [outcome.model_dump_json() for outcome in pool.map(polled, tasks)]
+            poll_task = functools.partial(_poll_with_retries, poller, schema=schema, connection=public, shaping=shaping)
+            return [outcome.model_dump_json() for outcome in pool.map(poll_task, tasks)]
 
     return poll
 
@@ -172,9 +172,9 @@ def stage_batches(
         source: Source = registry.source_class(task.source_name).from_options(task.source)
         with closing_quietly(source.open(connection, PollContext()), log_line) as poller:
             tally = Tally(task.part.days, task.polled_before)
-            handed = _BatchPoller(poller, require_capability(poller, ReadBySpark, "Spark has read its rows"), batches)
+            reader = _BatchPoller(poller, require_capability(poller, ReadBySpark, "Spark has read its rows"), batches)
             polled = stage_partition_once(
-                handed, Folder(task.root), task, schema, shaping=shaping, tally=tally, retry_notes=[]
+                reader, Folder(task.root), task, schema, shaping=shaping, tally=tally, retry_notes=[]
             )
         outcome = PollOutcome(polled=polled)
     except Exception as error:  # noqa: BLE001  # every error returns as data, with its type

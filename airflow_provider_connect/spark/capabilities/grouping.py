@@ -28,27 +28,27 @@ class DayGrouping:
         self._poller = poller
         self._days_of_job = days
         self._ledger = ledger
-        self._alone = alone
-        self._polled: dict[dt.date, int] = {}
-        self._published: dict[dt.date, int] | None = None
+        self._lone_dates = alone
+        self._polled_sizes: dict[dt.date, int] = {}
+        self._published_sizes: dict[dt.date, int] | None = None
         self._logged_size = 0
 
     def group_size(self, day: Day) -> int:
         """Return how many days a plan that begins with this day should take."""
         poller = self._poller
-        if not isinstance(poller, SeveralDaysARequest) or (most := poller.days_per_plan) == 1:
+        if not isinstance(poller, SeveralDaysARequest) or (max_days := poller.days_per_plan) == 1:
             return 1
-        chosen = poller.days_together(self._days_of_job, lambda: self._nearest_sizes(day.date))
-        days = max(1, min(chosen.days, most))
-        if chosen.why and days != self._logged_size and len(self._days_of_job) > 1:
+        choice = poller.days_together(self._days_of_job, lambda: self._nearest_sizes(day.date))
+        days = max(1, min(choice.days, max_days))
+        if choice.why and days != self._logged_size and len(self._days_of_job) > 1:
             self._logged_size = days
-            log_line(f"from day {day} on: {days} {'day' if days == 1 else 'days'} in one request; {chosen.why}")
+            log_line(f"from day {day} on: {days} {'day' if days == 1 else 'days'} in one request; {choice.why}")
         return days
 
     def next_group(self, days: Sequence[Day]) -> tuple[Day, ...]:
         """Return the consecutive days of the next plan."""
         size = self.group_size(days[0])
-        group_end = next((at for at, day in enumerate(days[:size]) if day.date in self._alone), size)
+        group_end = next((at for at, day in enumerate(days[:size]) if day.date in self._lone_dates), size)
         return group_days(days[: max(1, group_end)], size)[0]
 
     def note_sizes(self, reports: Iterable[DayReport]) -> None:
@@ -59,12 +59,12 @@ class DayGrouping:
                 report.status == "already_published" and report.raw_bytes
             )
             if is_known:
-                self._polled[report.day] = report.raw_bytes
+                self._polled_sizes[report.day] = report.raw_bytes
 
     def _nearest_sizes(self, date: dt.date) -> list[int]:
-        if self._published is None:
-            self._published = self._sizes_in_ledger()
-        sizes = self._published | self._polled
+        if self._published_sizes is None:
+            self._published_sizes = self._sizes_in_ledger()
+        sizes = self._published_sizes | self._polled_sizes
         return [sizes[day] for day in sorted(sizes, key=lambda known_date: abs(known_date - date))[:_NEAREST]]
 
     def _sizes_in_ledger(self) -> dict[dt.date, int]:

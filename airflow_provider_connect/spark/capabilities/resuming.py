@@ -55,10 +55,10 @@ class PlanResumer:
         :param is_split: the day exceeded its deadline and needs other partitions than before.
         :raises ConnectError: the source cannot plan the days, or plans other days.
         """
-        day, *others = days.days
+        day, *other_days = days.days
         attempt, seen_publish = days.attempt_of(day), days.seen_publish(day)
         self.plans.pop(day, None)
-        if others or is_split or not isinstance(self.poller, Resumes):
+        if other_days or is_split or not isinstance(self.poller, Resumes):
             return plan_days(self.poller, days.days)
         plan = self._adopt_plan(day, attempt, seen_publish)
         if plan is None:

@@ -37,6 +37,6 @@ def run_all_days(runner: DayRunner, grouping: DayGrouping, width: int) -> list[D
 
     threads = max(1, min(width, len(runner.job.all_days)))
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="day") as pool:
-        for moved in [pool.submit(run_groups) for _ in range(threads)]:
-            moved.result()
+        for future in [pool.submit(run_groups) for _ in range(threads)]:
+            future.result()
     return queue.reports

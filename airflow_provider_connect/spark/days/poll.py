@@ -78,8 +78,8 @@ def poll_in_lanes(
             stop.set()
 
     with ThreadPoolExecutor(concurrency, "lane") as pool:
-        for polled in [pool.submit(poll, at) for at in range(len(tasks))]:
-            polled.result()
+        for future in [pool.submit(poll, at) for at in range(len(tasks))]:
+            future.result()
     return outcomes
 
 
@@ -129,9 +129,9 @@ class PlanPoller:
             if width is None:
                 outcomes = share.outcomes = poll_in_waves(tasks, executors.concurrent_parts, executors.poll_partitions)
             else:
-                ended = poll.count_ended(self.resumer.note_partition)
+                on_ended = poll.count_ended(self.resumer.note_partition)
                 outcomes = share.outcomes = poll_in_lanes(
-                    partitions_left, tasks, width, executors.poll_partitions, ended
+                    partitions_left, tasks, width, executors.poll_partitions, on_ended
                 )
         for part, outcome in zip(partitions_left, outcomes, strict=False):
             progress.log_retries(poll, part.index, outcome.retries)

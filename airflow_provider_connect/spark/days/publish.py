@@ -68,8 +68,8 @@ class DayPublisher:
             return row
 
     def _make_report(self, checked: CheckedDay, row: LedgerRow, seconds: float) -> DayReport:
-        frozen, manifest = checked.staged, checked.staged.manifest
-        day, polled, newest = manifest.day, manifest.polled, frozen.newest_row
+        staged, manifest = checked.staged, checked.staged.manifest
+        day, polled, newest = manifest.day, manifest.polled, staged.newest_row
         figures: dict[str, Any] = {
             "generation": row.generation,
             "rows_written": row.rows,
@@ -78,7 +78,7 @@ class DayPublisher:
             "warnings": checked.warnings,
             **transforming.report_fields(manifest),
         }
-        if frozen.is_from_earlier_try:
+        if staged.is_from_earlier_try:
             polled = polled.model_copy(update={"seconds": 0.0, "retries": 0})
         if checked.is_confirmation and is_confirmed(row, manifest):
             return DayReport.for_day(day, "unchanged", polled, **figures, rejects=())
@@ -119,8 +119,8 @@ def with_differences(publisher: Publisher, publish: Publish) -> Publish:
 
 def can_confirm(context: JobContext, publish: Publish, newest: LedgerRow | None) -> bool:
     """Return True if a confirmation is enough: a lookback day whose answer equals the published one."""
-    is_free = publish.day in context.job.lookback and isinstance(context.outlet.publisher, Confirms)
-    return is_free and context.outlet.sink.reloads and is_unchanged(publish, newest)
+    may_be_confirmed = publish.day in context.job.lookback and isinstance(context.outlet.publisher, Confirms)
+    return may_be_confirmed and context.outlet.sink.reloads and is_unchanged(publish, newest)
 
 
 def confirm(context: JobContext, publish: Publish) -> LedgerRow:

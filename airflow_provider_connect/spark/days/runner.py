@@ -129,9 +129,9 @@ class DayRunner:
             to_poll = DaysToPoll(
                 {day: newest[day] for day in group}, attempt, erased, admission.restart, admission.is_first_load
             )
-            polled = self._poll(to_poll)
-            states |= polled
-            is_stopped = any(isinstance(state, Failure) and state.forbids_more for state in polled.values())
+            polled_states = self._poll(to_poll)
+            states |= polled_states
+            is_stopped = any(isinstance(state, Failure) and state.forbids_more for state in polled_states.values())
             _keep_waiting_alive(states.values(), keep_alive)
         return {
             day: replace(state, admission=admission) if isinstance(state, StagedDay) else state
@@ -140,12 +140,12 @@ class DayRunner:
 
     def _poll(self, to_poll: DaysToPoll) -> dict[Day, StagedDay | Failure]:
         try:
-            frozen = ask_again(lambda: self.stager.stage(to_poll), is_first_load=lambda: to_poll.is_first_load)
+            answers = ask_again(lambda: self.stager.stage(to_poll), is_first_load=lambda: to_poll.is_first_load)
         except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
             return dict.fromkeys(to_poll.days, self._failure_of(error, to_poll))
         return {
             day: answer if isinstance(answer, Failure) else StagedDay(answer, to_poll.newest_rows[day])
-            for day, answer in frozen.items()
+            for day, answer in answers.items()
         }
 
     def _failure_of(self, error: Exception, to_poll: DaysToPoll) -> Failure:

@@ -36,12 +36,12 @@ class PolledStager:
         spans = {day: span_of(self.intake, day, days.newest_rows[day], days.restart) for day in days.days}
         answers = self.planner.splitter.poll_days(days, self._poll)
         seconds = time.monotonic() - started
-        frozen: dict[Day, Manifest | Failure] = {}
+        outcomes: dict[Day, Manifest | Failure] = {}
         for day, answer in answers.items():
             if isinstance(answer, Failure):
-                frozen[day] = answer
+                outcomes[day] = answer
                 continue
-            frozen[day] = manifest = Manifest(
+            outcomes[day] = manifest = Manifest(
                 day=day,
                 attempt=days.attempt_of(day),
                 fingerprint=self.earlier_attempts.fingerprint,
@@ -52,7 +52,7 @@ class PolledStager:
             )
             text = manifest.model_dump_json().encode()
             self.earlier_attempts.root.write(manifest_file(manifest.attempt), text, durable=True)
-        return frozen
+        return outcomes
 
     def _poll(self, days: DaysToPoll) -> PolledDays:
         return self.poller.poll(self.planner.plan(days))

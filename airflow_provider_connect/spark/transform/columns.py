@@ -74,8 +74,8 @@ def missing_key_hint(result: pa.Schema, source: pa.Schema) -> str:
 
 
 def _case_duplicates(names: Iterable[str]) -> list[str]:
-    counted = Counter(name.lower() for name in names)
-    return sorted(name for name, count in counted.items() if count > 1)
+    counts = Counter(name.lower() for name in names)
+    return sorted(name for name, count in counts.items() if count > 1)
 
 
 def _with_metadata(field: pa.Field, source: pa.Schema) -> pa.Field:
