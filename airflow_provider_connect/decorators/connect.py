@@ -203,10 +203,11 @@ def connect_task(
 
     ::
 
-    @task.connect(asset=Asset("s3://lake/events"), ready_after=timedelta(hours=2)) def load(project): return
-    MixpanelSource(conn_id=project["conn_id"]), DeltaSink(path=project["path"])
+        @task.connect(asset=Asset("s3://lake/events"), ready_after=timedelta(hours=2))
+        def load(project):
+            return MixpanelSource(conn_id=project["conn_id"]), DeltaSink(path=project["path"])
 
-    load.expand(project=projects())
+        load.expand(project=projects())
 
     The function runs at each try and after each wait. So its result may depend only on its arguments and the run. Text
     in the result is not rendered, even if it looks like a template.

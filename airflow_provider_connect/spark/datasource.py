@@ -2,11 +2,16 @@
 
 .. code-block:: python
 
-from airflow_provider_connect.sources.mixpanel import MixpanelSource from airflow_provider_connect.spark.datasource
-import register
+    from airflow_provider_connect.sources.mixpanel import MixpanelSource
+    from airflow_provider_connect.spark.datasource import register
 
-register(spark) events = ( spark.read.format("mixpanel") .option("config", MixpanelSource(zone="US/Pacific",
-timestamps="utc").model_dump_json()) .option("days", "2026-10-05..2026-10-06") .load() )
+    register(spark)
+    events = (
+        spark.read.format("mixpanel")
+        .option("config", MixpanelSource(zone="US/Pacific", timestamps="utc").model_dump_json())
+        .option("days", "2026-10-05..2026-10-06")
+        .load()
+    )
 
 ========== ==============================================================================================
 config     the source's options as JSON; default: ``{}``

@@ -2,14 +2,14 @@
 
 Under a stage root, one attempt of one day leaves ::
 
-day=<date>/<attempt>-<part>-<copy>.parquet           rows, at their final place if the sink wants it
-<table>/day=<date>/…                                 the same, if rows are split by table
-_connect/attempts/<attempt>/progress-<part>.json     the attempt is alive while this file is young
-_connect/attempts/<attempt>/waiting.json             the same, while other days are published first
-_connect/attempts/<attempt>/deadline.json            a request took too long: the next try makes smaller requests
-_connect/attempts/<attempt>/plan.json, part-….json   lets the next try continue (:mod:`.poll_plans`)
-_connect/attempts/<attempt>/rejects-<part>.parquet   bad records, if tolerated _connect/attempts/<attempt>/manifest.json
-written last: all files above are complete
+    day=<date>/<attempt>-<part>-<copy>.parquet           rows, at their final place if the sink wants it
+    <table>/day=<date>/…                                 the same, if rows are split by table
+    _connect/attempts/<attempt>/progress-<part>.json     the attempt is alive while this file is young
+    _connect/attempts/<attempt>/waiting.json             the same, while other days are published first
+    _connect/attempts/<attempt>/deadline.json            a request took too long: the next try makes smaller requests
+    _connect/attempts/<attempt>/plan.json, part-….json   lets the next try continue (:mod:`.poll_plans`)
+    _connect/attempts/<attempt>/rejects-<part>.parquet   bad records, if tolerated
+    _connect/attempts/<attempt>/manifest.json            written last: all files above are complete
 
 An attempt's name begins with its run token. So a retry finds the manifest of an earlier attempt of the same intent.
 """

@@ -1,9 +1,9 @@
 """Notes: facts about a stream in its ledger. A note belongs to no day or generation, and never changes.
 
-``definition``  a :class:`.StreamDefinition` (options that decide a day's rows), under its digest ``acceptance``  a
-person has accepted that later days have another definition ``alarm``       rows of a followed table may be lost. The
-stream stands still until the alarm is answered ``resumption``  the answer to an alarm: the position from which the
-stream continues
+``definition``  a :class:`.StreamDefinition` (options that decide a day's rows), under its digest
+``acceptance``  a person has accepted that later days have another definition
+``alarm``       rows of a followed table may be lost. The stream stands still until the alarm is answered
+``resumption``  the answer to an alarm: the position from which the stream continues
 
 The same fact always has the same id. So a note that two processes write exists once.
 """

@@ -4,8 +4,8 @@ The next try of the same intent may continue from them. It plans the same partit
 files a second name under its own attempt, and polls the missing ones. Each attempt owns its files alone, so an earlier
 driver or executor that still runs cannot disturb it. The files lie next to those of :mod:`.manifest` ::
 
-_connect/attempts/<attempt>/plan.json           written before the first partition is read
-_connect/attempts/<attempt>/part-<part>.json    written by the driver once the partition's files are complete
+    _connect/attempts/<attempt>/plan.json           written before the first partition is read
+    _connect/attempts/<attempt>/part-<part>.json    written by the driver once the partition's files are complete
 """
 
 from __future__ import annotations
