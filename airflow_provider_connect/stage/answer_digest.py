@@ -41,7 +41,7 @@ def _text(schema: str, total: int) -> str:
 class AnswerDigest:
     """Computes the digest of an answer from its rows and rejects.
 
-    A column of an unreadable type, such as a union, prevents a digest. Such a day is never unchanged.
+    A column of an unreadable type, such as a union, prevents a digest. Such a day always counts as changed.
     """
 
     def __init__(self, schema: pa.Schema) -> None:

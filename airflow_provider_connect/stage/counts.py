@@ -12,7 +12,7 @@ FILTERED = "shape_filtered"
 """Count of rows that shapes removed."""
 
 ABSENT_COLUMN = "column_absent."
-"""Prefix of the count of records read while no record had a column's field. The column's name follows."""
+"""Prefix of a column's count: a poll's number of records, if none of them has the column's field."""
 
 MAX_LATE_DAYS = 10
 """The longest delay with its own count, in days."""

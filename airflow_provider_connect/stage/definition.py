@@ -17,12 +17,12 @@ from airflow_provider_connect.secrets import is_secret_name, redact_tokens
 from airflow_provider_connect.wire import Wire
 
 RowRole = Literal["reading", "narrowing", "condition"]
-"""Effect of an option on the rows of a day. ``reading``: how rows are read, identified and assigned to days.
-``narrowing``: leaves rows out. ``condition``: leaves rows out by a text with literals, of which a ledger has a digest.
+"""Effect of an option on a day's rows. ``reading``: how rows are read, identified and assigned to days. ``narrowing``:
+leaves rows out. ``condition``: leaves rows out by a text with literals, of which a ledger has a digest.
 """
 
 DIGEST_BITS = 60
-"""Bits of a definition's digest. Some ledgers hold it in a signed 64-bit number."""
+"""Some ledgers hold a definition's digest in a signed 64-bit number."""
 _DIGEST_DIGITS = DIGEST_BITS // 4
 _MOST_CHARACTERS = 80
 _LITERAL = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|(?<!\w)\d[\w.]*")
@@ -53,7 +53,7 @@ class StreamDefinition(Wire):
 
     @property
     def options_digest(self) -> str:
-        """15 hex digits over all fields except ``key``."""
+        """15 hex digits over all fields but ``key``."""
         return digest_of(self.model_dump(mode="json", exclude={"key"}))
 
 

@@ -3,8 +3,8 @@
 Each row is reduced to a fingerprint of 24 bytes: its key and a digest of its other values. Fingerprints go to a
 temporary file and are compared one bucket of keys at a time, so memory does not grow with the day.
 
-With ``deduplicate="off"`` several rows may share a key. Each pairs with one row of the other state with the same key,
-preferably an identical one.
+With ``deduplicate="off"`` rows may share a key. Each pairs with one row of the other state, preferably an identical
+one.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _NULL = 0x6A09E667F3BCC909
 class Differences(Wire):
     """Number of rows by which a day's later state differs from an earlier state.
 
-    :param added: rows whose key only the later state has.
-    :param changed: rows whose key both states have, with different values.
-    :param vanished: rows whose key only the earlier state has.
+    :param added: only the later state has the key.
+    :param changed: both states have the key, with different values.
+    :param vanished: only the earlier state has the key.
     """
 
     added: int
@@ -56,9 +56,7 @@ def compare_states(
     :param earlier_paths: Parquet files, relative to ``folder``, like ``later_paths``.
     :param schema: schema of the later state. The earlier state's values are cast to its types.
     :param live_only: skip soft-deleted rows of the earlier state. The later one has none.
-    :raises FileNotFoundError: a file is missing.
-    :raises RetriableError: a file cannot be read now.
-    :raises ConfigError: this user may not read a file.
+    :raises ConnectError: as :func:`.translate_errors`. A missing file raises FileNotFoundError.
     """
     names, rows = _survey(folder, [*earlier_paths, *later_paths], schema)
     if RECORD_KEY not in names:

@@ -96,10 +96,7 @@ def id_type_problem(kind: pa.DataType) -> str | None:
 
 
 def require_integers(values: Iterable[str], column: str, kind: str) -> None:
-    """Check that an integer column can hold the ids.
-
-    :raises ConfigError: an id is not an integer.
-    """
+    """Refuse ids for an integer column that are not integers."""
     bad_values = sum(_INTEGER.fullmatch(value) is None for value in values)
     if bad_values:
         raise ConfigError(
@@ -114,7 +111,7 @@ class EraseList(Wire):
     :param salt: key of the digests, in hex.
     :param digests: BLAKE2b of the ids as text, in hex, sorted.
     :param shaping: digest, with the salt, of the shapes that made the ids and of their masks' keys. "" if no shape
-        makes the column. None in a list from an earlier version of this package, which kept no such digest.
+        makes the column. None in a list from an earlier version of this package.
     :param others: older lists of the same target with another salt or other shapes. Their versions are not used.
     """
 
@@ -215,7 +212,7 @@ class EraseList(Wire):
     def require_same_shapes(self, shaping: ShapingDigest, target: str) -> EraseList:
         """Return the list itself.
 
-        :raises ConfigError: the ids on the list were made by other shapes or mask keys than the task's.
+        :raises ConfigError: other shapes or mask keys than the task's made the ids on the list.
         """
         if (problem := self.shape_problem(shaping)) is not None:
             raise ConfigError(f"{target}: {problem}, see 'Deleting people' in 'airflow connect docs usage'")
@@ -279,8 +276,8 @@ def _matching_rows(erase_list: EraseList, values: pa.Array) -> pa.BooleanArray:
 def make_erasers(erase_list: EraseList, polled_schema: pa.Schema, shaped_schema: pa.Schema) -> tuple[Eraser, Eraser]:
     """Return an eraser for polled rows before their shapes, and one for shaped rows.
 
-    Ids that shapes made are compared after the shapes. Other ids are compared on both sides where the column exists,
-    because a shape that masks or drops the column may be newer than the list.
+    Ids that shapes made are compared after the shapes. Other ids are compared on both sides, because a shape that masks
+    or drops the column may be newer than the list.
 
     :raises ConfigError: neither side has the column.
     """

@@ -35,10 +35,7 @@ class KeyDigest:
         self._sum = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add a batch's keys.
-
-        :raises ConnectError: a key is not 32 hex digits.
-        """
+        """Add a batch's keys."""
         if self._column >= 0:
             self._sum += sum_keys(batch.column(self._column))
 
@@ -49,10 +46,7 @@ class KeyDigest:
 
 
 def sum_keys(keys: pa.StringArray) -> int:
-    """Return the sum of a column's keys as numbers. Exact for fewer than 2**32 keys.
-
-    :raises ConnectError: a key is not 32 hex digits.
-    """
+    """Return the sum of a column's keys as numbers. Exact for fewer than 2**32 keys."""
     return sum_digests(key_bytes(keys))
 
 

@@ -170,10 +170,7 @@ class Manifest(Wire):
 
 
 def require_own_files(polled: PollResult, day: Day, attempt: str) -> None:
-    """Check that a result names only files of this attempt.
-
-    :raises ValueError: a file is another attempt's.
-    """
+    """Raise ValueError if a result names a file of another attempt."""
     for file in polled.files:
         match = DATA_FILE_PATTERN.fullmatch(file.path) or TABLE_FILE_PATTERN.fullmatch(file.path)
         if match is None or (match["day"], match["attempt"]) != (str(day), attempt):
@@ -203,7 +200,7 @@ def manifest_file(attempt: str) -> str:
 
 
 def deadline_file(attempt: str) -> str:
-    """Return the path of the file that records an exceeded request deadline."""
+    """Return the path of the file that notes an exceeded deadline."""
     return f"{attempt_folder(attempt)}/{DEADLINE_NAME}"
 
 
@@ -220,7 +217,7 @@ def rejects_file(attempt: str, part: int, suffix: str) -> str:
 def data_file(day: Day, attempt: str, part: int, suffix: str) -> str:
     """Return the path of a data file.
 
-    :param suffix: a new random word for every file, because Spark may run a task twice concurrently.
+    :param suffix: a new random word for each file, because Spark may run a task twice concurrently.
     """
     return f"day={day}/{attempt}-{part:05d}-{suffix}.parquet"
 

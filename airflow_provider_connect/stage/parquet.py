@@ -22,7 +22,7 @@ class RowWriter:
     """Writes batches into one Parquet file. Deletes the file after an error or if it has no row.
 
     When the block ends, the file is on the disk. Only columns with ``few_values`` in their field metadata get a
-    dictionary. For others it takes more time than it saves.
+    dictionary, which costs time for others.
     """
 
     def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
@@ -71,7 +71,7 @@ class RowWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of rows in memory that are not yet written."""
+        """Bytes of rows that are not yet written."""
         return self._pending_bytes
 
     @property

@@ -38,7 +38,6 @@ from airflow_provider_connect.wire import Wire
 
 PLAN_NAME = "plan.json"
 _AT_ONCE = 8
-"""Number of files to read or copy concurrently."""
 
 
 class PollPlan(Wire):
@@ -115,7 +114,7 @@ def write_part_record(root: Folder, plan: PollPlan, part_index: int, polled: Pol
 def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) -> dict[int, PollResult]:
     """Return the results of an attempt's complete partitions by index, including those from earlier tries.
 
-    Skips a record that does not fit the plan, so its partition is polled again.
+    Skips a record that does not fit the plan.
 
     :param file_names: files in the attempt's folder.
     """

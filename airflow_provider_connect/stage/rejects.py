@@ -115,7 +115,7 @@ class DayRejects:
     """The rejects of a published day.
 
     :param generation: generation that published the polled answer. A later erase publishes a newer one without a poll.
-    :param ledger_count: number of rejects in the ledger. None if the ledger no longer has it.
+    :param ledger_count: number of rejects in the ledger, if still there.
     :param location: where they are stored, for people.
     :param records: the records that still exist, in order. Can be iterated once.
     """
@@ -148,7 +148,7 @@ def _parse_reject(row: dict[str, Any]) -> RejectedRecord:
 class Tolerance:
     """Limit of a day's rejects.
 
-    :param errors_tolerance: ``none`` fails the day at the first bad record. ``all`` keeps bad records as rejects.
+    :param errors_tolerance: ``none`` fails the day at the first bad record. ``all`` keeps bad records.
     """
 
     errors_tolerance: Literal["none", "all"]
@@ -159,10 +159,9 @@ class Tolerance:
         return not rejects or (self.errors_tolerance == "all" and rejects <= self.max_rejects)
 
     def require(self, rejects: int, problem: str) -> None:
-        """Check the number of bad records against the limit.
+        """Raise DataError if a day has more bad records than allowed.
 
         :param problem: the last bad record's problem and place, for the message.
-        :raises DataError: too many bad records.
         """
         if self.allows(rejects):
             return

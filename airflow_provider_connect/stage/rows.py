@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 _PAGE_BYTES = 64 * 1024
 _MAX_BATCH_ROWS = 65_536
 _CELL_BYTES = 8
-"""The least memory of a value in bytes. A NULL takes it too, although it takes no space in the file."""
+"""The least memory of a value. A NULL takes it too, but no space in the file."""
 
 POSITION_BITS = 40
-"""Low bits of a row's position in its day. They hold the row's number in its file."""
+"""Low bits of a row's position in its day: the row's number in its file."""
 
 
 def read_batches(
@@ -33,7 +33,7 @@ def read_batches(
 ) -> Iterator[tuple[int, Any]]:
     """Yield the batches of a staged file, each with its first row's position in the day. Executor.
 
-    Reads page by page, since a whole row group would take 100 MB more.
+    Reads page by page: a whole row group would take 100 MB more.
 
     :param batch_bytes: approximate size of a batch.
     """
@@ -46,7 +46,7 @@ def read_batches(
 
 @contextmanager
 def open_parquet(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file for the duration of the block.
+    """Open a Parquet file for the block.
 
     :param buffer_bytes: bytes of each read. 0 reads a column of a row group in one request to the store.
     """

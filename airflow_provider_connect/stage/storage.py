@@ -35,7 +35,7 @@ _NO_NETWORK = re.compile(r"NETWORK_CONNECTION|Could not resolve host|dns error|C
 _GOOGLE_REFUSES = "Could not create a OAuth2 access token"
 _GOOGLE_ADVICE = "Set GOOGLE_APPLICATION_CREDENTIALS to a readable key file, in the worker's and in Spark's environment"
 _GOOGLE_LIMIT_SECONDS = 60
-"""Time for which Google's client repeats a request. Its default is 15 minutes, during which a task logs nothing."""
+"""Time for which Google's client repeats a request. The default of 15 minutes would pass without a log line."""
 
 
 def normalise_path(path: str) -> str:
@@ -190,10 +190,7 @@ class Folder:
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes.
-
-        :raises FileNotFoundError: the file does not exist.
-        """
+        """Return a file's bytes."""
         with (
             translate_errors(self._full_name(name)),
             self.filesystem.open_input_stream(self.path_in_filesystem(name)) as stream,
@@ -225,10 +222,7 @@ class Folder:
             raise storage_error(self._full_name(name), error) from error
 
     def copy(self, name: str, new_name: str) -> None:
-        """Give an immutable file a second name: by a hard link on a local disk, otherwise by a copy.
-
-        :raises FileNotFoundError: the file does not exist.
-        """
+        """Give an immutable file a second name: a hard link on a local disk, otherwise a copy."""
         source, target = self.path_in_filesystem(name), self.path_in_filesystem(new_name)
         with translate_errors(self._full_name(name)):
             if self.is_local:
@@ -255,10 +249,7 @@ class Folder:
                 shutil.copyfileobj(stream, copy, 1 << 20)
 
     def sync(self, names: Iterable[str]) -> None:
-        """Flush files and their folders to the disk, so that they survive a power cut. Skips missing files.
-
-        Object stores need no flush.
-        """
+        """Flush files and their folders to a local disk, so that they survive a power cut. Skips missing files."""
         if not self.is_local:
             return
         # A folder only after its files and folders, so the root comes last.

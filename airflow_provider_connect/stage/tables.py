@@ -79,10 +79,9 @@ class TableTemplate(Wire):
         return f"{start}{hashed}{end}"
 
     def require_room(self, count: int, subject: str) -> None:
-        """Check a number of tables against the limit.
+        """Refuse more tables than allowed.
 
         :param subject: owner of the tables, for the message.
-        :raises ConfigError: more tables than allowed.
         """
         if count > self.most:
             raise ConfigError(
@@ -159,7 +158,7 @@ class TableSplitWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of rows in memory that are not yet written."""
+        """Bytes of rows that are not yet written."""
         return self._waiting_bytes + self._buffered_bytes
 
     def flush(self) -> None:

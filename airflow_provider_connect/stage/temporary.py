@@ -25,14 +25,14 @@ from airflow_provider_connect.window import ONE_DAY
 POLLED_PATH = f"{CONTROL_FOLDER}/polled"
 """Folder under any stage's root for polled days that wait for their transform."""
 DEAD_AFTER = ONE_DAY
-"""An attempt without a write for this long is dead. A live attempt keeps writing its progress."""
+"""An attempt without a write for this long is dead. Live attempts keep writing their progress."""
 
 
 _PRIVATE_FOLDER, _REMEDY = "that only this user can enter", "remove it, or set staging="
 
 
 def stage_name(key: object, target: str) -> str:
-    """Return the name that :func:`local_stage` gets for a stream and a target."""
+    """Return the name of a stream and target for :func:`local_stage`."""
     return f"{key} {target}"
 
 
@@ -68,7 +68,7 @@ def polled_root(root: Folder) -> Folder:
 
 
 def describe_polled_copies(root: Folder) -> list[str]:
-    """Describe the polled days that a transform left behind, and how to clear them. [] without such days."""
+    """Describe the polled days that a transform left behind, and how to clear them."""
     files = polled_root(root).files()
     if not files:
         return []
@@ -79,7 +79,7 @@ def describe_polled_copies(root: Folder) -> list[str]:
 
 
 def describe_staged_copies(root: Folder) -> list[str]:
-    """Describe the unpublished days of a temporary stage, and how to clear them. [] without such days."""
+    """Describe the unpublished days of a temporary stage, and how to clear them."""
     files = sum(_attempt_of_file(file.name) is not None for file in root.files())
     staged_copies = [
         f"unpublished staged days ({files:,} files under {root.url}). The day's next load deletes them, "
@@ -89,7 +89,7 @@ def describe_staged_copies(root: Folder) -> list[str]:
 
 
 def delete_staged_day(folder: Folder, manifest: Manifest) -> None:
-    """Delete the staged files of a published day, the manifest first, so that no retry publishes only some files."""
+    """Delete a published day's staged files, the manifest first, so that no retry publishes only some files."""
     control = attempt_folder(manifest.attempt)
     folder.delete(manifest_file(manifest.attempt))
     for file in manifest.polled.files:
