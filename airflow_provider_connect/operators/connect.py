@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 FAILED_REPORT_KEY = "report"
-"""XCom key of a failed task's report. A successful task's report is its ``return_value``."""
+"""XCom key of a failed task's report."""
 
 
 class ConnectOperator(DeclaredOperator):
@@ -128,7 +128,6 @@ class ConnectOperator(DeclaredOperator):
     operator_extra_links = (PublishedLink(),)
     overwrite_rtif_after_execution = True  # so that the field shows the moved days
     declared_by: ClassVar[Literal["dag", "function"]] = "dag"
-    """Author of source, shapes and transform: a DAG file or a function of ``@task.connect``."""
 
     def __init__(
         self,
@@ -315,7 +314,7 @@ class ConnectOperator(DeclaredOperator):
     def _build_spec(self, context: Context) -> RunSpec:
         """Collect the inputs of the run, and set the field ``days`` to the resolved days.
 
-        :raises ConfigError: the days cannot be determined, or one of them has not begun.
+        :raises ConfigError: the days cannot be determined, or one has not begun.
         :raises TaskDeferred: the days are not ready.
         """
         from airflow_provider_connect.hooks import credentials  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The operator while Airflow reads a DAG file: mistakes name the task, and the schedule is checked."""
+"""Checks the operator while Airflow reads a DAG file: errors name the task, and the schedule must name days."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class OperatorMeta(BaseOperatorMeta):
-    """Metaclass of the operator. A wrong argument's ConfigError comes from one frame and names the task."""
+    """Metaclass of the operator. A wrong argument raises a ConfigError with the task's name and a traceback of one
+    frame.
+    """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make an operator. See :func:`.errors.raise_from_one_frame`."""

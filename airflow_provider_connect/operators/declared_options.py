@@ -1,7 +1,7 @@
 """A stream's options as the DAG file declares them, with unrendered templates. The stream's definition is made of them.
 
-A function of ``@task.connect`` puts the run's dates into its options, which would give each day another definition. So
-all dates and instants in such options count as equal.
+A function of ``@task.connect`` puts the run's dates into its options. All dates and instants there count as equal, so
+that all days have the same definition.
 """
 
 from __future__ import annotations

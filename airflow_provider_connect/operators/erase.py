@@ -52,15 +52,14 @@ def erase(
 ) -> Erasure:
     """Count or erase the rows whose ``column`` holds one of the values. Connects to the sink only, without Spark.
 
-    Jobs may run concurrently: a job that has polled such rows but not published them polls again. After an error,
-    repeat the call.
+    A running job that has polled such rows but not published them polls again. After an error, repeat the call.
 
     :param source: the stream's source, with the options of the DAG.
     :param values: people's ids as the source has them, compared as text: texts, integers, decimals of scale 0, UUIDs.
     :param column: column of the target or, if a shape renames it, of the source.
     :param shape: the task's shapes. If one masks the column, ``erase`` searches for the hashes of the values.
     :param mode: ``count`` changes nothing.
-    :param staging: the task's ``staging=``, to list the staged days there that may hold such rows.
+    :param staging: the task's ``staging=``, to list staged days that may hold such rows.
     :param connections: connections of the sink and of the masks' keys, by id. By default Airflow's.
     :raises ConfigError: the sink cannot erase, the column is missing in target or source, or the rows are masked and
         ``shape`` is missing.

@@ -39,7 +39,7 @@ def read_report(config: JobConfig) -> JobReport | None:
 
 
 def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
-    """Check that a successful job's report has all requested days, and that the ledger has the reported days.
+    """Check that a successful job's report has all requested days, and the ledger the reported days.
 
     A superseded day may be missing in the ledger if the ledger has a later day.
 
@@ -126,9 +126,8 @@ _NEXT_TRY = "Published days stay, and the next try continues after them"
 def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
     """Explain why Spark's driver ended without a report. None if the failure did not come from spark-submit.
 
-    If the JVM refuses its own settings, the result is a ConfigError.
-
     :param failure: the Spark provider's error with command line, exit code and the end of the output.
+    :return: a ConfigError if the JVM refuses its own settings.
     """
     code = _exit_code(failure)
     if code is None:

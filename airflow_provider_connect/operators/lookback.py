@@ -1,7 +1,7 @@
 """Chooses the days before its window that a run loads again, because late rows may have arrived since their last poll.
 
-A run skips a day that was polled after the end of the run's own window. So a catchup of thirty runs, each with three
-days of lookback, does not poll 120 days.
+A run skips a day that was polled after the end of the run's own window. So thirty runs of a catchup with three days of
+lookback do not poll 120 days.
 """
 
 from __future__ import annotations
@@ -71,6 +71,9 @@ def days_before_window(days: Sequence[Day], lookback_days: int, origin: dt.date 
 
 
 def days_not_polled_since(days: Iterable[Day], rows: Iterable[LedgerRow], moment: dt.datetime) -> tuple[Day, ...]:
-    """Return the days whose ledger row has its last poll, or without a poll time its publish, before ``moment``."""
+    """Return the days that were last polled before ``moment``, by their ledger rows.
+
+    Without a poll time, the publish time counts. Days with neither are left out.
+    """
     polled_at = {row.day: row.polled_at or row.published_at for row in rows}
     return tuple(day for day in days if (time := polled_at.get(day.date)) is not None and time < moment)

@@ -1,7 +1,7 @@
 """Computes how many days N a run must look back, from how late rows arrived in the last weeks.
 
-A reload after N days shows only the rows that arrived by then, so N could never grow. So a measured lookback also loads
-the day :data:`.MAX_LATE_DAYS` before again, as a probe. That day then counts as *whole*: it has its late rows.
+A reload after N days shows only rows that arrived by then, so N could never grow. So a measured lookback also loads the
+day :data:`.MAX_LATE_DAYS` before again, as a probe. That day then counts as *whole*: it has its late rows.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> Lookback
 def _has_late_rows_counted(row: LedgerRow) -> bool:
     """Return True if a ledger row has a usable count of late rows.
 
-    Some earlier versions of this package did not count the rows that shapes left out, so late rows may exceed all rows.
+    In days of some earlier versions of this package, late rows may exceed all rows.
     """
     late = row.counts.get(LATE_COUNTS[0])
     return late is not None and rows_from_vendor(row) > 0 and late <= rows_from_vendor(row)

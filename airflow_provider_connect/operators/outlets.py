@@ -1,7 +1,7 @@
-"""Airflow assets that a task writes. Each instance of a mapped task has its own.
+"""Airflow assets that a task writes.
 
 Airflow accepts an event only for an outlet in the DAG file, and an instance emits an event for each of its outlets. So
-the mapped task lists all assets, and each instance keeps only its own.
+a mapped task lists the assets of all instances, and each instance keeps only its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A task's share of a vendor's quota: reserved before Spark starts, settled when the job has ended.
 
 Executors cannot reach Airflow, so the task reserves requests and gives the job an allowance. Reservations are Airflow
-Variables, the only store that all workers see and can list by prefix. Variables have no compare-and-set:
+Variables, the only store that all workers can list by prefix. Variables have no compare-and-set:
 :mod:`.polling.quota.turns` handles races.
 """
 
@@ -129,7 +129,7 @@ class QuotaRunner:
     """Runs the Spark jobs of a task whose source has a quota.
 
     :param count_demand: demand for the vendor's counts, if they have a separate quota. Reserved second. Without room
-        there the task also returns its first reservation, so two tasks never wait for each other's requests.
+        there the first reservation is returned, so two tasks never wait for each other's requests.
     """
 
     spec: RunSpec
@@ -258,10 +258,10 @@ class QuotaRunner:
     def _requests_after_running_out(self, spent_requests: Sequence[int], *, some_done: bool) -> list[int]:
         """Return how many requests to reserve for each day that the vendor refused half way.
 
-        Such a day starts again at its first page, and its number of pages is unknown. So its spent requests are
-        doubled, up to an hour's requests.
+        Such a day starts again at its first page. Its number of pages is unknown, so its spent requests are doubled, up
+        to an hour's requests.
 
-        :param some_done: True if the job settled other days before, so these days had less than the whole grant.
+        :param some_done: the job settled other days before, so these days had less than the whole grant.
         :raises QuotaError: an hour's requests were not enough.
         """
         hour_requests = self.turns.quota.requests

@@ -125,10 +125,7 @@ class Run:
 
     @classmethod
     def plan(cls, spec: RunSpec, context: Context, folder: Path) -> Run:
-        """Build the run: everything that can be decided before Spark starts.
-
-        :raises ConfigError: a person must correct a problem.
-        """
+        """Build the run: everything that can be decided before Spark starts."""
         source, sink = spec.source, spec.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
         connections = spec.connections

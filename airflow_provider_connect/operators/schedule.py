@@ -1,6 +1,6 @@
 """Refuses a DAG's schedule whose runs name no day of the source, when Airflow reads the DAG file.
 
-Schedules that cannot be judged before a run, such as those of assets and partitions, are left to the run.
+Schedules such as those of assets and partitions are left to the run.
 """
 
 from __future__ import annotations
