@@ -34,11 +34,7 @@ def start_context() -> Any:
 
 
 def _started_context(started: Future[SparkContext]) -> SparkContext:
-    """Wait for the Spark context.
-
-    :raises ConfigError: Spark refuses a setting.
-    :raises RetriableError: Spark does not start for another reason.
-    """
+    """Wait for the Spark context. Raises ConfigError if Spark refuses a setting, else RetriableError."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
     try:

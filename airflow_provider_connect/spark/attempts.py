@@ -109,7 +109,7 @@ class KeepAlive:
         self._thread.join()
 
     def add(self, attempts: Iterable[str]) -> None:
-        """Add attempts, which may be there already."""
+        """Add attempts."""
         with self._lock:
             self._attempts.update(attempts)
 

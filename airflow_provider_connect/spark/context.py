@@ -128,8 +128,7 @@ def fingerprint_of(context: JobContext) -> str:
 def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
     """Return a digest of a day's rows and of everything that decides their publish, or None if the rows have no digest.
 
-    Includes the sink's options, which may send the same rows to another table or format, and this package's version,
-    which may write rows differently.
+    Covers the sink's options, which may send the same rows to another table or format, and this package's version.
     """
     contents = manifest.polled.contents
     if contents is None:

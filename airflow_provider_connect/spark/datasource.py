@@ -117,10 +117,7 @@ class SourceData(spark_api.DataSource):
         return from_arrow_schema(pa.schema([*columns, pa.field("day", pa.date32(), nullable=False)]))
 
     def reader(self, schema: StructType) -> SourceReader:
-        """Return the reader.
-
-        :raises ConfigError: as :meth:`schema`.
-        """
+        """Return the reader. Raises like :meth:`schema`."""
         return SourceReader(self._source, self._days, self._connection(), schema)
 
     def _connection(self) -> Connection:
@@ -140,10 +137,7 @@ class SourceReader(spark_api.DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[spark_api.InputPartition]:
-        """Return the planned partitions of the days, oldest first. Runs on the driver.
-
-        :raises ConnectError: as :meth:`read`.
-        """
+        """Return the planned partitions of the days, oldest first. Driver. Raises like :meth:`read`."""
         with _open(self._source, self._connection, PollContext(is_closed_before_polls=True)) as poller:
             days_per_plan = 1
             if isinstance(poller, SeveralDaysARequest):
@@ -155,7 +149,7 @@ class SourceReader(spark_api.DataSourceReader):
             ]
 
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition. Runs on the executor.
+        """Yield the rows of a partition. Executor.
 
         :raises ConnectError: the source's error. For other exceptions, the message has only type and location.
         """

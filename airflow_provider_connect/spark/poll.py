@@ -85,7 +85,8 @@ class PollTask(BaseModel):
 class PollOutcome(BaseModel):
     """Result of a task: the polled days, or the failure.
 
-    :param polled: results by day. The first day has the partition's seconds and retries. Bytes are divided by rows.
+    :param polled: results by day. The first day has the partition's seconds and retries. Each day has bytes in
+        proportion to its rows.
     :param retries: for each retry, its reason and the wait before it.
     """
 

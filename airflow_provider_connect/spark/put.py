@@ -73,7 +73,6 @@ def put_and_commit(
 
 
 def _abort(publisher: StagesByExecutors, publish: Publish, token: Any) -> None:
-    """Let the sink clean up. Only logs an error, which must not hide the failed publish."""
     try:
         publisher.abort(publish, token)
     except Exception as error:  # noqa: BLE001

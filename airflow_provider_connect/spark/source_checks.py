@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def plan_days(poller: Poller, days: Sequence[Day]) -> list[InputPartition]:
-    """Return the source's partitions of the days. Runs on the driver.
+    """Return the source's partitions of the days. Driver.
 
     :raises ConnectError: a partition names a day that was not requested, or one of several days has no partition.
     """
@@ -35,7 +35,7 @@ def plan_days(poller: Poller, days: Sequence[Day]) -> list[InputPartition]:
 
 
 def poll_rows(poller: Poller, partition: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-    """Yield the rows of a partition, each batch with its day. Runs on the executor.
+    """Yield the rows of a partition, each batch with its day. Executor.
 
     :raises ConnectError: a batch belongs to a day that the partition does not name.
     """

@@ -91,7 +91,7 @@ class DaysToPoll:
         return f"{self.attempt}-{day.date:%Y%m%d}"
 
     def seen_publish(self, day: Day) -> SeenPublish:
-        """Return the ledger's state before the poll. The commit requires that it is still the same."""
+        """Return the ledger's state before the poll. The commit requires the same state."""
         return seen_publish(self.newest_rows[day], self.erase_list.version)
 
     def last_polled_at(self, day: Day) -> dt.datetime | None:

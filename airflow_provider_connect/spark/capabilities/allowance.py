@@ -60,7 +60,7 @@ class RequestBudget:
     :ivar possibly_sent: further requests that lost tasks may have sent.
     :ivar failed_requests: by day, requests of failed polls, including earlier jobs of the same try.
     :ivar requests_needed: by day, the requests of a plan that exceeded the budget.
-    :ivar requests_before_refusal: by day, the fewest requests that it takes, if the vendor refused some of them.
+    :ivar requests_before_refusal: by day, the fewest requests that a poll takes, if the quota ended halfway.
     """
 
     def __init__(self, allowance: Allowance | None = None, count_allowance: Allowance | None = None) -> None:

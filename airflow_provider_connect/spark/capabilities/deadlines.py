@@ -30,7 +30,7 @@ PolledByDay = dict[Day, PollResult | Failure]
 class _Note(Wire):
     """The note that a day exceeded a deadline.
 
-    :param fingerprint: a note with another fingerprint than the job's manifests is ignored.
+    :param fingerprint: as in a manifest. A note with another one is ignored.
     :param parts: number of partitions of the day, or 0 if it shared a plan with other days.
     """
 
@@ -160,7 +160,6 @@ class DaySplitter:
         return answer
 
     def _tried_parts(self, day: Day) -> int:
-        """Return a day's number of partitions at its deadline. 0 if it met its deadline or cannot be split."""
         return 0 if day.date in self._unsplit_dates else self._parts.get(day.date, 0)
 
     def _write_note(self, day: Day, attempt: str, parts: int) -> None:

@@ -183,7 +183,7 @@ def stage_batches(
 
 
 class _BatchPoller(Poller):
-    """A poller that yields batches that Spark has read. They can be read once."""
+    """Yields batches that Spark has read, once."""
 
     def __init__(self, poller: Poller, reading: ReadBySpark, batches: Iterator[pa.RecordBatch]) -> None:
         self._poller = poller

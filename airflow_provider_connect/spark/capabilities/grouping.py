@@ -68,7 +68,6 @@ class DayGrouping:
         return [sizes[day] for day in sorted(sizes, key=lambda known_date: abs(known_date - date))[:_NEAREST]]
 
     def _sizes_in_ledger(self) -> dict[dt.date, int]:
-        """Return the sizes of days around the first one, or {} if the ledger cannot be read."""
         first = self._days_of_job[0].date
         try:
             ledger_rows = self._ledger.between(first - _NEAREST * ONE_DAY, first + _NEAREST * ONE_DAY)[-_NEAREST:]

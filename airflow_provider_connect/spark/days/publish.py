@@ -32,10 +32,7 @@ class DayPublisher:
     put_shares: PutShares | None
 
     def publish(self, checked: CheckedDay) -> DayReport:
-        """Publish a day into the sink.
-
-        :raises ConnectError: as :meth:`.Publisher.commit`.
-        """
+        """Publish a day into the sink. Raises like :meth:`.Publisher.commit`."""
         manifest = checked.staged.manifest
         started = time.monotonic()
         try:
@@ -100,8 +97,7 @@ class DayPublisher:
 def with_differences(publisher: Publisher, publish: Publish) -> Publish:
     """Return a publish with the counts ``added``, ``changed`` and ``vanished``, if the sink can count them.
 
-    Days without a published predecessor are not compared. Errors do not fail the day, since the counts only inform
-    people.
+    Days without a published predecessor are not compared. An error is only logged.
     """
     manifest = publish.manifest
     if not isinstance(publisher, TellsDifferences) or manifest.seen.day != publish.day.date:
@@ -124,10 +120,7 @@ def can_confirm(context: JobContext, publish: Publish, newest: LedgerRow | None)
 
 
 def confirm(context: JobContext, publish: Publish) -> LedgerRow:
-    """Have the sink note that the answer equals the published one.
-
-    :raises ConnectError: as :meth:`.Publisher.commit`.
-    """
+    """Have the sink note that the answer equals the published one. Raises like :meth:`.Publisher.commit`."""
     assert isinstance(context.outlet.publisher, Confirms)
     return context.outlet.publisher.confirm(publish)
 

@@ -104,7 +104,6 @@ class DayRunner:
             state = self._stage([day], f"{self.job.attempt}{'r' * len(overtaken_by)}")[day]
 
     def _stage(self, days: Sequence[Day], attempt: str, keep_alive: KeepAlive | None = None) -> dict[Day, DayState]:
-        """Return the state of each day after its poll: the report of a published day, the staged day or the failure."""
         try:
             erased = self.lookup.read_erase_list()
         except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type

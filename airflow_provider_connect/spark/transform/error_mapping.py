@@ -63,7 +63,6 @@ def _state(error: Any) -> str:
 
 
 def _call_quietly(error: Any, name: str) -> Any:
-    """Call a method of Spark's exception. Returns None if the JVM is gone."""
     try:
         return getattr(error, name)()
     except Exception:  # noqa: BLE001  # then nothing is known
