@@ -102,7 +102,7 @@ class RejectCounts:
         return max(0, self.rejected - self.remaining)
 
     def describe(self) -> str:
-        """Describe number and place of the rejects in a sentence."""
+        """Describe number and place of the rejects."""
         day, missing_text = self.day_rejects, f". {self.missing:,} of them are no longer there" if self.missing else ""
         return f"generation {day.generation} has {self.rejected:,} rejects in {day.location}{missing_text}"
 

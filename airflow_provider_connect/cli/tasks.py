@@ -101,10 +101,7 @@ class DeclaredTask:
             ) from None
 
     def render(self, day: Day) -> RenderedTask:
-        """Render the task's templates as in a run of this day.
-
-        :raises ConfigError: with every problem.
-        """
+        """Render the task's templates as in a run of this day. One ConfigError lists every problem."""
         operator = self.require_operator()
         context, jinja = _template_context(operator, self.dag, day), operator.get_template_env()
         rendered_values: dict[str, Any] = {}
@@ -141,10 +138,7 @@ class RenderedTask:
         return StreamKey(connector=self.source.name, stream=self.source.stream_key)
 
     def resolve_connections(self) -> Connections:
-        """Return the connections of source, sink and shapes.
-
-        :raises ConfigError: with every problem.
-        """
+        """Return the connections of source, sink and shapes. One ConfigError lists every problem."""
         return credentials.resolve_all(
             self.source, self.sink, self.task.require_operator()._conn_id, self.chain.conn_ids
         )
@@ -160,10 +154,7 @@ class RenderedTask:
             yield publisher
 
     def resolve_sink_connections(self) -> Connections:
-        """Return the connections of the sink.
-
-        :raises ConfigError: with every problem.
-        """
+        """Return the connections of the sink. One ConfigError lists every problem."""
         connections = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
         refuse_any(self.sink.check(connections), "\n")
         return connections
