@@ -38,10 +38,7 @@ class ClearRequest(BaseModel):
 def require_own_page(headers: Mapping[str, str]) -> None:
     """Refuse a request that another site's page sends with the viewer's cookie.
 
-    A page of another origin cannot send this header, or JSON, without a preflight request, which this server never
-    grants.
-
-    :raises RefusedError: the request may come from another page.
+    Such a page cannot send this header, or JSON, without a preflight request, which this server never grants.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     site = headers.get("sec-fetch-site", "same-origin")

@@ -46,7 +46,7 @@ _OPEN_STATES = ["queued", "running"]
 
 
 async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return the running backfill of a stream's DAG. None without one, or if the viewer may not read it."""
+    """Return the running backfill of a stream's DAG. None without one that the viewer may read."""
     dag_id = stream.dag["dag_id"]
     backfill = await load_running_backfill(viewer, dag_id)
     if backfill is None:
@@ -87,7 +87,7 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
 
 
 async def load_running_backfill(viewer: Viewer, dag_id: str) -> Any:
-    """Return Airflow's row of a DAG's running backfill. None without one, or if the viewer may not read it."""
+    """Return Airflow's row of a DAG's running backfill. None without one that the viewer may read."""
     newest = await viewer.airflow.list_rows_if_allowed(
         "backfills", "backfills", {"dag_id": dag_id, "order_by": "-id"}, max_rows=1
     )

@@ -92,10 +92,7 @@ def _earliest_midnight(day: dt.date) -> dt.datetime:
 
 
 async def _load_quota_usage(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return the used part of the source's quota. None if it has no quota, or the viewer may not read it.
-
-    The quota is read from the connection, which Airflow shows without secrets to viewers who may read connections.
-    """
+    """Return the used part of the source's quota. None without a quota, or without the right to read the connection."""
     source = stream.connectors.source
     if source is None:
         return None

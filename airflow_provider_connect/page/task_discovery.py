@@ -27,8 +27,8 @@ async def find_tasks(
 ) -> list[TaskInfo]:
     """Return the ConnectOperator tasks of DAGs.
 
-    Airflow lists the tasks of one DAG per query. So that a thousand other DAGs do not slow the page down, DAGs without
-    such tasks are remembered, and only some of them are checked again each time.
+    Airflow lists the tasks of one DAG per query. So DAGs without such tasks are remembered, and each call checks only
+    some of them again.
     """
     checked_at = time.monotonic()
     entries = {dag_id: entry for dag_id in dag_ids if (entry := cache.tasks.get(dag_id)) is not None}
@@ -52,7 +52,7 @@ async def find_tasks(
 
 
 async def _query_tasks(airflow: AirflowApi, dag_id: str) -> list[TaskInfo] | None:
-    """Return a DAG's ConnectOperator tasks. None if the DAG is gone, or the viewer may not see its tasks."""
+    """Return a DAG's ConnectOperator tasks. None if the viewer may not see them, or the DAG is gone."""
     answer = await airflow.get_if_allowed(quote_path("dags", dag_id, "tasks"))
     return None if answer is None else [_task_info(dag_id, task) for task in answer["tasks"] if is_connect_task(task)]
 

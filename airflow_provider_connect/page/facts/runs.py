@@ -26,7 +26,7 @@ _EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer. The westernmost is 
 
 _READY_TRIGGER = "DateTimeTrigger"
 _DURATION = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d)(?:\.\d+)?")
-"""A timedelta as Python, and so Airflow in rendered fields, formats it."""
+"""A timedelta in Python's text form, which Airflow's rendered fields use."""
 
 DayRange = tuple[dt.date, dt.date]
 
