@@ -64,10 +64,7 @@ def _airflow_connection(conn_id: str) -> Any:
 
 
 def resolve_source(source: Source) -> Connection:
-    """Return a source's connection after the source has checked it.
-
-    :raises ConfigError: lists every problem.
-    """
+    """Return a source's connection after the source has checked it. One ConfigError lists every problem."""
     connection = resolve_connection(source.conn_id)
     if problems := [*_source_type_problems(source, connection), *source.check(connection)]:
         raise ConfigError("\n".join(problems))
