@@ -44,7 +44,7 @@ class DagFiles:
 def read_dag_files(bundles: Sequence[str], dag_id: str | None = None) -> DagFiles:
     """Read the DAG files of bundles, up to the bundle that has ``dag_id``.
 
-    :param bundles: names of bundles. Empty for all.
+    :param bundles: empty for all.
     :param dag_id: the only DAG that is needed. Files may then skip others.
     :raises ConfigError: a bundle is unknown.
     """

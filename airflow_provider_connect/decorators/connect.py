@@ -42,8 +42,8 @@ _RETURNED_BY_FUNCTION = ("source", "sink")
 class _FunctionOperator(ConnectOperator):
     """Operator that a decorated task builds in a run. Airflow does not know it: the decorated task emits its events.
 
-    :param alias: alias that carries the event of the sink's asset, if the DAG file names no asset.
-    :param emits: True if the task has the asset as an outlet.
+    :param alias: carries the event of the sink's asset, if the DAG file names no asset.
+    :param emits: the task has the asset as an outlet.
     """
 
     declared_by = "function"

@@ -57,15 +57,14 @@ class ConnectOperator(DeclaredOperator):
     """Move the days of a run from a source into a sink. Each day is published exactly once.
 
     The task starts one Spark application for all days. Then it checks the job's report against the sink's ledger and
-    recomputes the stream's :class:`~airflow_provider_connect.offsets.Offset`. A retry publishes no day twice. A clear
-    or backfill loads the days again.
+    recomputes the stream's :class:`~airflow_provider_connect.offsets.Offset`. A clear or backfill loads the days again.
 
     :param source: source of the days. Its text options may be templates, also those of ``sink`` and ``shape``.
     :param sink: target of the days.
     :param shape: shapes (:mod:`airflow_provider_connect.shapes`) that change the rows before the sink gets them, in
         this order, such as ``[Drop(columns=["ip"])]``.
-    :param rejects_keep: content kept of an unreadable record beside the reason: ``record`` or ``digest``. The default
-        is ``digest`` if a shape drops or masks columns, else ``record``.
+    :param rejects_keep: content kept of an unreadable record: ``record`` or ``digest``. The default is ``digest`` if a
+        shape drops or masks columns, else ``record``.
     :param days: ``YYYY-MM-DD``, or ``YYYY-MM-DD..YYYY-MM-DD`` with both ends included, in the source's zone
         (templated). The default is the run's partition key, else the day of a manual run's logical date, else the run's
         data interval. A DAG with ``params=days_form()`` lets a person choose the days in the Trigger form.
@@ -73,17 +72,16 @@ class ConnectOperator(DeclaredOperator):
         Every worker of a cluster must reach it. With Spark on the task's machine, the default is a private temporary
         folder.
     :param on_empty: effect of an answer without rows if the ledger has rows of the day. ``fail`` (default) fails the
-        task and keeps the rows. ``accept`` replaces them with the empty day. A first load may be empty, with a warning
-        while the stream has no row. ``never`` fails every day without rows.
+        task and keeps the rows. ``accept`` replaces them with the empty day. ``never`` fails every day without rows. A
+        first load may be empty otherwise, with a warning while the stream has no row.
     :param on_shrink: effect of an answer that lacks more than ``shrink_percent`` of the day's rows in the ledger. A
         day's first snapshot is compared with the snapshot before. ``fail`` (default) fails the task and keeps the rows,
-        ``warn`` replaces them with a warning in log and report, ``accept`` replaces them silently.
+        ``warn`` replaces them with a warning, ``accept`` replaces them silently.
     :param shrink_percent: largest accepted loss in percent, 50 by default. Deletions take a few percent of a day.
     :param row_bounds: :class:`~airflow_provider_connect.completeness.RowBounds` that limit how far a day's rows may be
         from the mean of the days before it in the ledger.
-    :param reconcile: comparison with the vendor's own count, if the source has one: ``off`` (default), ``warn``
-        publishes with a warning above ``reconcile_percent``, ``fail`` fails the task and keeps the published rows. Each
-        count costs requests.
+    :param reconcile: comparison with the vendor's own count: ``off`` (default), ``warn`` publishes with a warning above
+        ``reconcile_percent``, ``fail`` fails the task and keeps the published rows. Each count costs requests.
     :param reconcile_percent: largest accepted difference in percent, 1 by default.
     :param ready_after: time from a day's end in the source's zone until its poll, as ``timedelta(hours=2)``. Until then
         the task is deferred. By default it polls immediately, and fails if the day is not over.
@@ -98,8 +96,8 @@ class ConnectOperator(DeclaredOperator):
     :param asset: Airflow asset of the target, by default the sink's. Needed if the target is a template, or if other
         DAGs use an address that only the connection has (a topic's cluster, a table's project).
     :param asset_events: ``task`` (default) emits one event with the report as its extra, and starts DAGs scheduled on
-        the asset. ``day`` emits one event for each day, with the day as its partition key, and starts only DAGs with a
-        partitioned timetable.
+        the asset. ``day`` emits one event for each day as partition key, and starts only DAGs with a partitioned
+        timetable.
     :param origin: first day of the stream, a date or ``YYYY-MM-DD``, from which the offset's position counts. By
         default the earliest start date of the DAGs that load the stream.
     :param outlets: more outlets. An outlet with the asset's URI replaces the asset.

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 class OperatorMeta(BaseOperatorMeta):
-    """Metaclass of the operator. A wrong argument raises a ConfigError with the task's name and a traceback of one
-    frame.
-    """
+    """Metaclass of the operator. A wrong argument raises a ConfigError that names the task, from one frame."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make an operator. See :func:`.errors.raise_from_one_frame`."""

@@ -60,9 +60,9 @@ def erase(
     :param shape: the task's shapes. If one masks the column, ``erase`` searches for the hashes of the values.
     :param mode: ``count`` changes nothing.
     :param staging: the task's ``staging=``, to list staged days that may hold such rows.
-    :param connections: connections of the sink and of the masks' keys, by id. By default Airflow's.
-    :raises ConfigError: the sink cannot erase, the column is missing in target or source, or the rows are masked and
-        ``shape`` is missing.
+    :param connections: of the sink and of the masks' keys, by id. By default Airflow's.
+    :raises ConfigError: the sink cannot erase, target or source lacks the column, or rows are masked and ``shape`` is
+        missing.
     :raises RetriableError: the sink is unavailable, or other writers committed first each time.
     """
     refuse_text("shape", shape)

@@ -66,11 +66,11 @@ class QuotaJob:
 class TaskProgress:
     """Remaining work of a task after its earlier jobs. Airflow stores the fields during a wait.
 
-    :param requests: number of requests for the remaining days. None before the first job.
-    :param failed: number of requests spent on failed polls, by day.
+    :param requests: requests for the remaining days. None before the first job.
+    :param failed: requests spent on failed polls, by day.
     :param idle_jobs: number of consecutive jobs whose reservation lapsed before they sent a request.
     :param least: smallest number of requests with which a day can start.
-    :param one_by_one: True after a day ran out of requests half way: days are then polled one after the other.
+    :param one_by_one: a day ran out of requests half way, so days are polled one after the other.
     :param to_count: days that must be counted before they are planned.
     :param alone: days that cannot share a request.
     :param done: reports of settled days, as plain JSON.

@@ -51,7 +51,6 @@ class RunSpec:
     :param lookback: earlier days to load again.
     :param declared_options: fields of :class:`.DeclaredOptions`.
     :param end_date: the task's or its DAG's, whichever is earlier.
-    :param conn_id: the Spark connection.
     :param allowance: the job's share of the source's quota.
     :param count_allowance: the job's share of the quota for the vendor's counts.
     """

@@ -59,7 +59,7 @@ class DayInputs:
     :param days: the rendered ``days=``.
     :param form_days: value of the DAG parameter ``days``. Ignored unless it is text.
     :param timetable: the DAG's. Distinguishes an inferred data interval from a person's.
-    :param first_day: first day that a manual run may load without naming its days, None for no limit.
+    :param first_day: first day that a manual run may load without naming its days, or None.
     """
 
     days: str | None = None

@@ -54,9 +54,9 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a run's folder, which may be missing.
+    """Delete a run's folder, which may be missing. A dying JVM may still write into it.
 
-    A dying JVM may still write into it. After five seconds it is left to a later task, with a warning.
+    After five seconds it is left to a later task, with a warning.
     """
     patience = Patience(_REMOVE_SECONDS, (0.05,))
     while folder.exists():

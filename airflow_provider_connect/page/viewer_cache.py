@@ -1,7 +1,7 @@
 """Cache of each viewer's answers from Airflow, so that later queries fetch only news.
 
-A viewer's cache is keyed by the viewer's token, and each answer of the page still starts with queries that Airflow
-authorizes. Viewers share only the list of DAGs without ConnectOperator tasks.
+A viewer's token is the cache's key, and each answer of the page still starts with queries that Airflow authorizes.
+Viewers share only the list of DAGs without ConnectOperator tasks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ends a stream's first load early if its declaration looks wrong.
 
 A :class:`.SetupError` may pass: a proxy answers instead of the service, a name service restarts. If a stream has never
-published a day and fails twice in the same way, its declaration is wrong, and ten minutes of retries would hide that.
+published a day and fails twice in the same way, ten minutes of retries would only hide a wrong declaration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def ask_again(
 
     :param question: a call of the driver to the source.
     :param is_first_load: returns whether the stream has never published a day. Called after the second error only.
-    :raises ConfigError: both calls raised the same SetupError, and the stream has never published a day.
+    :raises ConfigError: both calls raised the same SetupError in a first load.
     """
     try:
         return question()

@@ -1,7 +1,7 @@
 """The driver's script. Its only argument is the path of a job file.
 
-The job file's folder also holds the connections (deleted once read) and the task's lock file. The driver always writes
-a report. The failure in the report decides the exit code.
+The file's folder also holds the connections (deleted once read) and the task's lock file. The driver always writes a
+report, whose failure decides the exit code.
 """
 
 from __future__ import annotations

@@ -50,10 +50,10 @@ _PENDING_BYTES = 4 * GROUP_BYTES
 class PollTask(BaseModel):
     """A task to poll one partition: plain data without secrets.
 
-    :param attempts: attempt name for each day of the partition, in order.
+    :param attempts: attempt name for each day of the partition.
     :param polled_before: for each day, when it was last polled, or None.
     :param requests: most requests that the task may send under a quota, before ``until`` (seconds since 1970).
-    :param failed: number of requests that earlier jobs sent in vain for this partition.
+    :param failed: requests that earlier jobs sent in vain for this partition.
     :param begins: earliest time of the first request, in seconds since 1970.
     :param ends_late: a deadline error is not retried here, because the driver can plan smaller requests.
     :param tables: assigns rows to tables, or None for one table.
@@ -130,7 +130,7 @@ def stage_partition(
 
     :param retry_notes: receives a line for each retry.
     :raises QuotaError: no more requests may be sent.
-    :raises ConnectError: the source's last error. After retries, the message has the number of tries.
+    :raises ConnectError: the source's last error, with the number of tries.
     """
     source: Source = registry.source_class(task.source_name).from_options(task.source)
     root = Folder(task.root)

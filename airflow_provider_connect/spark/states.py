@@ -23,9 +23,9 @@ from airflow_provider_connect.window import Day
 class Admission(NamedTuple):
     """Result of comparing the stream's definition with the ledger before the poll.
 
-    :param digest: digest of the attempt's definition, or None if the ledger keeps no definitions.
-    :param definition_in_force: digest of the ledger's current definition, or None.
-    :param restart: position at which an increment continues after an alarm, or None.
+    :param digest: of the attempt's definition, or None if the ledger keeps no definitions.
+    :param definition_in_force: digest of the ledger's current definition.
+    :param restart: position at which an increment continues after an alarm.
     :param is_first_load: the ledger has no published day.
     """
 

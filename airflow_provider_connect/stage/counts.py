@@ -1,7 +1,7 @@
 """Names of counts in report, ledger and asset event, and the vendor's own count of a day.
 
 ``late_3_days`` counts the rows that reached the vendor after three further days had ended, including those of
-``late_4_days``. A source that has these times always gives ``late_1_days``, and the others if they are not 0.
+``late_4_days``. A source that has these times always gives ``late_1_days``, and the others if not 0.
 """
 
 from __future__ import annotations

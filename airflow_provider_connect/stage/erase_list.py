@@ -1,14 +1,14 @@
 """Erase lists: people whose rows a target must not hold, kept in the sink's ledger.
 
-A list holds keyed digests: a reader of the ledger can test an id, but cannot read ids. The list applies to every stream
-that writes to the target.
+A list holds keyed digests: a reader of the ledger can test an id, but cannot read ids. It applies to every stream that
+writes to the target.
 
 An erase extends the list, then publishes every affected day without these people's rows, as a new generation. A poll
-leaves out the people on the list. A commit is refused if the list changed after the attempt's poll began. So a retry,
-reload or lookback does not bring erased rows back.
+leaves out the people on the list. A commit is refused if the list changed after the attempt's poll began. So no retry,
+reload or lookback brings erased rows back.
 
-If a shape makes the id column, the list holds digests of the shaped ids, such as a mask's hashes. The list keeps a
-digest of the shapes and mask keys, and refuses a load with other ones.
+If a shape makes the id column, the list holds digests of the shaped ids, such as a mask's hashes. A load with other
+shapes or mask keys is refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Finds the published rows that a snapshot lacks, and writes them as soft-deleted rows.
+"""Finds the published rows that a snapshot lacks, by ``record_key``, and writes them as soft-deleted rows.
 
-Rows are compared by ``record_key``, with the table version that the publish builds on. Keys go through temporary files,
-one bucket at a time, and each published row takes one bit of memory.
+Compares with the table version that the publish builds on. Keys go through temporary files, one bucket at a time, and
+each published row takes one bit of memory.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def write_deleted_rows(
 
     Rows that were deleted earlier keep their ``__deleted_at``.
 
-    :param published_paths: published files, relative to ``folder``, like ``snapshot_paths``.
+    :param published_paths: relative to ``folder``, like ``snapshot_paths``.
     :param schema: schema of the published rows, without the mark columns. Values are cast to its types.
     :param polled_at: time of the snapshot's poll.
     :param erase_list: people whose rows are left out. A killed erase may not have deleted all of them.

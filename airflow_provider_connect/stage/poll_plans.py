@@ -1,8 +1,8 @@
 """The plan of a day that is polled in many partitions, and a record of each complete partition.
 
 The next try of the same intent may continue from them. It plans the same partitions, gives the complete partitions'
-files a second name under its own attempt, and polls the missing ones. Each attempt owns its files alone, so an earlier
-driver or executor that still runs cannot disturb it. The files lie next to those of :mod:`.manifest` ::
+files a second name under its own attempt, and polls the missing ones. So an earlier driver or executor that still runs
+cannot disturb it. The files lie next to those of :mod:`.manifest` ::
 
     _connect/attempts/<attempt>/plan.json           written before the first partition is read
     _connect/attempts/<attempt>/part-<part>.json    written by the driver once the partition's files are complete
@@ -44,9 +44,9 @@ class PollPlan(Wire):
     """The partitions in which an attempt polls a day.
 
     :param identity: digest of everything that decides the rows and the format of a partition.
-    :param seen: the newest publish before the poll, as in the manifest.
+    :param seen: the newest publish before the poll.
     :param begun: start of the first poll among the tries that share the plan, UTC.
-    :param resumes: whether a later try may continue. If False, the plan only shows that a poll began.
+    :param resumes: whether a later try may continue. If not, the plan only shows that a poll began.
     :param parts: the partitions as plain JSON, by index.
     :param taken: results from earlier tries, by index. Their files belong to this attempt.
     :param follows: attempts that gave these results, the latest first.
@@ -64,10 +64,8 @@ class PollPlan(Wire):
 
     @classmethod
     def read(cls, text: bytes, day: Day, attempt: str) -> Self:
-        """Read the plan of an attempt.
-
-        Other users may write into a shared stage. So only its own attempt's files are allowed, and the caller must let
-        the source validate the partitions.
+        """Read the plan of an attempt, as :meth:`.Manifest.read`. The caller must have the source validate its
+        partitions.
 
         :raises ValueError: the text is no plan of this version, or belongs to another day or attempt.
         """

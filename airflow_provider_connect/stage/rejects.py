@@ -98,8 +98,8 @@ class RejectedRecord:
 
     :param origin: ``source`` if the poll rejected it, ``sink`` if the target cannot hold it.
     :param position: as in :class:`Reject`, like ``reason`` and ``column``.
-    :param digest: BLAKE2b-128 of the record's bytes, in hex. None if not stored and the record was not read.
-    :param record: the bytes, or the row as JSON. None if not kept or not requested.
+    :param digest: BLAKE2b-128 of the record's bytes, in hex. None if neither stored nor computable.
+    :param record: as in :class:`Reject`. None if not kept or not requested.
     """
 
     origin: Origin

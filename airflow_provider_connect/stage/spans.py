@@ -4,8 +4,8 @@ A source of kind ``increment`` reads the rows after the last position, up to the
 rows get the run's day. The increments of a stream form a chain: each begins where its predecessor ended.
 
 The sink's ledger keeps one span in each day's row. A commit checks that its increment follows the *stream's* newest one
-(:meth:`.Ledger.newest`), so no row is read twice or skipped. A day that is loaded again reads its own span again and
-does not change the chain.
+(:meth:`.Ledger.newest`), so no row is read twice or skipped. A reload of a day reads its own span again and does not
+change the chain.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Restart(NamedTuple):
 
     :param number: number of the newest span at the alarm.
     :param to: end of that span.
-    :param after: rows after this position are read. None to read from the beginning of the stream.
+    :param after: rows after this position are read. None to read all rows.
     """
 
     number: int
@@ -67,7 +67,7 @@ def next_span(
     """Return the span for a day's next increment: the day's own span again, or the successor of the newest.
 
     :param newest: the publish that the increment must follow.
-    :param find_end: returns a span's end, given its ``after`` and, for a day that is loaded again, its earlier end.
+    :param find_end: takes a span's ``after`` and, for a reloaded day, its earlier end. Returns its end.
     :raises ValueError: the newest publish was no increment.
     """
     if newest is None:

@@ -2,7 +2,7 @@
 
 A short value of lower-case letters, digits, ``_`` and ``-`` that begins with a letter or digit is its table's name.
 Other values get a hash (:mod:`..values.hashed_names`), so names differ even where file names ignore case, and a new
-value never renames another table. Rows keep the value itself.
+value never renames another table.
 
 Memory and open files do not grow with the number of tables. If all buffers exceed a limit, the largest is written. If
 too many files are open, the one unused longest is closed, and its table gets another file.

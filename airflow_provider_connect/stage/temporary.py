@@ -37,7 +37,7 @@ def stage_name(key: object, target: str) -> str:
 
 
 def local_stage(name: str) -> str:
-    """Create a private folder under the system's temporary folder. The same name gives the same folder.
+    """Create a private folder under the system's temporary folder, the same for the same name.
 
     :raises ConfigError: other users own the folder or can enter it, or a file has its name.
     :raises RetriableError: the disk is full.

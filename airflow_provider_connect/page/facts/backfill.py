@@ -49,7 +49,7 @@ class RequestCost:
     """Requests of a backfill's runs to all vendors that limit them.
 
     :param requests: None if no source of the DAG has a quota, or a source is unknown.
-    :param hours: hours from the first request to the last, by the slowest quota.
+    :param hours: from the first request to the last, by the slowest quota.
     :param slowest_quota: description of that quota. Empty if unknown.
     :param unknown: sentences that name the unknown figures.
     """

@@ -1,8 +1,7 @@
 """States of a stream's days, and the band of rows expected for a day.
 
-The band comes from the last eight settled days of the same weekday: their median, plus and minus three times their
-median absolute deviation, scaled as for a normal distribution, and at least a tenth of the median. Fewer than four such
-days give no band.
+The band comes from the last eight settled days of the same weekday: their median, plus and minus three scaled median
+absolute deviations, and at least a tenth of the median. Fewer than four such days give no band.
 """
 
 from __future__ import annotations

@@ -149,8 +149,8 @@ def expected_days(
 ) -> DayRange | None:
     """Return the days of the last run that should have ended by now. None without a schedule.
 
-    That is the next run if it is overdue by more than ``grace``, else the run before. Months differ in length, so the
-    run before may be up to a ninth longer than the next run.
+    That is the next run if overdue by more than ``grace``, else the run before, which may be up to a ninth longer,
+    since months differ in length.
     """
     next_run = next_run_days(dag, zone_name)
     if next_run is None:

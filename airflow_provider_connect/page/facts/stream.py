@@ -53,7 +53,7 @@ class Stream:
 
     :param dag: the DAG as Airflow's API returns it.
     :param offset: None if there is none, or the viewer may not read Variables.
-    :param reports: reports of the requested period. In a list of streams, only the newest.
+    :param reports: of the requested period. In a list of streams, only the newest.
     :param message: error message of the newest failed run.
     :param end_date: the task's or its DAG's, whichever is earlier.
     """

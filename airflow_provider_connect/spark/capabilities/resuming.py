@@ -1,7 +1,7 @@
 """Resumes the plan of an earlier try: its complete partitions are reused, and only the missing ones are polled.
 
-The earlier try must have the same intent, source, target and schema, and must follow the same publish and erase list. A
-clear, a backfill and a reload have another intent, so they never resume.
+Both tries must have the same intent, source, target and schema, and follow the same publish and erase list. A clear, a
+backfill and a reload have another intent, so they never resume.
 """
 
 from __future__ import annotations

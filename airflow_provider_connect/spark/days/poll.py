@@ -58,7 +58,7 @@ def poll_in_lanes(
     """Poll partitions in lanes. No partition starts after a failure.
 
     :param note_partition: called with each complete partition, by the thread that polled it.
-    :return: an outcome for each partition, which is empty if the partition was not started.
+    :return: an outcome for each partition, empty if it was not started.
     """
     outcomes = [PollOutcome()] * len(tasks)
     stop = threading.Event()

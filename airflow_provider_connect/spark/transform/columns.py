@@ -39,8 +39,8 @@ def spark_struct(schema: pa.Schema) -> Any:
 def result_schema(result: Any, source: pa.Schema) -> pa.Schema:
     """Return the schema in which a transform's result is staged.
 
-    A column with the name and type of a source column keeps that column's metadata and nullability. Other columns are
-    nullable. JSON documents are no longer marked as checked.
+    A column with the name and type of a source column keeps its metadata and nullability. Other columns are nullable.
+    JSON documents are no longer marked as checked.
 
     :raises ConfigError: with all columns that cannot be staged.
     """
