@@ -83,7 +83,6 @@ def _depth(args: Namespace) -> Depth:
 
 
 def _check_all(args: Namespace, depth: Depth) -> list[dict[str, Any]]:
-    """Check every ConnectOperator task of every DAG. A file that cannot be imported is a problem."""
     if args.dag_id is not None or args.source is not None:
         raise ConfigError("--all checks every DAG. Leave out the DAG and --source")
     files = read_dag_files(args.bundle_name or ())

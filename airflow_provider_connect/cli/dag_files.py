@@ -73,6 +73,5 @@ def _relative(file: str, folder: Path) -> str:
 
 
 def _error_of(traceback_text: str) -> str:
-    """Return type and message of the error at the end of a traceback."""
     match = _ERROR_LINE.search(traceback_text)
     return (match.group(1) if match else traceback_text).strip()

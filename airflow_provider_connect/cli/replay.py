@@ -65,7 +65,6 @@ replay = command(_replay, changes=True)
 
 
 def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
-    """Read a day's state from the sink. None if the sink lacks the day."""
     with pipeline.open_publisher() as publisher:
         ledger = publisher.ledger
         row = ledger.row(day.date)

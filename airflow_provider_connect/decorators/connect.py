@@ -232,7 +232,6 @@ def connect_task(
 
 
 def _operator_argument_names() -> set[str]:
-    """Return the arguments of ConnectOperator and SparkSubmitOperator that BaseOperator lacks."""
     names: set[str] = set()
     for cls in (ConnectOperator, SparkSubmitOperator):
         names |= inspect.signature(cls.__init__).parameters.keys()

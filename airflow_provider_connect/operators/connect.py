@@ -310,11 +310,7 @@ class ConnectOperator(DeclaredOperator):
         require_vendor_counts(self.source, self.rules.reconcile)
 
     def _build_spec(self, context: Context) -> RunSpec:
-        """Collect the inputs of the run, and set the field ``days`` to the resolved days.
-
-        :raises ConfigError: the days cannot be determined, or one has not begun.
-        :raises TaskDeferred: the days are not ready.
-        """
+        """Collect the inputs of the run, and set the field ``days`` to the resolved days."""
         from airflow_provider_connect.hooks import credentials  # noqa: PLC0415
         from airflow_provider_connect.operators.lookback import find_lookback_days  # noqa: PLC0415
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415

@@ -258,7 +258,6 @@ class Run:
                 self.spec.log.warning("The sealed connections could not be deleted: %s", error)
 
     def _update_offset_after_failure(self, ledger: Ledger) -> None:
-        """Update the offset with the published days. Errors are only logged."""
         try:
             spec = self.spec
             offset = offsets.recompute(spec.source, spec.sink, ledger, self.first_day, origin=spec.origin)

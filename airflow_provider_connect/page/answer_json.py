@@ -55,7 +55,6 @@ def stream_json(stream: Stream) -> dict[str, Any]:
 
 
 def _label(stream_key: str) -> str:
-    """Return a stream's key without the hash that some sources append."""
     return _HASH.sub("", stream_key)
 
 

@@ -34,7 +34,6 @@ def start_context() -> Any:
 
 
 def _started_context(started: Future[SparkContext]) -> SparkContext:
-    """Wait for the Spark context. Raises ConfigError if Spark refuses a setting, else RetriableError."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
     try:

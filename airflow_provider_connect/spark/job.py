@@ -67,10 +67,6 @@ def _run(job: JobConfig, connections: Connections, started: float, budget: Reque
 
 
 def _connections(job: JobConfig, job_file: Path) -> Connections:
-    """Read the connections, and delete their file.
-
-    :raises ConnectError: the connections are missing, or are not those that the task wrote.
-    """
     if job.sealed_connections is not None:
         from airflow_provider_connect.submit import sealed  # noqa: PLC0415  # it needs pyarrow
 

@@ -64,8 +64,7 @@ class PollPlan(Wire):
 
     @classmethod
     def read(cls, text: bytes, day: Day, attempt: str) -> Self:
-        """Read the plan of an attempt, as :meth:`.Manifest.read`. The caller must have the source validate its
-        partitions.
+        """Read the plan of an attempt, as :meth:`.Manifest.read`. The source must then validate its partitions.
 
         :raises ValueError: the text is no plan of this version, or belongs to another day or attempt.
         """

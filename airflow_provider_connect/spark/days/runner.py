@@ -45,9 +45,7 @@ class DayRunner:
         return DayLookup(self.context, self.stager)
 
     def run(self, days: Sequence[Day]) -> list[DayReport]:
-        """Poll the days of one plan together, and publish them one by one. An error fails only the days that it
-        concerns.
-        """
+        """Poll the days of one plan together, and publish them singly. An error fails only the days it concerns."""
         reports = []
         with KeepAlive(self.context.outlet.root) as keep_alive:
             states = self._stage(days, self.job.attempt, keep_alive)

@@ -183,7 +183,6 @@ class ResultStager:
             self._delete_polled(manifest)
 
     def _delete_polled(self, polled: Manifest) -> None:
-        """Delete polled files whose result is staged. A failure is only logged: a later sweep tries again."""
         try:
             discard_staged_answer(self.polled_root, polled)
             temporary.delete_staged_day(self.polled_root, polled)
