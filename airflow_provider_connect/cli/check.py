@@ -133,7 +133,7 @@ class CheckReport:
 
 
 def check_task(task: DeclaredTask, text: str | None, report: CheckReport, depth: Depth = "login") -> None:
-    """Check a task step by step. Stops if the next step needs the result of a failed one."""
+    """Check a task step by step. Stops if the next step needs a failed one's result."""
     day = report.run_step("options", lambda: task.parse_day(text))
     pipeline = None if day is None else report.run_step("options", lambda: task.render(day))
     if day is None or pipeline is None:

@@ -75,7 +75,7 @@ _ROOMS = {"sources": registry.source_class, "sinks": registry.sink_class}
 
 @command
 def describe(args: Namespace) -> None:
-    """Print a connector's options, a page of the documentation, or without a name the list of pages."""
+    """Print a connector's options, a page, or without a name the list of pages."""
     if args.name is None:
         rows = [{"page": name, "title": pages.title_of(name)} for name in pages.page_names()]
         print_rows(rows, args.output)

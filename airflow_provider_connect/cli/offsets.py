@@ -1,4 +1,4 @@
-"""``airflow connect offsets …`` and ``ledger``: settled days in offsets, and published days in a sink's ledger."""
+"""``airflow connect offsets …`` and ``ledger``: settled days in offsets, published days in a sink's ledger."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _JOB_LINE = "connect: "
 
 
 class RunLog:
-    """Logger of an operator. Prints its messages, and repeats the last one while nothing else is printed."""
+    """Logger of an operator. Prints its messages, and repeats the last one if nothing else is printed."""
 
     def __init__(self) -> None:
         self._began = self._printed_at = time.monotonic()

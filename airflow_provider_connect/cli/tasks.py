@@ -1,4 +1,4 @@
-"""Tasks and sources for a command: a DAG's ConnectOperator tasks, or a source from the command's arguments.
+"""Tasks and sources for a command: a DAG's ConnectOperator tasks, or a source from the arguments.
 
 Templates are rendered for a day, outside of any run.
 """

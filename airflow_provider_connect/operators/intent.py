@@ -38,5 +38,5 @@ def intent_of(run: DagRunProtocol, task: RuntimeTaskInstanceProtocol) -> Intent:
 
 
 def new_attempt(intent: Intent) -> str:
-    """Return a unique name for one try. It starts with the intent's token, so a retry finds its earlier tries."""
+    """Return a unique name for one try. It starts with the intent's token, so a retry finds earlier tries."""
     return f"{intent.token[:16]}-{secrets.token_hex(4)}"

@@ -37,7 +37,7 @@ class DatasetPair:
 
 
 def column_origins(report: JobReport | None) -> ColumnOrigins:
-    """Return the source columns of each target column. Without shapes that is the column of the same name."""
+    """Return the source columns of each target column: without shapes, the column of the same name."""
     if report is None:
         return {}
     return report.made_of or {name: (name,) for name in report.columns}

@@ -154,7 +154,7 @@ class QuotaRunner:
         return cls(spec, Turns(VariableStore(), quota), want, progress, _count_demand(spec, want, progress))
 
     def move(self, run_job: Callable[[QuotaJob], JobReport]) -> JobReport:
-        """Reserve requests and run jobs until a job does not run out of requests. Returns the report of all days.
+        """Reserve requests and run jobs until one does not run out of requests. Returns the report of all days.
 
         :param run_job: runs one job and sets ``is_submitted`` and ``report`` of its argument.
         :raises TaskDeferred: the quota has no room now.

@@ -74,7 +74,7 @@ async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
 
 
 def run_to_clear(stream: Stream, day: dt.date) -> str | None:
-    """Return the id of a day's run: the newest failed or active run, else the run of the newest report."""
+    """Return the id of a day's newest failed or active run, else of its newest report's run."""
     for run in (*stream.failed_runs, *stream.active_runs):
         if run.covers(day):
             return run.run_id

@@ -148,7 +148,7 @@ async def load_newest_events(
 async def load_events_since(
     airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo], since: dt.datetime, current_time: dt.datetime
 ) -> dict[TaskName, EventLog]:
-    """Return the events of tasks from ``since`` on, from the cache where possible."""
+    """Return the events of tasks from ``since`` on, cached where possible."""
     logs = {}
     for task in tasks:
         log = cache.logs.get(task.name)
@@ -160,7 +160,7 @@ async def load_events_since(
 
 
 async def _add_new_events(airflow: AirflowApi, logs: Mapping[TaskName, EventLog], current_time: dt.datetime) -> bool:
-    """Add the events since the last query to the logs. False if there were too many for one query."""
+    """Add the events since the last query to the logs. False if too many for one query."""
     since = min(log.fetched_at for log in logs.values()) - _OVERLAP
     params: dict[str, Any] = {"timestamp_gte": since.isoformat(), "order_by": "timestamp"}
     if len(logs) == 1:

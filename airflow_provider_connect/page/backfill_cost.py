@@ -115,7 +115,7 @@ def _ranges_text(days: DaySet) -> str:
 
 
 def _is_done(target: BackfillTarget, run: PlannedRun) -> bool:
-    """Return True if all of a run's days are settled in every stream. False if the offsets are unknown."""
+    """Return whether all of a run's days are settled in every stream. False if the offsets are unknown."""
     if any(stream.offset is None for stream in target.streams):
         return False
     return all(day in stream.settled_days for stream in target.streams for day in DaySet(ranges=(run.days,)))

@@ -68,7 +68,7 @@ class BackfillTarget:
         return None if self.starts_at is None else first_day(self.starts_at, self.zone_name)
 
     def body(self, request: BackfillRequest) -> dict[str, Any]:
-        """Return the body of the request that starts the backfill in Airflow, or tries it dry."""
+        """Return the body of Airflow's request for a backfill or its dry run."""
         first_start, last_start = first_and_last_start(request.first, request.last, self.zone_name)
         return {
             "dag_id": request.dag_id,

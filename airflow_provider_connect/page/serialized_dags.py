@@ -18,7 +18,7 @@ _UNMAPPED = -1
 async def add_declared_connectors(dag_bag: Any, profiles: Mapping[TaskName, TaskProfile]) -> None:
     """Fill in the connectors of tasks without a run. Templates in options are not rendered.
 
-    :param dag_bag: Airflow's serialized DAGs, which the API server has. None changes nothing.
+    :param dag_bag: the API server's serialized DAGs. None changes nothing.
     :param profiles: profiles of tasks that the viewer may see.
     """
     names = [name for name, profile in profiles.items() if not profile.connectors]

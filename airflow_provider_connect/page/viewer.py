@@ -33,7 +33,7 @@ class Viewer:
     dag_bag: Any = None
 
     async def editable_dags(self, dag_ids: set[str]) -> set[str]:
-        """Return the DAGs that the viewer may clear. Only enables buttons: Airflow checks each action itself."""
+        """Return the DAGs that the viewer may clear. Only enables buttons: Airflow checks each action."""
         return await self.find_editable(self.token, dag_ids)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _REFUSED_SETTING = "IllegalArgumentException"
-"""Spark's exception for a value that it does not accept, such as too little memory."""
+"""Spark's exception for a refused value, such as too little memory."""
 
 
 def start_context() -> Any:
@@ -50,7 +50,7 @@ def _started_context(started: Future[SparkContext]) -> SparkContext:
 def run_tasks(
     spark_context: SparkContext, tasks: list[Any], run_partition: Callable[[Iterable[Any]], Iterable[Any]]
 ) -> list[Any]:
-    """Run one Spark task for each item, and return all results. Tasks return their own errors as results.
+    """Run one Spark task for each item, and return all results. Tasks return their errors as results.
 
     :raises RetriableError: Spark lost a task.
     """

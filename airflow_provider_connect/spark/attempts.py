@@ -1,4 +1,4 @@
-"""Finds staged files of earlier attempts of an intent, and keeps attempts alive that wait for their publish."""
+"""Finds staged files of an intent's earlier attempts, and keeps attempts alive that wait for their publish."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EarlierAttempts:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of all options that decide a day's staged files. Files with another fingerprint are not reused."""
+        """Digest of all options that decide a day's staged files. Other fingerprints' files are not reused."""
         return self.make_fingerprint()
 
     def attempts_with(self, file_name: str) -> list[str]:
@@ -119,7 +119,7 @@ class KeepAlive:
         self._write_sign(attempt)
 
     def remove(self, attempt: str) -> None:
-        """Remove an attempt. No sign of life is written afterwards, so its folder can be deleted."""
+        """Remove an attempt. Its folder can then be deleted, since no sign of life is written any more."""
         with self._lock:
             self._attempts.discard(attempt)
 

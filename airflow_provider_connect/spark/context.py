@@ -86,7 +86,7 @@ class JobContext:
         return stages_marks(self.outlet.sink, self.intake.source.kind)
 
     def staging_options(self, erase_list: EraseList) -> dict[str, Any]:
-        """Return options for staging polled rows. Before a transform, they form one table without soft deletes."""
+        """Return options for staging polled rows. Before a transform, there are no tables and soft deletes."""
         if self.is_transformed:
             return {
                 "erased": erase_list.for_columns(self.intake.staged_schema.names)
@@ -128,7 +128,7 @@ def fingerprint_of(context: JobContext) -> str:
 def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
     """Return a digest of a day's rows and of everything that decides their publish, or None if the rows have no digest.
 
-    Covers the sink's options, which may send the same rows to another table or format, and this package's version.
+    Covers the sink's options and this package's version.
     """
     contents = manifest.polled.contents
     if contents is None:
@@ -156,7 +156,7 @@ def open_stage(sink_stage: str | None, job: JobConfig) -> Folder:
 
 
 def _surrounding_table(url: str) -> str | None:
-    """Return the URL of the Delta table, or of the root of several, that contains a folder at any depth, or None."""
+    """Return the URL of the Delta table, or the root of several, that contains a folder, or None."""
     scheme, separator, path = url.rpartition("://")
     path_parts = [path.split("/"), *([] if scheme else [os.path.realpath(path).split("/")])]  # a link may lead into one
     ancestors = ["/".join(parts[:depth]) for parts in path_parts for depth in range(len(parts), 0, -1)]

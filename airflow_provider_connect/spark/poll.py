@@ -185,7 +185,7 @@ def stage_partition(
 
 
 def _must_driver_retry(task: PollTask, error: RetriableError) -> bool:
-    """Return True if the task cannot retry by itself: the retry must wait for quota, or needs other partitions."""
+    """Return whether the driver must retry: the retry waits for quota, or needs other partitions."""
     if isinstance(error, PlanGoneError):
         return True
     waits_for_quota = task.requests is not None and isinstance(error, QuotaError)
@@ -278,7 +278,7 @@ def _bound_memory(writers: Collection[RowWriter | TableSplitWriter]) -> None:
 
 
 def share_bytes(total: int, rows: Sequence[int]) -> list[int]:
-    """Divide a request's bytes among its days in proportion to rows. Without rows, the first day gets all bytes."""
+    """Divide a request's bytes among its days in proportion to rows. Without rows, the first day gets all."""
     if not sum(rows):
         return [total, *[0] * (len(rows) - 1)]
     ends = [total * end // sum(rows) for end in accumulate(rows, initial=0)]
@@ -303,7 +303,7 @@ class _ProgressWriter:
 
     The driver logs it as progress, and a sweep sees that the attempt is alive.
 
-    :param note: the task's current activity, if it is not polling.
+    :param note: the task's current activity, if not polling.
     """
 
     root: Folder

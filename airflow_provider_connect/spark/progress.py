@@ -20,7 +20,7 @@ from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 _GUESS_AFTER_SECONDS = 20.0
-"""Duration of a poll before its row count is estimated from the ledger. Short polls need no estimate."""
+"""Duration of a poll before its row count is estimated from the ledger."""
 _ANNOUNCED = ("announced_bytes", "announced_rows")
 _COUNTED = ("rows", "raw_bytes", "wire_bytes", *_ANNOUNCED)
 _LEDGER_SECONDS = 10.0
@@ -77,7 +77,7 @@ class PollProgress:
 class RowEstimate:
     """Estimates the rows of days from the vendor's counts, else from published rows of the same or earlier days.
 
-    The ledger is read once for each poll, and only if the poll takes long.
+    The ledger is read once for each long poll.
 
     :param counted: returns the vendor's count of a day, if known.
     """

@@ -1,4 +1,4 @@
-"""Publishes to sinks that send staged files from the executors: the parts of executor and driver."""
+"""Publishes to sinks that send staged files from the executors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def begin_publish(publisher: Publisher, publish: Publish) -> Any:
 def put_and_commit(
     publisher: Publisher, publish: Publish, token: Any, put_shares: Callable[..., list[Any]] | None
 ) -> LedgerRow:
-    """Send a day's shares if the sink uses executors, then commit the day. If this fails, the sink cleans up.
+    """Send a day's shares if the sink uses executors, then commit the day. After a failure, the sink cleans up.
 
     :param put_shares: runs :func:`run_put_tasks` on the executors, or None to send nothing.
     """

@@ -1,4 +1,4 @@
-"""The states of a day from the first ledger lookup to its report. Each step turns one state into the next."""
+"""The states of a day from the first ledger lookup to its report. Each step turns one into the next."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class DaysToPoll:
         return seen_publish(self.newest_rows[day], self.erase_list.version)
 
     def last_polled_at(self, day: Day) -> dt.datetime | None:
-        """Return when this day was last polled, or None without a ledger row."""
+        """Return when this day was last polled, or None."""
         newest = self.newest_rows[day]
         return newest.polled_at if newest is not None and newest.day == day.date else None
 

@@ -75,7 +75,7 @@ class BackfillCost:
 
     @property
     def seconds(self) -> float | None:
-        """Estimated duration: the pace of the last runs, or the quota's pace if slower. None if unknown."""
+        """Estimated duration: at the pace of the last runs, or of the quota if slower. None if unknown."""
         quota_seconds = self.requests.hours * 3600
         if self.seconds_per_run is None:
             return quota_seconds or None
@@ -121,7 +121,7 @@ def seconds_per_run(task_instances: Iterable[Mapping[str, Any]]) -> float | None
 def missing_days(stream: Stream, starts_at: dt.datetime | None) -> DaySet:
     """Return the days of a stream's gaps that its DAG should have loaded and no run loads now.
 
-    :param starts_at: start of the DAG. Days before it are not missing. None if unknown.
+    :param starts_at: start of the DAG. Earlier days are not missing. None if unknown.
     """
     return DaySet.from_dates(
         day

@@ -26,8 +26,8 @@ _WEIGHT = {"failed": 0, "waiting": 1, "running": 2}
 class CalendarDay:
     """One day of a stream.
 
-    :param report: report of the day's newest publish, if there is one.
-    :param run: unfinished run that determines the day's state.
+    :param report: report of the day's newest publish.
+    :param run: unfinished run that determines the state.
     """
 
     day: dt.date

@@ -14,7 +14,7 @@ from airflow_provider_connect.polling.quota.limits import Quota
 
 
 def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) -> dict[str, Any]:
-    """Return used requests, limit, waiting tasks, and the time when the first request becomes free.
+    """Return used requests, limit, waiting tasks, and when the first request becomes free.
 
     :param keys: keys of the quota's Variables, which contain the reservations.
     """

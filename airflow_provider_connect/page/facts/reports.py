@@ -41,7 +41,7 @@ class RunDayReport:
 
     @property
     def precedence(self) -> tuple[int, bool, dt.datetime]:
-        """Sort key: higher for a newer generation, then for the run that published it, then for a later time."""
+        """Sort key: a newer generation, then the run that published it, then a later time."""
         return self.generation or 0, self.status == "published", self.reported_at
 
 
@@ -125,5 +125,5 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _link(value: Any) -> str | None:
-    """Return the text if it is a link that a browser may open, never a script. Else None."""
+    """Return the text if it is an HTTP link, never a script. Else None."""
     return value if isinstance(value, str) and value.startswith(("https://", "http://")) else None

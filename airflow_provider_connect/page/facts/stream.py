@@ -23,7 +23,7 @@ _WITHOUT_DAYS = ("@once", "@continuous")
 
 
 class StreamName(NamedTuple):
-    """Name of a stream: a task, or an instance of a mapped task. ``map_index`` is -1 for an unmapped task."""
+    """A task, or an instance of a mapped task. ``map_index`` is -1 for an unmapped task."""
 
     dag_id: str
     task_id: str
@@ -118,7 +118,7 @@ class Stream:
 
     @property
     def lag_days(self) -> int | None:
-        """Number of scheduled days after the position, up to yesterday. None if no day is known to be settled."""
+        """Number of scheduled days after the position, up to yesterday. None without a settled day."""
         # Without an offset gaps are unknown.
         settled = self.settled if self.offset is not None else Settled(self.settled_days, self.last_day)
         return settled.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
@@ -141,13 +141,13 @@ class Stream:
 
     @property
     def resumes_at(self) -> dt.datetime | None:
-        """Earliest time at which a run waiting for ``ready_after`` resumes. None if none waits, or unknown."""
+        """Earliest time at which a run waiting for ``ready_after`` resumes. None if unknown."""
         times = (run.resumes_at(self.zone) for run in self.active_runs)
         return min((time for time in times if time is not None), default=None)
 
     @property
     def newest_instance(self) -> TaskInstanceName | None:
-        """The task instance that reported or changed its state last. None if none is known."""
+        """The task instance that reported or changed its state last."""
         instances = [(report.reported_at, report.run_id, report.map_index) for report in self.reports]
         instances += [
             (time, run.run_id, run.map_index) for run in self.runs if (time := run.state_since or run.run_after)
@@ -252,7 +252,7 @@ class Stream:
         return StreamState("late", f"{lag}By its schedule {due} should be done")
 
     def _stalled_state(self) -> StreamState | None:
-        """Return the state of a DAG that has a schedule and no next run, for example while other runs wait."""
+        """Return the state of a DAG that has a schedule and no next run, such as while other runs wait."""
         summary = self.dag.get("timetable_summary") or ""
         if "Asset" in summary or summary in _WITHOUT_DAYS or not self.lag_days:
             return None

@@ -43,7 +43,7 @@ class DayCounter:
         return "fail" if self._rules.reconcile == "off" and is_needed else self._rules.reconcile
 
     def planned_count(self, day: Day) -> VendorCount | None:
-        """Return the count of a day that was counted before its plan, else None."""
+        """Return a day's count from before its plan, or None."""
         return self._planned_counts.get(day)
 
     def require_match(self, day: Day) -> None:
@@ -60,7 +60,7 @@ class DayCounter:
             self._planned_counts[day] = self._count_with_retries(day)
 
     def compare(self, day: Day, rows: int) -> Finding | None:
-        """Compare a day's rows with the vendor's count. Returns None if they agree or are not compared.
+        """Compare a day's rows with the vendor's count. None if they agree or are not compared.
 
         :raises ConnectError: as :meth:`count_before_plan`. With ``warn`` only a :class:`QuotaError`.
         """

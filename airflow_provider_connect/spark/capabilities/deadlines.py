@@ -65,7 +65,7 @@ class DaySplitter:
 
     @property
     def dates_to_poll_alone(self) -> tuple[dt.date, ...]:
-        """Days that must be polled alone, because a request for several days exceeded its deadline."""
+        """Days to poll alone, because a request for several days exceeded its deadline."""
         return tuple(sorted(date for date, parts in self._parts.items() if not parts))
 
     @property
@@ -78,11 +78,11 @@ class DaySplitter:
         return require_capability(self._poller, Splits, "its source splits days")
 
     def is_split(self, day: Day) -> bool:
-        """Return True if a day is polled in more partitions than before."""
+        """Return whether a day is polled in more partitions than before."""
         return self._tried_parts(day) > 0
 
     def split(self, day: Day) -> bool:
-        """Have the poller split a day if it exceeded a deadline before. Returns whether it did."""
+        """Have the poller split a day that exceeded a deadline before. Returns whether it did."""
         if tried_parts := self._tried_parts(day):
             self._splitter.split(day, tried_parts)
         return tried_parts > 0
@@ -98,7 +98,7 @@ class DaySplitter:
         return 0 if days[0].date in self._late_in_this_job else requests_for(self._source, days[:1])
 
     def can_split(self, days: Sequence[Day], parts: int) -> bool:
-        """Return True if the days can be planned in more requests after another deadline."""
+        """Return whether the days can be planned in more requests after another deadline."""
         if len(days) > 1:
             return True
         may_split = self._parts_at_once > 1 and days[0].date not in self._unsplit_dates

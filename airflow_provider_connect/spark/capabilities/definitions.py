@@ -109,7 +109,7 @@ class DefinitionGuard:
             return Admission(digest, in_force and in_force.digest, restart, is_first_load)
 
     def raise_alarm(self, span: Span, error: RowsLostError) -> None:
-        """Keep an alarm about lost rows in the ledger, before the task fails."""
+        """Keep an alarm about lost rows in the ledger."""
         alarm = Alarm(number=span.number, position=span.to, reason=str(error))
         self._write_note(alarm_note(alarm, self.intent.run))
 

@@ -65,7 +65,7 @@ def plain_session(sc: SparkContext) -> Any:
 
 
 def configure_session(session: Any) -> Any:
-    """Configure a session so that it neither changes nor logs values. Returns the session."""
+    """Configure a session to neither change nor log values, and return it."""
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     sc = session.sparkContext
@@ -102,7 +102,7 @@ def _use_utc(sc: SparkContext) -> None:
 def make_frame_poller(
     poller: ReadBySpark, schema: pa.Schema, connection: Connection, shaping: Shaping = NO_SHAPES
 ) -> Callable[[list[str]], list[str]]:
-    """Return a function that polls partitions concurrently. It takes tasks and returns outcomes, both as JSON."""
+    """Return a function that polls partitions concurrently, from tasks to outcomes, both as JSON."""
     # The rows come from the JVM: a task needs no secret.
     public = connection.model_copy(update={"login": None, "password": None, "extra": {}})
 
@@ -163,7 +163,7 @@ def stage_batches(
     connection: Connection,
     shaping: Shaping = NO_SHAPES,
 ) -> str:
-    """Stage a partition's batches that Spark has read. Executor. Takes a task and returns its outcome, as JSON.
+    """Stage a partition's batches from Spark. Executor. Takes a task and returns its outcome, as JSON.
 
     The outcome is valid only if the Spark task succeeds: if the read fails, its batches simply end.
     """

@@ -19,7 +19,7 @@ _NEAREST = 7
 
 
 class DayGrouping:
-    """Has the poller choose how many days the next plan takes, and gives it the sizes of known days in bytes.
+    """Has the poller choose how many days the next plan takes, from the sizes of known days in bytes.
 
     Sizes come from the ledger's days around the window's first one, and from the job's own polls.
     """
@@ -52,7 +52,7 @@ class DayGrouping:
         return group_days(days[: max(1, group_end)], size)[0]
 
     def note_sizes(self, reports: Iterable[DayReport]) -> None:
-        """Note the sizes of ended days, from their reports."""
+        """Note the sizes of reported days."""
         for report in reports:
             # The ledger may have forgotten the size of a published day.
             is_known = report.status in ("published", "unchanged") or (
@@ -81,7 +81,7 @@ class DayGrouping:
 
 
 class DayQueue:
-    """Hands the days of a job out in groups, and keeps their reports. Thread-safe."""
+    """Hands out a job's days in groups, and keeps their reports. Thread-safe."""
 
     def __init__(self, days: Sequence[Day], grouping: DayGrouping) -> None:
         self._days = list(days)
@@ -91,7 +91,7 @@ class DayQueue:
         self._lock = threading.Lock()
 
     def take_group(self) -> tuple[Day, ...]:
-        """Return the next group of consecutive days, or () once all are taken."""
+        """Return the next consecutive days, or () at the end."""
         with self._lock:
             if not self._days_left:
                 return ()
@@ -107,5 +107,5 @@ class DayQueue:
 
     @property
     def reports(self) -> list[DayReport]:
-        """The reports, in the order of the days."""
+        """The reports in the order of the days."""
         return [self._reports[day.date] for day in self._days]

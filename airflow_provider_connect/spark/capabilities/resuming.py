@@ -52,7 +52,7 @@ class PlanResumer:
     def plan(self, days: DaysToPoll, *, is_split: bool) -> list[InputPartition]:
         """Return the partitions of days: an earlier try's if its plan can be resumed, else new ones.
 
-        :param is_split: the day exceeded its deadline and needs other partitions than before.
+        :param is_split: the day needs other partitions, because it exceeded its deadline.
         :raises ConnectError: the source cannot plan the days, or plans other days.
         """
         day, *other_days = days.days
@@ -80,7 +80,7 @@ class PlanResumer:
         return _partitions(plan)
 
     def started_at(self, day: Day) -> dt.datetime | None:
-        """Return when the poll of a day's reused partitions began, or None without reused partitions."""
+        """Return when the poll of a day's reused partitions began, or None."""
         plan = self.plans.get(day)
         return plan.begun if plan is not None and plan.taken else None
 

@@ -1,4 +1,4 @@
-"""The step before a publish: compares an answer with the published one and with the vendor's count."""
+"""The step before a publish: compares an answer with the published one and the vendor's count."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DayChecker:
     counter: DayCounter | None
 
     def check(self, staged: StagedDay) -> CheckedDay:
-        """Compare a staged day with the published one and with the vendor's count.
+        """Compare a staged day with the published one and the vendor's count.
 
         :raises DataError: the day looks incomplete. The message has the compared figures.
         """
@@ -85,7 +85,7 @@ class DayChecker:
         )
 
     def _snapshot_before(self, date: dt.date) -> LedgerRow | None:
-        """Return the last snapshot before a day, or None if the source has no snapshots or the rules compare none."""
+        """Return the last snapshot before a day, or None if the rules compare none."""
         kind = self.context.intake.source.kind
         replaces = kind == "snapshot" and self.context.outlet.sink.replaces(kind)
         if not replaces or self.context.job.rules.on_shrink == "accept":

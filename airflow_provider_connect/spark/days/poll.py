@@ -86,9 +86,9 @@ def poll_in_lanes(
 def merge_outcomes(
     partitions: Sequence[InputPartition], reused_outcomes: Mapping[int, PollOutcome], outcomes: list[PollOutcome]
 ) -> list[PollOutcome]:
-    """Return the outcomes of all partitions, in the partitions' order.
+    """Return the outcomes of all partitions, in their order.
 
-    :param outcomes: outcomes of the polled partitions. Some may be missing only if no outcome is reused.
+    :param outcomes: of the polled partitions. Some may be missing only if no outcome is reused.
     """
     new_outcomes = iter(outcomes)
     return (

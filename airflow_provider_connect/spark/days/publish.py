@@ -53,7 +53,7 @@ class DayPublisher:
         return self._unless_published(publish, lambda: put_and_commit(publisher, publish, token, self.put_shares))
 
     def _unless_published(self, publish: Publish, commit: Callable[[], LedgerRow]) -> LedgerRow:
-        """Call ``commit``. If it fails although the ledger shows this intent's publish, return that ledger row."""
+        """Call ``commit``. If it fails although the ledger shows this intent's publish, return that row."""
         try:
             return commit()
         except ConnectError:
@@ -114,7 +114,7 @@ def with_differences(publisher: Publisher, publish: Publish) -> Publish:
 
 
 def can_confirm(context: JobContext, publish: Publish, newest: LedgerRow | None) -> bool:
-    """Return True if a confirmation is enough: a lookback day whose answer equals the published one."""
+    """Return whether a confirmation is enough: a lookback day whose answer equals the published one."""
     may_be_confirmed = publish.day in context.job.lookback and isinstance(context.outlet.publisher, Confirms)
     return may_be_confirmed and context.outlet.sink.reloads and is_unchanged(publish, newest)
 
@@ -126,7 +126,7 @@ def confirm(context: JobContext, publish: Publish) -> LedgerRow:
 
 
 def is_confirmed(row: LedgerRow, manifest: Manifest) -> bool:
-    """Return True if this attempt's confirmation wrote the ledger row."""
+    """Return whether this attempt's confirmation wrote the ledger row."""
     return (row.generation, row.checks) == (manifest.seen.generation, manifest.seen.checks + 1)
 
 
@@ -134,7 +134,7 @@ _REPORT_COUNTS = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_byte
 
 
 def report_of_published(day: Day, row: LedgerRow) -> DayReport:
-    """Return the report of a day that an earlier try published, from its ledger row."""
+    """Return the report of a day that an earlier try published."""
     fields: dict[str, Any] = {name: row.counts.get(name, 0) for name in _REPORT_COUNTS}
     return DayReport.for_day(
         day,
@@ -150,5 +150,5 @@ def report_of_published(day: Day, row: LedgerRow) -> DayReport:
 
 
 def extra_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts without a report field of their own, including the sink's."""
+    """Return the counts without a report field of their own."""
     return {name: count for name, count in counts.items() if name not in _REPORT_COUNTS}

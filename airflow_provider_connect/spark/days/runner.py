@@ -76,13 +76,13 @@ class DayRunner:
 
     @property
     def _shows_reasons(self) -> bool:
-        """True if the driver logs why a day failed. For a single local day the task logs it in the next line."""
+        """Whether the driver logs why a day failed. For a single local day the task's next line has the reason."""
         return len(self.job.all_days) > 1 or self.job.is_remote
 
     def _publish_or_repoll(self, day: Day, state: DayState, *, may_poll_again: bool) -> DayReport:
         """Publish a day. If another intent published it meanwhile, poll it again, once for each of these intents.
 
-        Without its Airflow task the driver does not poll again, because its answer would be discarded.
+        Without its Airflow task the driver does not poll again: the answer would be discarded.
         """
         overtaken_by: set[str] = set()
         while True:
@@ -150,7 +150,7 @@ class DayRunner:
     def _failure_of(self, error: Exception, to_poll: DaysToPoll) -> Failure:
         """Return the failure of days after an error. For lost rows, first keep an alarm in the ledger.
 
-        If the ledger cannot keep the alarm, the ledger's error is the failure, and the next try raises the alarm again.
+        If the ledger cannot keep the alarm, its error is the failure, and the next try raises the alarm again.
         """
         newest = to_poll.newest_rows[to_poll.days[0]]
         span = None if newest is None else newest.span

@@ -58,7 +58,7 @@ class PolledStager:
         return self.poller.poll(self.planner.plan(days))
 
     def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
-        """Return the complete manifest of an earlier try, or None. A split day must then match the vendor's count."""
+        """Return an earlier try's complete manifest, or None. A split day must then match the vendor's count."""
         manifest = self.earlier_attempts.reusable_manifest(day, seen_publish)
         if manifest is not None and manifest.polled.parts > 1:
             self.planner.require_matching_counts([day])
@@ -66,7 +66,7 @@ class PolledStager:
 
 
 def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart | None) -> Span | None:
-    """Return the span of a day: its earlier span, or the rows after the stream's newest. None if not an increment.
+    """Return a day's span: its earlier one, or the rows after the stream's newest. None if not an increment.
 
     :raises ConfigError: the ledger has no position to continue from.
     """

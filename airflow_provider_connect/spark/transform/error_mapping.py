@@ -26,7 +26,7 @@ def error_of_check(label: str, error: Exception) -> ConnectError:
 
 
 def error_of_run(label: str, error: Exception) -> ConnectError:
-    """Return our error for an exception while rows were transformed. The message names only the exception's kind."""
+    """Return our error for an exception while rows were transformed, with only the exception's kind."""
     if isinstance(error, ConnectError):
         return error
     if _is_spark_error(error):

@@ -5,7 +5,7 @@ Layout of the stage::
     _connect/polled/…          a stage like any other: polled days, until their results are staged
     day=<date>/…, _connect/…   the results, which are published
 
-A later try publishes a staged result, and transforms a polled day that has none. So no rows are polled or transformed
+A later try publishes a staged result, and transforms a polled day without one. So no rows are polled or transformed
 twice.
 """
 
