@@ -72,10 +72,9 @@ def resolve_source(source: Source) -> Connection:
 
 
 def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shape_conn_ids: Sequence[str] = ()) -> Connections:
-    """Return the connections of a source, a sink and shapes, by id. Source and sink check theirs.
+    """Return the connections of a source, a sink and shapes, by id. One ConfigError lists every problem.
 
     :param spark_conn_id: must exist too. Otherwise the Spark hook would silently use master yarn.
-    :raises ConfigError: lists every problem.
     """
     connections: Connections = {}
     problems: list[str] = []
@@ -103,7 +102,7 @@ def _source_type_problems(source: Source, connection: Connection | None) -> list
 
 
 def _type_problems(user: str, connection: Connection | None, types: tuple[str, ...]) -> list[str]:
-    """Return a problem if a connection's type is not accepted. A connection without a type is always accepted."""
+    """Return a problem if a connection has a type that is not accepted."""
     if connection is None or connection.conn_type in ("", *types):
         return []
     accepted_types = " or ".join(map(repr, types))

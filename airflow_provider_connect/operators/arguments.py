@@ -56,7 +56,7 @@ def require_known_arguments(operator: type, names: Iterable[str]) -> None:
 
 
 def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse invalid values of the operator's own arguments. Absent arguments are not checked."""
+    """Refuse invalid values among the operator's own arguments that are given."""
     checks = {
         "source": lambda value: _contract_problem(value, Source),
         "sink": lambda value: _contract_problem(value, Sink),

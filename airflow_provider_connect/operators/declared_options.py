@@ -21,7 +21,7 @@ _DATE = r"\d{4}-\d\d-\d\d|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
 _MOMENT = re.compile(rf"(?<![\w-])(?:{_DATE})(?:[T ]?\d\d:?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w-])")
 
 DeclaredBy = Literal["dag", "function"]
-"""Author of the options: a DAG file with templates, or a function that a run calls."""
+"""A DAG file with templates, or a function that a run calls."""
 
 
 class DeclaredOptions(NamedTuple):

@@ -93,7 +93,7 @@ def erase(
 
 
 def outer_stage(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
-    """Return the stage outside the sink. None if the sink has a stage, or this machine has no staged days."""
+    """Return the stage outside the sink. None if the sink has a stage, or this machine no staged days."""
     if sink.stage_root(connections) is not None:
         return None
     if staging is not None:

@@ -143,7 +143,7 @@ def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
 
 
 def add_exit_cause(reported: ConnectError, failure: Exception | None) -> ConnectError:
-    """Put a kill of the JVM in front of a retriable error that the job reported. Returns other errors unchanged."""
+    """Put a kill of the JVM in front of a retriable error that the job reported. Other errors stay as they are."""
     code = None if failure is None else _exit_code(failure)
     if code is None or type(reported) not in (RetriableError, ConnectError):
         return reported

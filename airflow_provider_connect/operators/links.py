@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class PublishedLink(BaseOperatorLink):
-    """Link to a task's newest publish in the sink's console. Airflow keeps it as an XCom after the run."""
+    """Link to a task's newest publish in the sink's console, kept as an XCom after the run."""
 
     name = "Published"
 

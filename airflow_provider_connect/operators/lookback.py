@@ -63,7 +63,7 @@ def find_lookback_days(
 
 
 def days_before_window(days: Sequence[Day], lookback_days: int, origin: dt.date | None) -> list[Day]:
-    """Return the ``lookback_days`` calendar days before a window, without days before the origin."""
+    """Return the ``lookback_days`` calendar days before a window, from the origin on."""
     first, last = days[0].date - ONE_DAY * lookback_days, days[0].date - ONE_DAY
     if origin is not None:
         first = max(first, origin)

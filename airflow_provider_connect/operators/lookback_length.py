@@ -42,7 +42,7 @@ def days_to_measure(days: Sequence[Day]) -> tuple[Day, ...]:
 
 
 def probe_days(days: Sequence[Day]) -> tuple[Day, ...]:
-    """Return the days that are :data:`.MAX_LATE_DAYS` before the window's days, without the window itself."""
+    """Return the days :data:`.MAX_LATE_DAYS` before the window's days, without the window itself."""
     shifted = (Day(date=day.date - ONE_DAY * MAX_LATE_DAYS, zone=day.zone) for day in days)
     return tuple(day for day in shifted if day.date < days[0].date and day.hours > 0)
 
@@ -50,7 +50,7 @@ def probe_days(days: Sequence[Day]) -> tuple[Day, ...]:
 def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> LookbackLength:
     """Return how many days a run must look back: 1 to :data:`.MAX_LATE_DAYS`, the maximum if too few days are whole.
 
-    :param rows: the ledger's rows of :func:`days_to_measure`.
+    :param rows: of :func:`days_to_measure`.
     """
     usable_rows = {row.day: row for row in rows if _has_late_rows_counted(row)}
     days_with_rows = [(day, usable_rows[day.date]) for day in days if day.date in usable_rows]

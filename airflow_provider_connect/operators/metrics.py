@@ -34,7 +34,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True)
 class Metrics:
-    """Metrics of one task. An error while sending is logged and does not fail the task."""
+    """Metrics of one task. An error while sending is only logged."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class Metrics:
         return cls(airflow_tags | {name: _NOT_IN_TAGS.sub("_", text) for name, text in connect_tags.items()})
 
     def send_job(self, report: JobReport) -> None:
-        """Send the figures of one Spark job, failed or not, without days that an earlier try published."""
+        """Send a Spark job's figures, without days that an earlier try published."""
         published_days = [day for day in report.days if day.status == "published"]
         counts = {
             "days": len(published_days),

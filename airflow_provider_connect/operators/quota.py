@@ -50,7 +50,7 @@ class QuotaJob:
     settled_dates: frozenset[dt.date] = frozenset()
 
     def narrow(self, spec: RunSpec) -> RunSpec:
-        """Return the spec with the job's allowance and without settled lookback days.
+        """Return the spec with the job's allowance, without settled lookback days.
 
         Settled days of the window stay: the driver finds them in the ledger.
         """
@@ -215,7 +215,7 @@ class QuotaRunner:
     def _prepare_next_job(self, error: QuotaError, report: JobReport | None) -> None:
         """Update the demand for the remaining days after a job ran out of requests.
 
-        :raises TaskDeferred: the vendor refused a request, so the next job has to wait.
+        :raises TaskDeferred: the vendor refused a request.
         :raises QuotaError: jobs start so slowly that their reservations lapse.
         """
         has_sent = report is not None and (report.sent or report.counted)
@@ -304,7 +304,7 @@ def _parallel_requests(source: Source, days: Sequence[Day], progress: TaskProgre
 
 
 def _count_demand(spec: RunSpec, want: QuotaClaim, progress: TaskProgress) -> QuotaDemand | None:
-    """Return the demand for the vendor's counts. None if no day is counted, or counts have no quota of their own."""
+    """Return the demand for the vendor's counts. None if no day is counted, or counts have no own quota."""
     source, days = spec.source, _open_days(spec.all_days, progress)
     counting = source.capability(Counts)
     if counting is None:

@@ -283,7 +283,7 @@ def _require_binary(binary: str, path: str | None) -> None:
 
 
 def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage: str) -> str | None:
-    """Return where polled days lie until they are published. None if the sink stages them itself."""
+    """Return where polled days wait for their publish. None if the sink stages them itself."""
     if sink_stage is not None:
         return None
     if spec.staging:

@@ -143,7 +143,7 @@ def _is_manual(run: DagRunProtocol) -> bool:
 
 
 def _has_own_interval(run: DagRunProtocol, timetable: Any) -> bool:
-    """Return True if a manual run's data interval names its days: a person gave it, or it has several days."""
+    """Return whether a manual run's data interval names its days: a person gave it, or it has several days."""
     start, end = run.data_interval_start, run.data_interval_end
     if start is None or end is None or start == end:
         return False
@@ -189,7 +189,7 @@ def _require_begun(first: dt.date, last: dt.date, zone_name: str, current_time: 
 
 
 def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, current_time: dt.datetime) -> dt.datetime | None:
-    """Return the time from which the days may be polled. None if they may be polled now.
+    """Return the time from which the days may be polled. None for now.
 
     :param ready_after: wait after the last day's end. None never waits.
     """
@@ -205,7 +205,7 @@ def format_days(days: Sequence[Day]) -> str:
 
 
 def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None:
-    """Return the first day in the zone that begins at or after the DAG's start date. None without a start date."""
+    """Return the first day in the zone that begins at or after the DAG's start date, or None."""
     if start is None:
         return None
     date = start.astimezone(zone(zone_name)).date()
@@ -213,7 +213,7 @@ def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None
 
 
 def first_day_of_dag(start: dt.datetime | None, origin: dt.date | None, zone_name: str) -> dt.date | None:
-    """Return the earlier of the DAG's first whole day and the operator's origin. None without both."""
+    """Return the earlier of the DAG's first whole day and the operator's origin, or None."""
     return min((day for day in (first_whole_day(start, zone_name), origin) if day is not None), default=None)
 
 

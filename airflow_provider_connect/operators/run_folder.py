@@ -71,7 +71,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def sweep_dead_folders(parent: Path) -> int:
-    """Remove the folders of this user's dead tasks, with the secrets in them. Returns the number of folders."""
+    """Remove the folders of this user's dead tasks, with their secrets. Returns the number of folders."""
     dead = [folder for folder in parent.glob(f"{_PREFIX}*") if _is_own_folder(folder) and _is_dead(folder)]
     for folder in dead:
         remove_folder(folder)

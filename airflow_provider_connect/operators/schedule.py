@@ -39,7 +39,7 @@ def require_day_schedule(dag: DAG, days: object, zone_name: str) -> None:
 
 
 def _zone_remedy(timetable: Any, zone_name: str) -> str:
-    """Return the remedy of a source whose zone was forgotten: the schedule's zone, if its runs begin at midnight."""
+    """Return a remedy if the source's zone was forgotten: the schedule's zone, if its runs begin at midnight."""
     zone = getattr(timetable, "timezone", None)
     name = getattr(zone, "name", zone)
     if getattr(timetable, "expression", None) != MIDNIGHT_CRON or not isinstance(name, str) or name == zone_name:

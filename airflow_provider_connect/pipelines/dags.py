@@ -20,7 +20,7 @@ def dags_from(pattern: str) -> dict[str, DAG]:
 
     If one file is wrong, no DAG is built: Airflow then keeps the earlier DAGs.
 
-    :param pattern: pattern of files, such as ``pipelines/*.yaml``, relative to the calling file. ``**`` is any folder.
+    :param pattern: such as ``pipelines/*.yaml``, relative to the calling file. ``**`` is any folder.
     :raises ConfigError: with every problem of all files.
     """
     folder = Path(sys._getframe(1).f_code.co_filename).parent

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _SCHEMA_DIGITS, _SUM_DIGITS = 16, 32
 _MODULUS = 1 << 128
 _SLICE_BYTES = 16 << 20
-"""Size of the slices in which rows are hashed. Hashing copies each slice twice."""
+"""Rows are hashed in slices of this size, because hashing copies each slice twice."""
 _WORD_BYTES = 8
 _OF_REJECTS = 1
-"""Hash seed of rejects, so that a reject's hash never equals a row's."""
+"""Hash seed of rejects. It differs from the seed of rows."""
 
 
 def combine_answer_digests(contents: Iterable[str | None]) -> str | None:
@@ -66,7 +66,7 @@ class AnswerDigest:
             self._sum += sum_digests(b"".join(map(xxh3_128_digest, texts)))
 
     def add_rejects(self, rejects: Iterable[tuple[str, bytes]]) -> None:
-        """Add rejected records, each as reason and bytes. They are part of the answer, since sinks may publish them."""
+        """Add rejected records, each as reason and bytes. Sinks may publish them."""
         from xxhash import xxh3_128_digest
 
         texts = (reason.encode("utf-8", "surrogatepass") + b"\0" + record for reason, record in rejects)

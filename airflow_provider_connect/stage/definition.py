@@ -64,7 +64,7 @@ def digest_of(value: Any) -> str:
 
 
 def plain_part(value: Any) -> str:
-    """Return a name, number or mode as text. Long or multi-line texts are shortened."""
+    """Return a name, number or mode as text. Long texts are shortened."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str, ensure_ascii=False)
     text = redact_tokens(text)
     return text if _PLAIN.fullmatch(text) else literal_part(value)

@@ -133,7 +133,7 @@ class EraseList(Wire):
         return self.model_copy(update={"others": ()})
 
     def with_values(self, column: str, values: Iterable[str], shaping: ShapingDigest = no_shaping) -> EraseList:
-        """Return the list with more ids, or the list itself if it has them all.
+        """Return the list with more ids, or itself if it has them all.
 
         :param shaping: digests of the column's current shapes.
         :raises ConfigError: the list has another column or other shapes, or becomes too long.
@@ -174,7 +174,7 @@ class EraseList(Wire):
 
     @classmethod
     def join(cls, lists: Sequence[EraseList], version: int) -> EraseList:
-        """Join lists of one target into one. Ids that are added later go to the last list."""
+        """Join lists of one target. Later ids go to the last list."""
         parts = [part.without_others for erase_list in lists for part in reversed(erase_list.parts)]
         if not parts:
             return cls()
@@ -182,12 +182,12 @@ class EraseList(Wire):
         return newest.model_copy(update={"version": version, "others": tuple(reversed(others))})
 
     def for_columns(self, columns: Collection[str]) -> EraseList:
-        """Return the list reduced to the ids of these columns."""
+        """Return only the ids of these columns."""
         parts = [part for part in self.parts if part.column in columns]
         return EraseList.join([part.without_others for part in reversed(parts)], self.version)
 
     def column_problem(self, columns: Collection[str]) -> str | None:
-        """Return why rows with these columns cannot be loaded under this list, or None."""
+        """Return why rows with these columns cannot be loaded, or None."""
         column = next((part.column for part in self.parts if part.column not in columns), None)
         if column is None:
             return None
@@ -198,7 +198,7 @@ class EraseList(Wire):
         )
 
     def shape_problem(self, shaping: ShapingDigest) -> str | None:
-        """Return why rows with these shapes and mask keys cannot be loaded under this list, or None."""
+        """Return why rows with these shapes and mask keys cannot be loaded, or None."""
         for part in self.parts:
             if part.shaping and shaping(part.column, part.salt) != part.shaping:
                 return (
@@ -219,7 +219,7 @@ class EraseList(Wire):
         return self
 
     def matches(self, values: Iterable[str | None]) -> list[bool]:
-        """Return for each value of the column whether it is on the list."""
+        """Return for each value of the column whether it is listed."""
         digest_sets = [(part.salt, set(part.digests)) for part in self.parts if part.column == self.column]
         return [
             value is not None and any(_digest(salt, value) in digests for salt, digests in digest_sets)
@@ -304,7 +304,7 @@ class Erasure:
 
     :param values: number of ids.
     :param rows: number of counted or deleted rows by day, without days that had none.
-    :param version: version of the erase list. None after a count.
+    :param version: of the erase list. None after a count.
     :param copies: places that may still hold such rows, and how to clear each.
     """
 

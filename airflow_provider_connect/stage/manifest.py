@@ -51,7 +51,7 @@ class PollResult(Wire):
     """Result of polling one partition of a day, or all partitions together.
 
     :param rows_read: records in the answer, including duplicates.
-    :param counts: ``duplicates``, ``rejected`` and the source's own counts.
+    :param counts: ``duplicates``, ``rejected`` and the source's own.
     :param digest: 32 hex digits over the keys of all rows, in any order, with repeats. None if rows have no key.
     :param contents: 48 hex digits over all columns and the rejects. None if a column's type cannot be read.
     """
@@ -119,7 +119,7 @@ class TransformResult(Wire):
     """Input of a transform, and its duration.
 
     :param rows: number of polled rows.
-    :param contents: digest of the polled rows, as in :class:`PollResult`.
+    :param contents: their digest, as in :class:`PollResult`.
     """
 
     rows: int
@@ -190,7 +190,7 @@ def day_of_attempt(attempt: str) -> dt.date | None:
 
 
 def attempt_folder(attempt: str) -> str:
-    """Return the folder of an attempt's control files, relative to the stage root."""
+    """Return the folder of an attempt's control files. All paths are relative to the stage root."""
     return f"{CONTROL_FOLDER}/attempts/{attempt}"
 
 

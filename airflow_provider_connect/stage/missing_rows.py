@@ -41,7 +41,7 @@ _BATCH_BYTES = 8 << 20
 class SoftDeleteResult:
     """Result of comparing the published rows with a snapshot.
 
-    :param file: all rows that the snapshot lacks, or None without such rows.
+    :param file: all rows that the snapshot lacks, if any.
     :param vanished: number of these rows that were live before.
     :param restored: number of deleted rows that are in the snapshot again.
     """

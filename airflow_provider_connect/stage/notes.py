@@ -62,7 +62,7 @@ class Resumption(Wire):
 
     :param alarm: the alarm's id.
     :param position: rows after this position are read. None to read all rows again.
-    :param answers_before: number of earlier answers to the alarm. The last answer is valid.
+    :param answers_before: number of earlier answers. The last answer is valid.
     """
 
     alarm: str = Field(pattern=NOTE_ID)
@@ -130,7 +130,7 @@ def count_answers(notes: Iterable[LedgerNote], alarm: Alarm) -> int:
 
 
 def last_answer(notes: Iterable[LedgerNote], alarm: Alarm) -> Resumption | None:
-    """Return the last answer to an alarm, which is the valid one, or None."""
+    """Return the last and valid answer to an alarm, or None."""
     last = max(_answers(notes, alarm), key=lambda note: (note.content["answers_before"], note.noted_at), default=None)
     return None if last is None else Resumption.model_validate(last.content)
 

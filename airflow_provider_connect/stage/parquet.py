@@ -124,7 +124,7 @@ class RowWriter:
 def delta_statistics(footer: pq.FileMetaData) -> dict[str, Any]:
     """Return a file's column statistics in the JSON form of Delta's protocol ("Per-file Statistics").
 
-    Leaves out columns without statistics in one of the row groups.
+    Leaves out columns without statistics in a row group.
     """
     result: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for index, column in enumerate(footer.schema.names):

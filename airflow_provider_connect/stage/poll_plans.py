@@ -98,7 +98,7 @@ def part_record_file(attempt: str, part: int) -> str:
 
 
 def plan_file_prefixes(attempt: str) -> tuple[str, ...]:
-    """Return the path prefixes of an attempt's plan and records. They may be deleted once the attempt is published."""
+    """Return the path prefixes of an attempt's plan and records, deletable once the attempt is published."""
     return plan_file(attempt), f"{attempt_folder(attempt)}/part-"
 
 
@@ -135,7 +135,7 @@ def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) ->
 
 
 def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollResult]) -> dict[int, PollResult]:
-    """Give the files of partitions a second name under ``attempt``. Returns the partitions with the new names.
+    """Give the files of partitions a second name under ``attempt``. Returns the renamed partitions.
 
     Leaves out partitions whose files are missing or have another size.
     """

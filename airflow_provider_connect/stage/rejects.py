@@ -64,7 +64,7 @@ def rejects_schema() -> pa.Schema:
 def write_rejects(
     folder: Folder, path: str, rejects: list[Reject], kept_content: RejectsKeep = "record"
 ) -> StagedFile | None:
-    """Write a partition's rejects into a file beside its rows. Returns None without rejects. Executor."""
+    """Write a partition's rejects into a file beside its rows. None without rejects. Executor."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

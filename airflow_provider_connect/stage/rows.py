@@ -78,7 +78,7 @@ def rows_per_batch(metadata: Any, batch_bytes: int) -> int:
 
 
 def _first_position(path: str) -> int:
-    """Return the position in the day of a file's first row. 0 for files that are not data files, such as rejects."""
+    """Return the position in the day of a file's first row, or 0 for other files, such as rejects."""
     match = DATA_FILE_PATTERN.fullmatch(path)
     return int(match["part"]) << POSITION_BITS if match else 0
 
@@ -123,7 +123,7 @@ def json_column_problems(schema: pa.Schema) -> list[str]:
 
 
 def read_json_documents(stage_root: str, path: str, batch_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the rows of a staged file as lists of JSON objects, each with the first row's position. Executor.
+    """Yield a staged file's rows as lists of JSON objects, each with the first row's position. Executor.
 
     :raises DataError: a value, such as NaN, has no JSON form.
     """

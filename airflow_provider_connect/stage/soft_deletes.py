@@ -58,7 +58,7 @@ def soft_delete_problems(columns: Sequence[str], kind: SourceKind, key: str = RE
 
 
 def soft_kind_problems(deletes: Deletes, kind: SourceKind) -> list[str]:
-    """Return why this kind of source cannot have soft deletes. [] for snapshots and hard deletes."""
+    """Return why this kind of source cannot have soft deletes, or []."""
     if deletes == "hard" or kind == "snapshot":
         return []
     return [

@@ -261,7 +261,7 @@ class Folder:
                 _flush(self.path_in_filesystem(name))
 
     def storage_time(self) -> dt.datetime:
-        """Return the time by the clock that dates this folder's files, which may not be this machine's."""
+        """Return the time of the clock that dates this folder's files, which may not be this machine's."""
         probe = f"_connect/probe-{uuid.uuid4().hex}"
         self.write(probe, b"{}")
         written = self.entries([probe])
@@ -271,7 +271,7 @@ class Folder:
         return written[probe].modified
 
     def files(self, name: str = "") -> list[StoredFile]:
-        """Return all files below the folder ``name``, at any depth. [] if the folder does not exist."""
+        """Return all files below the folder ``name``, at any depth. [] if it does not exist."""
         from pyarrow import fs
 
         selector = fs.FileSelector(self.path_in_filesystem(name), recursive=True, allow_not_found=True)
@@ -313,7 +313,7 @@ class Folder:
             return self.filesystem.get_file_info(self.path_in_filesystem(name)).type
 
     def is_linked_outside(self, name: str) -> bool:
-        """Return whether a symbolic link in the path of ``name`` leads out of a local folder."""
+        """Return whether a symbolic link leads ``name`` out of a local folder."""
         if not self.is_local:
             return False
         inside = os.path.realpath(self.root)

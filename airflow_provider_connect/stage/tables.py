@@ -121,7 +121,7 @@ def open_row_writer(
 ) -> RowWriter | TableSplitWriter:
     """Return a writer for a partition's rows: into one file, or with ``tables`` into files of each table.
 
-    :param soft_deletes: add the mark columns of live rows. For a single table only.
+    :param soft_deletes: add the mark columns of live rows. Not with ``tables``.
     """
     if tables is None:
         return (LiveRowWriter if soft_deletes else RowWriter)(folder, data_file(*part), schema)

@@ -1,4 +1,4 @@
-"""A temporary stage. A day's files are deleted once the day is published, or by a sweep if their attempt died."""
+"""A temporary stage. A day's files are deleted once published, or by a sweep if their attempt died."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from airflow_provider_connect.stage.storage import Folder, storage_error
 from airflow_provider_connect.window import ONE_DAY
 
 POLLED_PATH = f"{CONTROL_FOLDER}/polled"
-"""Folder under any stage's root for polled days that wait for their transform."""
+"""Folder under a stage's root for polled days that wait for their transform."""
 DEAD_AFTER = ONE_DAY
 """An attempt without a write for this long is dead. Live attempts keep writing their progress."""
 

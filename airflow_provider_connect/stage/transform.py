@@ -33,7 +33,7 @@ class Transform(Wire):
 
     @property
     def digest(self) -> str:
-        """Digest of the SQL, or of the function's name."""
+        """Digest of the SQL or the function's name."""
         return hashlib.sha256(f"{self.reference or ''} {self.sql or ''}".encode()).hexdigest()
 
     def __str__(self) -> str:
