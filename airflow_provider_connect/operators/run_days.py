@@ -86,7 +86,6 @@ class DayInputs:
     def from_context(cls, days: str | None, origin: dt.date | None, source: Source, context: Context) -> DayInputs:
         """Collect the inputs in a run.
 
-        :param days: the task's rendered ``days=``.
         :param origin: the task's ``origin=``.
         """
         dag, params = context["dag"], context.get("params") or {}
@@ -97,8 +96,8 @@ class DayInputs:
 def resolve_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> RunDays:
     """Return the days to move and the reason for them.
 
-    Future days are refused before the list is built: a mistyped year would make hundreds of thousands. Whether a day
-    that has begun but not ended can be read is the source's decision.
+    Future days are refused before the list is built: a mistyped year would make hundreds of thousands. A day that has
+    begun but not ended is accepted: the source decides whether it can be read.
 
     :param zone_name: the source's zone, which defines the calendar days.
     :raises ConfigError: the run names no day, its interval is not a whole number of days, a day has not begun, or a
@@ -217,7 +216,7 @@ def _is_manual(run: DagRunProtocol) -> bool:
 
 
 def _has_own_interval(run: DagRunProtocol, timetable: Any) -> bool:
-    """Return True if a manual run's data interval names its days: a person gave it, or it has several days."""
+    """Return whether a manual run's data interval names its days: a person gave it, or it has several days."""
     start, end = run.data_interval_start, run.data_interval_end
     if start is None or end is None or start == end:
         return False
@@ -228,7 +227,7 @@ def _has_own_interval(run: DagRunProtocol, timetable: Any) -> bool:
 
 
 def _inferred_interval(timetable: Any, moment: dt.datetime, created: dt.datetime) -> tuple[Any, Any] | None:
-    """Return the data interval that Airflow gives a manual run by itself, or None if that is unknown."""
+    """Return the data interval that Airflow gives a manual run, or None if unknown."""
     if isinstance(timetable, DailyTimetable):
         return timetable.manual_interval(moment, created)
     # A DAG file's timetable has the definition alone. Airflow's scheduler infers with the class of the same name.
@@ -285,7 +284,7 @@ def format_days(days: Sequence[Day]) -> str:
 
 
 def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None:
-    """Return the first day in the zone that begins at or after the DAG's start date. None without a start date."""
+    """Return the first day in the zone that begins at or after the DAG's start date, or None."""
     if start is None:
         return None
     date = start.astimezone(zone(zone_name)).date()
@@ -293,7 +292,7 @@ def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None
 
 
 def first_day_of_dag(start: dt.datetime | None, origin: dt.date | None, zone_name: str) -> dt.date | None:
-    """Return the earlier of the DAG's first whole day and the operator's origin. None without both."""
+    """Return the earlier of the DAG's first whole day and the operator's origin, or None."""
     return min((day for day in (first_whole_day(start, zone_name), origin) if day is not None), default=None)
 
 

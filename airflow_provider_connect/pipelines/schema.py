@@ -20,8 +20,7 @@ _TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%|\{#", "description": "An Ai
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a pipeline file, for editors.
 
-    It checks each option of the installed connectors. Rules between options are checked only when Airflow reads the
-    file.
+    Covers each option of the installed connectors. Rules between options are checked only when Airflow reads the file.
     """
     sources, sinks = _connectors("sources", registry.source_class), _connectors("sinks", registry.sink_class)
     models: list[type[BaseModel]] = [

@@ -22,13 +22,12 @@ from pydantic import Field
 from airflow_provider_connect.wire import Wire
 
 MAX_POSITION_CHARACTERS = 1_000
-"""The longest position in characters. Every ledger keeps positions forever."""
 
 
 class Span(Wire):
     """``(after, to]``: the rows after one position of the cursor, up to and including another.
 
-    :param number: number of the span in the stream's chain, from 1.
+    :param number: number in the stream's chain, from 1.
     :param after: the position before the first row, as the source writes it. None at the beginning of the stream.
     :param to: the last position, also of an increment without rows.
     :param run: the run that the span belongs to, as in :attr:`.Intent.run`. In a row of a ledger, None if the ledger
@@ -45,7 +44,7 @@ class Span(Wire):
         return self.run == run
 
 
-class _Published(Protocol):
+class _SpanPublish(Protocol):
     @property
     def day(self) -> dt.date: ...
 
@@ -56,12 +55,12 @@ class _Published(Protocol):
 class Restart(NamedTuple):
     """Position from which a stream continues after an answered alarm about lost rows.
 
-    A target that is loaded from the beginning numbers its spans from 1 again and may still have its old notes. So a
-    span is identified by number and end.
+    A target that is loaded from the beginning numbers its spans from 1 again and may still have its old notes. So
+    number and end together identify a span.
 
-    :param number: number of the newest span when the alarm was raised.
-    :param to: the end of that span.
-    :param after: rows after this position are read. None to read from the beginning of the stream.
+    :param number: number of the newest span at the alarm.
+    :param to: end of that span.
+    :param after: rows after this position are read. None to read all rows.
     """
 
     number: int
@@ -70,7 +69,7 @@ class Restart(NamedTuple):
 
 
 def next_span(
-    newest: _Published | None,
+    newest: _SpanPublish | None,
     day: dt.date,
     run: str,
     find_end: Callable[[str | None, str | None], str],

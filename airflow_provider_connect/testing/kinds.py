@@ -19,7 +19,7 @@ from airflow_provider_connect.window import ONE_DAY
 
 
 class SnapshotCases:
-    """Cases of snapshots. Skipped where they do not apply: the sink refuses snapshots, or keeps one for each day."""
+    """Cases of snapshots. Skipped if the sink refuses them, or keeps one for each day."""
 
     @pytest.fixture
     def taking(self, bench: Bench) -> Bench:
@@ -30,7 +30,7 @@ class SnapshotCases:
 
     @pytest.fixture
     def showing(self, taking: Bench) -> Iterator[Bench]:
-        """Return a bench that shows Monday's snapshot. Skips the case if the sink keeps one snapshot for each day."""
+        """Return a bench that shows Monday's snapshot. Skips the case if the sink keeps one for each day."""
         taking.publish(_snapshot(taking, ["vanishes", "stays"], 1, MONDAY))
         if taking.ledger.newest(TUESDAY, "snapshot") is None:
             pytest.skip("the sink keeps one snapshot for each day")
@@ -40,7 +40,7 @@ class SnapshotCases:
         assert (row.rows, taking.readable()) == (1, [(row.day, "last")])
 
     def test_replaces_whole_is_true_only_if_a_snapshot_replaces_the_target(self, taking: Bench) -> None:
-        """Otherwise offset and page would wait for ever for days that the sink refuses to publish."""
+        """Otherwise offset and page would wait for ever for refused days."""
         taking.publish(_snapshot(taking, ["m"], 1, MONDAY))
         newest_is_of_another_day = taking.ledger.newest(TUESDAY, "snapshot") is not None
         assert taking.target.sink.replaces_whole("snapshot") == newest_is_of_another_day
@@ -66,7 +66,7 @@ class SnapshotCases:
         assert bench.readable() == [(TUESDAY, "again")]
 
     def test_a_snapshot_takes_the_place_of_the_whole(self, showing: Bench) -> None:
-        """Otherwise rows deleted in the source would stay for ever, and other rows would appear twice."""
+        """Otherwise deleted rows would stay, and others appear twice."""
         row = showing.publish(_snapshot(showing, ["new", "stays"], 1, TUESDAY, files=2))
         assert (row.day, row.generation, row.rows) == (TUESDAY, 1, 2)
         assert showing.readable() == [(TUESDAY, "new"), (TUESDAY, "stays")]
@@ -75,13 +75,13 @@ class SnapshotCases:
         assert list(showing.ledger.days()) == [MONDAY, TUESDAY], "a day stays complete after its snapshot was replaced"
 
     def test_the_newest_snapshot_can_be_loaded_again(self, showing: Bench) -> None:
-        """A reload is the day's next generation. It removes rows that are missing from the new answer."""
+        """A reload is the day's next generation."""
         row = showing.publish(_snapshot(showing, ["stays"], 2, MONDAY))
         assert (row.day, row.generation) == (MONDAY, 2)
         assert showing.readable() == [(MONDAY, "stays")]
 
     def test_a_snapshot_polled_before_another_was_published_is_refused(self, showing: Bench) -> None:
-        """The snapshot's day is later, but it may have been polled earlier. It would remove newer rows."""
+        """A later day's snapshot, polled earlier, would remove newer rows."""
         stale = _snapshot(showing, ["stale"], 2, TUESDAY)
         showing.publish(_snapshot(showing, ["fresh"], 3, MONDAY))
         state_before = showing.state()
@@ -90,7 +90,7 @@ class SnapshotCases:
         assert showing.state() == state_before
 
     def test_a_retry_of_a_published_snapshot_changes_nothing(self, showing: Bench) -> None:
-        """The commit's response was lost. The retry must not replace a snapshot published since."""
+        """A retry after a lost response must not replace a later snapshot."""
         staged = _snapshot(showing, ["stays"], 2, TUESDAY)
         row = showing.publish(staged)
         for after_later_publish in (False, True):
@@ -103,7 +103,7 @@ class SnapshotCases:
             assert showing.state() == state_before
 
     def test_a_snapshot_whose_driver_died_is_published_from_its_stage(self, showing: Bench) -> None:
-        """A driver killed before its commit has changed nothing. The next try publishes the stage without a poll."""
+        """A driver killed before its commit has changed nothing. No poll is needed."""
         staged = _snapshot(showing, ["new", "stays"], 2, TUESDAY, files=2)
         rows_before = showing.readable()
         showing.send(staged)
@@ -116,7 +116,7 @@ class SnapshotCases:
     def test_two_snapshots_at_once_leave_one_whole_and_the_other_is_refused(
         self, showing: Bench, days: tuple[dt.date, dt.date]
     ) -> None:
-        """If both succeed, readers see rows of both, or an older answer instead of a newer one."""
+        """Readers must not see rows of both, or the older answer."""
         staged = [
             _snapshot(showing, [f"{number}-{i}" for i in range(20)], number, day)
             for number, day in zip((6, 7), days, strict=True)
@@ -130,7 +130,7 @@ class SnapshotCases:
         assert (newest.day, newest.generation) == (row.day, 1)
 
     def test_a_snapshot_without_rows_leaves_none_if_that_is_accepted(self, showing: Bench) -> None:
-        """The source is empty, and a user has accepted that. Rows that stay no longer exist in the source."""
+        """A user has accepted that the source is empty."""
         empty = dataclasses.replace(_snapshot(showing, [], 2, TUESDAY), on_empty="accept")
         row = showing.publish(empty)
         assert (row.generation, row.rows, showing.readable()) == (1, 0, [])

@@ -307,16 +307,9 @@ class World:
         softly = self.staging.has_delete_marks
         kind = next(field["type"] for field in self.existing if field["name"] == column)
         searched = [
-            SearchedTable(
-                table_ref,
-                column,
-                self.filter_column,
-                row_partition_sql(api.tables[table_ref.id]),
-                softly,
-                kind,
-                plan.marks_spans,
-            )
+            SearchedTable(table_ref, column, self.filter_column, partition, softly, kind, plan.marks_spans)
             for table_ref in places
+            for partition in [row_partition_sql(api.tables[table_ref.id])]
         ]
         searched.append(SearchedTable(tables.rejects, None))  # a table without the column
         wanted = EraseSearch(tables.target, tuple(searched), "5a17", ("u'1", "u2"))

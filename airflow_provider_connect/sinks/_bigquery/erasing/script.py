@@ -1,7 +1,6 @@
 """SQL of an erase: counts matching rows, and deletes them from many days in one transaction.
 
-No query contains a searched value, because a job's history keeps its text for half a year. Queries compare a salted
-SHA-256 of each value with that of each row's value.
+A job's history keeps its text for half a year, so queries contain salted SHA-256 digests instead of the values.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 _DIGEST_CHARACTERS = 32
 WHOLE_NUMBER_END = r"\.0*$"
-"""End of a whole number's text: empty, as BigQuery writes it, or zeros after the point."""
+"""Pattern of a whole number's decimal part, such as ``.00``. BigQuery writes none."""
 
 
 class MatchCount(NamedTuple):
@@ -53,8 +52,7 @@ class MatchCount(NamedTuple):
 class SearchedTable(NamedTuple):
     """Table in which rows are searched.
 
-    :param column: column that identifies people. None if the table lacks it, so that no row matches.
-    :param filter_column: column that every query must filter by, or None.
+    :param column: column that identifies people. None if the table lacks it: no row matches.
     :param partition_sql: SQL that distinguishes the partitions of a day's rows. None if a day is in one.
     :param may_be_soft_deleted: True if the table may have soft-deleted rows, which the ledger does not count.
     :param has_spans: True if each row has the number of the increment's span that it came with.
@@ -73,7 +71,7 @@ class SearchedTable(NamedTuple):
 class EraseSearch:
     """Search for the rows that have one of ``values``.
 
-    :param target: table that owns the ledger: the searched table, or the head of a template.
+    :param target: table that owns the ledger.
     """
 
     target: TableRef
@@ -88,12 +86,12 @@ class EraseSearch:
 
     @property
     def digests_sql(self) -> str:
-        """SQL array of the searched values' digests."""
+        """SQL array of the values' digests."""
         digests = [_sha256(f"{self.salt}{value}") for value in self.values]
         return string_array(digest[:_DIGEST_CHARACTERS] for digest in digests)
 
     def digest_sql(self, table: SearchedTable) -> str:
-        """Return SQL that computes the digest of a row's value. NULL for a table without the column."""
+        """Return SQL of the digest of a row's value. NULL for a table without the column."""
         if table.column is None:
             return literal(None)
         text = column_list([table.column], TARGET)
@@ -233,9 +231,9 @@ def _ledger_insert(
     rows: Sequence[LedgerRow],
     remaining_tables: Mapping[dt.date, Sequence[str]],
 ) -> str:
-    """Return one INSERT for all days, because BigQuery takes 25 statements in ten seconds on one table.
+    """Return one INSERT for all days: BigQuery takes 25 statements in ten seconds on one table.
 
-    :param remaining_tables: by day, the tables of a template that still have rows of it.
+    :param remaining_tables: by day, the template's tables that still have rows.
     """
     values = [ledger_values(target, key, row) for row in rows]
     if remaining_tables:
@@ -249,10 +247,10 @@ def _ledger_insert(
 
 
 def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str, run: str) -> LedgerRow:
-    """Return a day's ledger row after an erase, with the next generation.
+    """Return a day's next ledger row, after an erase.
 
-    Poll time and the counts of late and filtered rows stay, because the source was not polled. Digest and answer are
-    removed. ``rows`` is counted in the table, which after a restore may differ from the ledger.
+    Poll time and counts of late and filtered rows stay, because the source was not polled. ``rows`` is counted in the
+    table, because a restored table may differ from the ledger.
     """
     kept_counts = {
         name: newest_row.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in newest_row.counts
@@ -299,10 +297,7 @@ def rows_after_erase(
 
 
 def require_script_length(script: str, target: TableRef) -> None:
-    """Check that BigQuery accepts the length of a script.
-
-    :raises ConfigError: the script is too long.
-    """
+    """Raise ConfigError if the script is too long for BigQuery."""
     if (length := len(script.encode())) > MAX_SCRIPT_BYTES:
         raise ConfigError(
             f"erasing from {target.id} takes a query of {length:,} bytes, but BigQuery accepts 1 MB. Erase fewer "
