@@ -310,5 +310,7 @@ def _transactions_in(folder: Folder, name: str) -> dict[str, int]:
         folder.filesystem.open_input_file(folder.path_in_filesystem(name)) as file,
     ):
         table = pq.ParquetFile(file).read(["txn"])
-    rows = table["txn"].drop_null().to_pylist() if "txn" in table.column_names else []
-    return {txn["appId"]: txn["version"] for txn in rows}
+    if "txn" not in table.column_names:
+        return {}
+    app_ids, versions = (table["txn"].drop_null().combine_chunks().field(name) for name in ("appId", "version"))
+    return dict(zip(app_ids.to_pylist(), versions.to_pylist(), strict=True))

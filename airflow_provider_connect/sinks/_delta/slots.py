@@ -51,7 +51,8 @@ def slots_with_spans(app_transactions: Mapping[str, int], prefix: str) -> dict[d
     """Return the slots of each day that increments loaded, in the order of their numbers."""
     newest_spans: dict[tuple[dt.date, str], tuple[int, Span]] = {}
     for app, generation in app_transactions.items():
-        match = _SPAN.fullmatch(app.removeprefix(prefix))
+        # Most ids have none, and a ledger of many runs has very many ids.
+        match = _SPAN.fullmatch(app.removeprefix(prefix)) if "/span/" in app else None
         if match is not None:
             key, (start, end) = (dt.date.fromisoformat(match["day"]), match["slot"] or ""), json.loads(match["ends"])
             span = Span(number=int(match["number"]), after=start, to=end)

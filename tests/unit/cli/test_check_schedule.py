@@ -16,7 +16,9 @@ from airflow_provider_connect.cli.dag_files import DagFiles
 from airflow_provider_connect.cli.tasks import tasks_of_dag
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.connect import ConnectOperator
-from airflow_provider_connect.timetables import daily
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.timetables import daily, every
 from tests.equipment.airflow.connectors import TinySink, TinySource
 
 NOW = dt.datetime.now(dt.UTC)
@@ -24,8 +26,9 @@ YESTERDAY = NOW.date() - dt.timedelta(days=1)
 
 
 def described(schedule: Any, **options: Any) -> str | None:
+    connectors = {"source": TinySource(conn_id="c"), "sink": TinySink()}
     with DAG("d", schedule=schedule, start_date=dt.datetime(2026, 10, 1, tzinfo=dt.UTC)) as dag:
-        ConnectOperator(task_id="events", source=TinySource(conn_id="c"), sink=TinySink(), **options)
+        ConnectOperator(task_id="events", **connectors | options)
     return describe_next_days(tasks_of_dag(dag)["events"], NOW)
 
 
@@ -39,6 +42,15 @@ def test_a_weekly_schedule_loads_a_week() -> None:
     first, last = (dt.date.fromisoformat(date) for date in text.split()[4].split(".."))
     assert (last - first).days == 6
     assert first.weekday() == 0
+
+
+@pytest.mark.parametrize("schedule", [every("15 minutes"), CronDataIntervalTimetable("0 * * * *", timezone="UTC")])
+def test_increments_need_no_whole_days(schedule: Any) -> None:
+    followed = SqlSource(conn_id="c", table="t", mode="incrementing", incrementing_column="id")
+    text = str(described(schedule, source=followed, sink=DeltaSink(path="/t")))
+    assert text.startswith("the newest run reads the rows since the run before, from ")
+    with pytest.raises(ConfigError, match="the source's days begin at midnight in UTC"):
+        described(schedule)
 
 
 def test_other_schedules_are_left_to_the_run() -> None:

@@ -24,7 +24,9 @@ from airflow.sdk import (
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.connect import ConnectOperator
-from airflow_provider_connect.timetables import daily, days_form
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.timetables import daily, days_form, every
 from tests.equipment.airflow.connectors import TinySink, TinySource
 
 START = dt.datetime(2026, 10, 1, tzinfo=dt.UTC)
@@ -74,6 +76,7 @@ def test_a_schedule_without_data_intervals_is_refused(schedule: Any) -> None:
         (daily("America/Phoenix"), "US/Mountain"),
         (CronDataIntervalTimetable("0 6 * * *", timezone="UTC"), "UTC"),
         (CronDataIntervalTimetable("0 * * * *", timezone="UTC"), "UTC"),
+        (every("1 hour", "UTC"), "UTC"),
         (CronDataIntervalTimetable("@weekly", timezone="Europe/Paris"), "UTC"),
     ],
 )
@@ -100,6 +103,16 @@ def test_a_schedule_in_another_zone_than_the_source_is_refused(schedule: Any, zo
 )
 def test_other_schedules_pass(schedule: Any, zone_name: str) -> None:
     assert make(schedule, zone_name).task_ids == ["events"]
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [every("15 minutes"), "*/15 * * * *", "@daily", "@once", CronDataIntervalTimetable("7 * * * *", timezone="UTC")],
+    ids=str,
+)
+def test_increments_take_any_schedule(schedule: Any) -> None:
+    followed = SqlSource(conn_id="c", table="t", mode="incrementing", incrementing_column="id")
+    assert make(schedule, source=followed, sink=DeltaSink(path="/t")).task_ids == ["events"]
 
 
 def test_days_of_the_task_or_a_default_of_the_form_make_any_schedule_pass() -> None:

@@ -24,6 +24,9 @@ sink:
 """
 
 
+FOLLOWED = ORDERS.replace("day_column: created_at", "mode: incrementing, incrementing_column: id")
+
+
 class Folder:
     """A folder with a DAG file and its pipelines."""
 
@@ -104,6 +107,8 @@ def test_days_of_the_source_s_own_zone_unless_a_schedule_says_otherwise(folder: 
     cron = folder.dag(pacific + "schedule: {cron: 0 0 * * MON, timezone: America/Los_Angeles}")
     assert (cron.timetable.expression, str(cron.timetable.timezone)) == ("0 0 * * MON", "America/Los_Angeles")
     assert cron.start_date == dt.datetime(2026, 10, 1, tzinfo=ZoneInfo("America/Los_Angeles"))
+    every = folder.dag(FOLLOWED + "schedule: {every: 15 minutes, timezone: America/Los_Angeles}")
+    assert (every.timetable.expression, every.timetable.timezone) == ("*/15 * * * *", "America/Los_Angeles")
     problem = folder.wrong(pacific + "schedule: {cron: 0 6 * * MON, timezone: Europe/Paris}")
     assert "the source's days begin at midnight in US/Pacific. Set schedule=daily('US/Pacific')" in problem[0]
 
@@ -184,6 +189,7 @@ shrink_percent: 100
         (ORDERS + "row_bounds:\n  percen: 5\n", "6: row_bounds.percen: unknown option; did you mean 'percent'?"),
         (ORDERS + "row_bounds: {over_days: 0}\n", "5: row_bounds.over_days: Input should be greater than"),
         (ORDERS + "schedule: 0 0 * * *\n", "5: schedule: must be daily, {daily: US/Pacific}"),
+        (ORDERS + "schedule: {every: 7 minutes}\n", "5: schedule.every: must be a number of minutes that divides"),
         (ORDERS + "schedule: {cron: often}\n", "5: schedule.cron: is not a cron expression such as '0 0 * * MON'"),
         (ORDERS.replace("table: orders, ", ""), "2: source.sql: table: set either table or query"),
         (ORDERS + "  path: /x\n", "3: sink: must be a mapping with only the sink's name"),
