@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.hooks import variables
-from airflow_provider_connect.sink import Ledger, Sink
+from airflow_provider_connect.sink import Ledger, LedgerRow, Sink
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.window import DaySet, Settled
 
@@ -42,6 +42,7 @@ class Offset(BaseModel):
     :param position: last day settled without a gap since ``origin``. None if ``origin`` is not settled.
     :param origin: first day of the stream. None means the first settled day.
     :param origin_is_set: True if a person or ``origin=`` set the origin. Start dates then do not move it.
+    :param read_at: of increments, the time at which the newest one was read first, UTC. None if unknown.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -54,6 +55,7 @@ class Offset(BaseModel):
     position: dt.date | None = None
     origin: dt.date | None = None
     origin_is_set: bool = False
+    read_at: dt.datetime | None = None
     updated_at: dt.datetime
 
     @property
@@ -154,7 +156,7 @@ def recompute(
     :raises RetriableError: the ledger keeps changing, or the Variable cannot be read back.
     """
     key = variable_key(source, sink)
-    published, text = ledger.days(), variables.read(key)
+    published, increment, text = ledger.days(), _newest_increment(source, ledger), variables.read(key)
     _warn_of_changed_origin(key, text, origin)
     first_stored = parse_offset(text)
     overruled = (
@@ -163,6 +165,7 @@ def recompute(
     for _ in range(_ROUNDS):
         origin_in_force = _choose_origin(parse_offset(text), first_day, origin, overruled)
         offset = Offset.from_published(source, sink, published, origin_in_force[0], origin_is_set=origin_in_force[1])
+        offset = offset.model_copy(update={"read_at": _read_at(increment, parse_offset(text))})
         text_read_back = text
         if not _holds(text, offset):
             _warn_of_lead(key, text, source, sink, published)
@@ -180,11 +183,22 @@ def recompute(
             stored.origin,
             stored.origin_is_set,
         )
-        days_read_again = ledger.days()
-        if days_read_again == published and origin_stands:
+        state_read_again = ledger.days(), _newest_increment(source, ledger)
+        if state_read_again == (published, increment) and origin_stands:
             return offset
-        published, text = days_read_again, variables.read(key)
+        (published, increment), text = state_read_again, variables.read(key)
     raise RetriableError(f"offset {key!r}: the ledger moved {_ROUNDS} times while the offset was recomputed")
+
+
+def _newest_increment(source: Source, ledger: Ledger) -> LedgerRow | None:
+    return ledger.newest(dt.date.max, "increment") if source.kind == "increment" else None
+
+
+def _read_at(increment: LedgerRow | None, stored: Offset | None) -> dt.datetime | None:
+    """Return when the newest increment was read first. A later generation ends where the first one did."""
+    if increment is None or increment.generation == 1:
+        return None if increment is None else increment.polled_at
+    return None if stored is None else stored.read_at
 
 
 def _choose_origin(

@@ -66,12 +66,15 @@ class Metrics:
                 self._send("timing", "phase", dt.timedelta(seconds=duration), phase=phase)
 
     def send_lag(self, offset: Offset, zone_name: str, schedule: Schedule) -> None:
-        """Send how many scheduled days the stream lags behind yesterday."""
+        """Send the days that the stream lags behind yesterday, and the age of its newest increment."""
         with _log_errors():
             yesterday = dt.datetime.now(zone(zone_name)).date() - ONE_DAY
             days = offset.settled.lag_days(yesterday, schedule)
             if days is not None:
                 self._send("gauge", "lag_days", days)
+            if offset.read_at is not None:
+                lag = dt.datetime.now(dt.UTC) - offset.read_at
+                self._send("gauge", "lag_seconds", max(0, int(lag.total_seconds())))
 
     def send_quota_left(self, requests: int) -> None:
         """Send the number of requests that no task has reserved."""

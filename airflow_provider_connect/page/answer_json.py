@@ -47,6 +47,7 @@ def stream_json(stream: Stream) -> dict[str, Any]:
         "stream_label": _label(source.stream_key) if source else None,
         "days_behind": stream.days_behind,
         "resumes_at": iso_text(stream.resumes_at),
+        "read_at": iso_text(stream.read_at),
         "dag_url": dag_url(stream.dag["dag_id"]),
         "task_url": task_page_url(stream.dag["dag_id"], stream.task_id),
         "log_url": _log_url(stream),

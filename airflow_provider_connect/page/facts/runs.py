@@ -22,6 +22,7 @@ OPEN_STATES = (*RUNNING_STATES[1:], "deferred", *FAILED_STATES)
 _UNSCHEDULED = (None, "PartitionedAtRuntime")
 """Timetable summaries of DAGs that only triggers start: ``schedule=None``, and partition keys set at runtime."""
 
+_SHORTEST_DAY = dt.timedelta(hours=20)
 _EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer. The westernmost is then Hawaii
 
 _READY_TRIGGER = "DateTimeTrigger"
@@ -110,6 +111,9 @@ def days_of_run(run: Mapping[str, Any], zone_name: str | None) -> DayRange | Non
     start, end = parse_instant(run.get("data_interval_start")), parse_instant(run.get("data_interval_end"))
     if start is None or end is None or start >= end:
         return None
+    if end - start < _SHORTEST_DAY:  # of an increment
+        day = start.astimezone(dt.UTC if zone_name is None else zone(zone_name)).date()
+        return day, day
     if zone_name is None:
         return nearest_day(start), nearest_day(end) - ONE_DAY
     try:

@@ -10,13 +10,14 @@ from typing import Any, Literal, NamedTuple
 
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.page.facts.connectors import ConnectorPair
-from airflow_provider_connect.page.facts.reports import RunDayReport, newest_by_day
+from airflow_provider_connect.page.facts.reports import RunDayReport, newest_by_day, parse_instant
 from airflow_provider_connect.page.facts.runs import DayRange, TaskRun, expected_days, next_run_days, schedule_of
 from airflow_provider_connect.window import ONE_DAY, DaySet, Settled, zone
 
 StateName = Literal["running", "waiting", "failed", "gap", "catching_up", "late", "ok", "new", "paused"]
 _OVERDUE = dt.timedelta(hours=1)
 _RECENT = dt.timedelta(days=1)
+_MOMENT = "%Y-%m-%d %H:%M UTC"
 _QUOTA = "QuotaTrigger"
 _WITHOUT_DAYS = ("@once", "@continuous")
 """Timetable summaries of DAGs with runs that have no days of their own."""
@@ -131,6 +132,11 @@ class Stream:
         return 0 if self._days_due is not None or self.lag_days == 0 else None
 
     @property
+    def read_at(self) -> dt.datetime | None:
+        """Time at which the newest increment was read. None for other kinds."""
+        return None if self.offset is None else self.offset.read_at
+
+    @property
     def first_day(self) -> dt.date | None:
         """First wanted day: the origin or an earlier known day, else the next run's first day. None if unknown."""
         origin = None if self.offset is None else self.offset.origin
@@ -238,6 +244,8 @@ class Stream:
         return self._late_state()
 
     def _late_state(self) -> StreamState | None:
+        if (due_at := self._increment_due) is not None:
+            return StreamState("late", f"Last read {self.read_at:{_MOMENT}}. A run was due at {due_at:{_MOMENT}}")
         days = self._days_due
         if days is None:
             return self._stalled_state()
@@ -257,6 +265,13 @@ class Stream:
         if "Asset" in summary or summary in _WITHOUT_DAYS or not self.lag_days:
             return None
         return StreamState("late", f"{_plural_days(self.lag_days)} behind. Airflow plans no run")
+
+    @property
+    def _increment_due(self) -> dt.datetime | None:
+        """Time of the next run of increments if it is overdue, else None. A run need not stand for whole days."""
+        due = parse_instant(self.dag.get("next_dagrun_run_after"))
+        is_overdue = self.read_at is not None and due is not None and due + _OVERDUE < self.as_of
+        return due if is_overdue else None
 
     @cached_property
     def _days_due(self) -> DayRange | None:

@@ -4,7 +4,7 @@ import { backfillButtons } from "./backfill.js";
 import { calendar } from "./calendar.js";
 import { chart } from "./chart.js";
 import { dayPanel } from "./day.js";
-import { badge, copyButton, linkTo, make, renew, timeUntil } from "./elements.js";
+import { badge, copyButton, linkTo, make, renew, timeAgo, timeUntil } from "./elements.js";
 import { moment, number, plural, span, stateText } from "./texts.js";
 import { toolbar } from "./toolbar.js";
 import { withKnownDays, readParams, windowOf } from "./window.js";
@@ -94,6 +94,7 @@ function factsOf({ stream, quota, backfill, origin }) {
     ["Last day", stream.last_day ?? "none yet", `in ${stream.timezone ?? "an unknown zone"}`],
     ["Days behind", number(stream.days_behind), gapText(stream, origin)],
   ];
+  if (stream.read_at) entries.push(["Newest rows", timeAgo(stream.read_at), "when they were read"]);
   if (quota) entries.push(quotaEntry(quota));
   if (backfill) entries.push(backfillEntry(backfill));
   return entries.map(([name, value, more]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, more ? make("small", {}, more) : null)));

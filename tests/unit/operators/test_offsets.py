@@ -20,7 +20,8 @@ from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources.sql import SqlSource
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.stage.spans import Span
+from airflow_provider_connect.window import DaySet, SourceKind
 from tests.equipment.airflow.connectors import TinySink, TinySource
 from tests.unit.operators.conftest import Supervisor
 
@@ -55,6 +56,43 @@ def test_offset_holds_ranges_position_and_origin(supervisor: Supervisor) -> None
     assert offset is not None
     assert offset.days == ((DAYS[0], DAYS[2]), (DAYS[5], DAYS[5]))
     assert (offset.position, offset.origin) == (DAYS[2], FIRST)
+
+
+class IncrementLedger(MemoryLedger):
+    """A ledger whose newest increment was polled at noon, or is polled later by another run, one after each look."""
+
+    def __init__(self, *increments: tuple[int, int, int]) -> None:
+        super().__init__(DAYS[:1])
+        self.increments = list(increments)
+
+    def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
+        if not self.increments:
+            return None
+        number, generation, hour = self.increments.pop(0) if len(self.increments) > 1 else self.increments[0]
+        at = dt.datetime(2026, 10, 1, hour, tzinfo=dt.UTC)
+        span = Span(number=number, to="z")
+        return LedgerRow(day=DAYS[0], generation=generation, token="t", rows=1, polled_at=at, span=span)
+
+
+FOLLOWED = SqlSource(conn_id="c", table="t", mode="incrementing", incrementing_column="id")
+
+
+def test_an_offset_of_increments_tells_when_the_newest_was_read(supervisor: Supervisor) -> None:
+    def read_at(*increments: tuple[int, int, int]) -> int | None:
+        recompute(FOLLOWED, SINK, IncrementLedger(*increments), FIRST)
+        offset = Offset.read(FOLLOWED, SINK)
+        assert offset is not None
+        return None if offset.read_at is None else offset.read_at.hour
+
+    assert read_at((1, 1, 10)) == 10
+    assert read_at((2, 1, 11), (3, 1, 12)) == 12, "another run published meanwhile"
+    assert read_at((3, 2, 15)) == 12, "a clear reads no newer rows"
+    assert read_at((4, 1, 16)) == 16
+    assert read_at() is None
+
+
+def test_an_offset_of_days_tells_no_time(supervisor: Supervisor) -> None:
+    assert recompute(SOURCE, SINK, IncrementLedger((1, 1, 10)), FIRST).read_at is None
 
 
 CUSTOMERS = SqlSource(conn_id="shop_db", table="customers", snapshot="replace")

@@ -68,6 +68,26 @@ def run(state: str, *days: dt.date, at: dt.datetime = NOW, trigger: str = "") ->
 UP_TO_DATE = offset(*D[:19], origin=D[0])
 
 
+@pytest.mark.parametrize(("minutes", "name"), [(61, "late"), (59, "ok")])
+def test_a_stream_of_increments_is_late_within_a_day(minutes: int, name: str) -> None:
+    due = NOW - dt.timedelta(minutes=minutes)
+    start = (due - dt.timedelta(minutes=15)).isoformat()
+    part = {"next_dagrun_data_interval_start": start, "next_dagrun_data_interval_end": due.isoformat()}
+    fields = {"dag": dag(**part, next_dagrun_run_after=due.isoformat()), "offset": offset(*D[:20], origin=D[0])}
+    assert stream(**fields).state.name == "ok", "days alone do not tell"
+    read_at = due - dt.timedelta(minutes=14)
+    found = stream(**fields | {"offset": fields["offset"].model_copy(update={"read_at": read_at})})
+    assert found.state.name == name
+    if name == "late":
+        assert found.state.text == f"Last read {read_at:%Y-%m-%d %H:%M UTC}. A run was due at {due:%Y-%m-%d %H:%M UTC}"
+
+
+def test_a_run_of_a_part_of_a_day_has_the_day_in_which_it_begins() -> None:
+    part = {"data_interval_start": "2026-11-04T07:45:00Z", "data_interval_end": "2026-11-04T08:00:00Z"}
+    assert days_of_run(part, "US/Pacific") == (D[2], D[2])
+    assert days_of_run(part, None) == (D[3], D[3])
+
+
 @pytest.mark.parametrize(
     ("fields", "name", "text"),
     [

@@ -21,10 +21,14 @@ from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
 from airflow_provider_connect.capabilities.source import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.hooks.variables import VariableStore
+from airflow_provider_connect.offsets import Offset
+from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
 from airflow_provider_connect.polling.quota.turns import Turns
+from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.timetables import daily
-from tests.equipment.airflow.connectors import TinyLedger, TinySource
+from airflow_provider_connect.window import DaySet, Schedule
+from tests.equipment.airflow.connectors import TinyLedger, TinySink, TinySource
 from tests.unit.operators.conftest import SparkSubmit, Supervisor, Task
 
 
@@ -137,6 +141,19 @@ def test_lag_ends_with_the_end_dates_of_dag_and_task(
     assert statsd.lines()["airflow.connect.lag_days.dag.events"] == f"{min(lag, behind)}|g"
 
 
+def send_lag_of_increments() -> None:
+    followed = SqlSource(conn_id="c", table="t", mode="incrementing", incrementing_column="id")
+    read_at = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=10)
+    offset = Offset.from_published(followed, TinySink(), DaySet(), None).model_copy(update={"read_at": read_at})
+    metrics = Metrics.for_task(followed, TinySink(), SimpleNamespace(dag_id="dag", task_id="events"))
+    metrics.send_lag(offset, "UTC", Schedule())
+
+
+def test_the_age_of_the_newest_increment_is_a_gauge(statsd: Statsd) -> None:
+    send_lag_of_increments()
+    assert 600 <= int(statsd.lines()["airflow.connect.lag_seconds.dag.events"].removesuffix("|g")) < 700
+
+
 QUOTA = Quota("tiny", requests=3)
 
 
@@ -157,6 +174,7 @@ def test_a_quotas_remaining_requests_and_waits_are_sent(
     Turns(VariableStore(), QUOTA).reserve(QuotaClaim("other", 3))
     with pytest.raises(TaskDeferred):
         Task(ledger, source=CountedSource(conn_id="tiny_default")).run()
+    send_lag_of_increments()
     lines = statsd.lines()
     assert lines["airflow.connect.quota.waits.dag.events"] == "1|c"
     sent |= {line.split(",")[0].removeprefix("airflow.") for line in lines if "," in line}
