@@ -13,7 +13,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.operators.retry import ConnectRetryPolicy
-from airflow_provider_connect.timetables import daily
+from airflow_provider_connect.timetables import daily, every
 from tests.equipment.airflow.connectors import TinySink, TinySource
 
 DAGS = Path(__file__).parents[3] / "dags"
@@ -47,6 +47,14 @@ def test_round_trip_shows_options_and_keeps_the_outlet() -> None:
     assert [asset.uri for asset in one.outlets] == [Asset(uri="tiny://t").uri]
     assert one.has_retry_policy
     assert many.has_retry_policy
+
+
+def test_the_schedule_of_increments_survives_the_database() -> None:
+    dag = DAG("d", schedule=every("15 minutes", "Europe/Berlin"), start_date=dt.datetime(2026, 10, 1, tzinfo=dt.UTC))
+    stored = json.loads(json.dumps(DagSerialization.to_dict(dag)))
+    assert stored["dag"]["timetable"]["__type"] == "airflow_provider_connect.timetables.EveryTimetable"
+    timetable = DagSerialization.from_dict(stored).timetable
+    assert timetable.serialize() == {"period": "15 minutes", "timezone": "Europe/Berlin"}
 
 
 def test_the_default_is_three_retries() -> None:
