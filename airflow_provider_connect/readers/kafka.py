@@ -253,10 +253,9 @@ class _DayFinder:
         date = day_of(message)
         if date is None and undivided_day is None:
             raise _no_day_error(message, "has no day, and records of other days lie around it. Give another day_of")
-        if date is None:
-            return undivided_day
         # The publishes of one stream's increments follow each other, so that their offsets do not overlap.
-        return next((day for day in holders if day.day == date), None)
+        day_around = next((day for day in holders if day.day == date), None)
+        return undivided_day if date is None else day_around
 
     def _day_by_headers(self, message: Message) -> PublishedDay | None:
         headers: dict[str, Any] = dict(message.headers() or [])
