@@ -36,6 +36,11 @@ class ConnectorPair:
         return self.source is not None and self.sink is not None and self.sink.replaces_whole(self.source.kind)
 
     @property
+    def follows(self) -> bool:
+        """True if the source reads increments."""
+        return self.source is not None and self.source.kind == "increment"
+
+    @property
     def offset_key(self) -> str | None:
         """Name of the offset's Variable. None if a connector is unknown."""
         if self.source is None or self.sink is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from airflow_provider_connect.job import SETTLED
@@ -67,11 +68,16 @@ def reports_of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, 
     return [replace(report, warnings=(*run_warnings, *report.warnings)) for report in reports if report is not None]
 
 
-def newest_by_day(reports: Iterable[RunDayReport]) -> dict[dt.date, RunDayReport]:
-    """Return the report of each settled day's newest publish."""
+def newest_by_day(
+    reports: Iterable[RunDayReport], precedence: Callable[[RunDayReport], Any] = attrgetter("precedence")
+) -> dict[dt.date, RunDayReport]:
+    """Return the report of each settled day's newest publish.
+
+    :param precedence: sort key of a day's reports.
+    """
     newest: dict[dt.date, RunDayReport] = {}
     for report in reports:
-        if report.is_settled and (report.day not in newest or report.precedence > newest[report.day].precedence):
+        if report.is_settled and (report.day not in newest or precedence(report) > precedence(newest[report.day])):
             newest[report.day] = report
     return newest
 

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from airflow_provider_connect.offsets import Offset
@@ -90,6 +91,8 @@ class Stream:
     @cached_property
     def newest_reports(self) -> dict[dt.date, RunDayReport]:
         """Report of each day's newest publish."""
+        if self.connectors.follows:  # each run of a day has generations of its own
+            return newest_by_day(self.reports, attrgetter("reported_at"))
         return newest_by_day(self.reports)
 
     @cached_property
@@ -190,6 +193,9 @@ class Stream:
         return self._active_state() or self._failed_state() or self._lag_state() or self._ok_state()
 
     def _is_repaired(self, run: TaskRun) -> bool:
+        if self.connectors.follows:  # any later run has read its rows
+            times = [report.reported_at for report in self.reports if report.is_settled]
+            return run.state_since is not None and max(times, default=run.state_since) > run.state_since
         if run.days is None:
             return False
         if self.connectors.replaces_whole and self.last_day is not None and run.days[1] < self.last_day:

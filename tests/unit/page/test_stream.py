@@ -24,6 +24,7 @@ ONE_DAY = dt.timedelta(days=1)
 D = [dt.date(2026, 11, day) for day in range(1, 31)]
 """November: D[0] is its first day; yesterday is D[18]."""
 SOURCE, SINK = MixpanelSource(), DeltaSink(path="/t")
+FOLLOWED = SqlSource(conn_id="c", table="t", mode="incrementing", incrementing_column="id")
 QUOTA = "airflow_provider_connect.operators.quota_trigger.QuotaTrigger"
 
 
@@ -80,6 +81,19 @@ def test_a_stream_of_increments_is_late_within_a_day(minutes: int, name: str) ->
     assert found.state.name == name
     if name == "late":
         assert found.state.text == f"Last read {read_at:%Y-%m-%d %H:%M UTC}. A run was due at {due:%Y-%m-%d %H:%M UTC}"
+
+
+def test_a_later_run_of_increments_repairs_a_failed_one_and_is_the_newest_of_its_day() -> None:
+    """A clear of an earlier run has a higher generation, but of its own span."""
+    failed, later = run("failed", D[18], at=NOW - ONE_DAY), NOW - dt.timedelta(hours=1)
+    cleared = report(D[18], NOW - 2 * ONE_DAY, generation=2)
+    fields = {"offset": UP_TO_DATE, "runs": [failed]}
+    followed = {"connectors": ConnectorPair(FOLLOWED, SINK)} | fields
+    assert stream(**followed, reports=[cleared]).state.name == "failed"
+    assert stream(**followed, reports=[cleared, report(D[19], later)]).state.name == "ok"
+    newest = report(D[18], later)
+    assert stream(**followed, reports=[cleared, newest]).newest_reports == {D[18]: newest}
+    assert stream(**fields, reports=[cleared, newest]).newest_reports == {D[18]: cleared}
 
 
 def test_a_run_of_a_part_of_a_day_has_the_day_in_which_it_begins() -> None:
