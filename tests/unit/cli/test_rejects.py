@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.cli.rejects import RejectCounts, format_reasons
+from airflow_provider_connect.cli.replay import _require_replayable
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.stage.rejects import DayRejects, RejectedRecord
+from airflow_provider_connect.window import Day
 
 DAY = dt.date(2026, 3, 1)
 SOME = st.lists(
@@ -33,3 +41,11 @@ def test_every_reject_is_counted_once_and_no_more_are_kept_than_wanted(
     assert found.rejected == (len(rejects) if counted is None else counted)
     assert found.missing == max(0, found.rejected - len(rejects))
     assert ("no longer there" in found.describe()) == bool(found.missing)
+
+
+def test_a_replay_of_an_increment_is_refused() -> None:
+    """A new run reads later rows. Only a clear reads those of the rejects again."""
+    followed = SqlSource(conn_id="c", table="t", mode="incrementing", incrementing_column="id")
+    pipeline: Any = SimpleNamespace(task=SimpleNamespace(name="d.t"), source=followed, sink=DeltaSink(path="/t"))
+    with pytest.raises(ConfigError, match=f"reads increments.*Clear the run of {DAY} in Airflow"):
+        _require_replayable(pipeline, Day(date=DAY), [])
