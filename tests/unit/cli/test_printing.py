@@ -5,15 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sqlite3
-from argparse import Namespace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 import yaml
+from airflow.cli.cli_parser import get_parser
 from sqlalchemy.exc import OperationalError
 
-from airflow_provider_connect.cli.terminal import command, print_fields, print_rows
+from airflow_provider_connect.cli.terminal import print_fields, print_rows
 
 AT = dt.datetime(2026, 10, 5, 12, 0, 0, 123456, dt.UTC)
 
@@ -53,12 +53,16 @@ def test_a_table_shows_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     assert "2026-10-05 12:00:00+00:00" in out
 
 
-def test_a_database_without_tables_is_told_with_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    def read(_: Any) -> int:
+def test_a_database_without_tables_is_told_with_the_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def keys(_: str) -> list[str]:
         raise OperationalError("SELECT", {}, sqlite3.OperationalError("no such table: variable"))
 
+    monkeypatch.setattr("airflow_provider_connect.hooks.variables.keys", keys)
+    args = get_parser().parse_args(["connect", "offsets", "list"])
     with pytest.raises(SystemExit) as ended:
-        command(read)(Namespace())
+        args.func(args)
     assert ended.value.code == 78
     assert "Airflow's database has no tables. Check AIRFLOW_HOME, which is /" in capsys.readouterr().err
 
