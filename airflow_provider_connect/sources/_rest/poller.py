@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_connect.capabilities.poller import CountsRows, LimitsPolls
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, QuotaError
 from airflow_provider_connect.polling.counted import CountedApi, declared_quota
 from airflow_provider_connect.polling.days import require_begun, require_over, require_recent
 from airflow_provider_connect.polling.dedupe import KeySet
@@ -19,6 +19,7 @@ from airflow_provider_connect.polling.paging import SeenRows, pages
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
+from airflow_provider_connect.sources._rest.duplicates import DifferingRecordsError, DuplicateCheck
 from airflow_provider_connect.sources._rest.listing_check import EdgeCheck, ListingCheck
 from airflow_provider_connect.sources._rest.options import RestOptions
 from airflow_provider_connect.sources._rest.page_parser import PageParser, PageParts
@@ -30,7 +31,8 @@ from airflow_provider_connect.sources._rest.placeholders import (
     require_only_this_day,
 )
 from airflow_provider_connect.sources._rest.records import RECORD_KEY, row_schema
-from airflow_provider_connect.sources._rest.rows import PageRows, RowBuilder, SiblingCheck
+from airflow_provider_connect.sources._rest.rows import PageRows, RowBuilder
+from airflow_provider_connect.sources._rest.version_spool import latest_versions
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.values.json.paths import MISSING
@@ -65,6 +67,7 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
         self._context = context
         self._options = options
         self._connection = connection
+        self._polled_again: set[int] = set()
         self.max_polls = None if options.limits is None else options.limits.max_processes
 
     def schema(self) -> pa.Schema:
@@ -132,11 +135,16 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
 
         :raises RetriableError: the API is unreachable or overloaded, or its pages contradict each other.
         :raises ConfigError: credentials, permissions or the declaration are wrong.
-        :raises DataError: a record is invalid and not tolerated.
+        :raises DataError: a record is invalid and not tolerated, or records of one key differ as in the poll before.
         """
         options, (day,) = self._options, part.days
         try:
             yield from self._rows(part, tally)
+        except DifferingRecordsError as error:
+            if part.index in self._polled_again:
+                raise DataError(str(error)) from None
+            self._polled_again.add(part.index)
+            raise
         except QuotaError as error:
             raise _quota_ended(error, options, day, tally) from None
 
@@ -145,10 +153,10 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
         with ExitStack() as stack:
             api = stack.enter_context(self._open_api(options))
             reader = _PageReader(options, day, api, stack=stack, tally=tally, looks_ahead=self._context.looks_ahead)
-            for parent in self._parents(stack, part, tally):
-                for batch in reader.batches(parent):
-                    if batch.num_rows:
-                        yield day, batch
+            batches = (batch for parent in self._parents(stack, part, tally) for batch in reader.batches(parent))
+            for batch in latest_versions(batches, options.records, tally):
+                if batch.num_rows:
+                    yield day, batch
             reader.note_absent_columns()
 
     def _open_api(self, options: RestOptions) -> CountedApi:
@@ -184,7 +192,7 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
         reader = _PageReader(
             parent, day, stack.enter_context(self._open_api(parent)), stack=stack, tally=tally, row_tally=parent_tally
         )
-        for batch in reader.batches({}):
+        for batch in latest_versions(reader.batches({}), parent.records, parent_tally):
             keys = batch.column(RECORD_KEY).to_pylist()
             for key, row in zip(keys, batch.select(parent_columns).to_pylist(), strict=True):
                 if int(key, 16) % options.partitions == part.params["of"]:
@@ -236,7 +244,7 @@ class _PageReader:
         self._looks_ahead = looks_ahead
         self._request_sent = threading.Event()
         self._parser = PageParser(options.records, paging_value_paths(options.paging))
-        self._sibling_check = SiblingCheck.for_options(options, stack)
+        self._duplicate_check = DuplicateCheck(options, stack)
         self._edge_check = EdgeCheck.for_options(options, stack)
         self._row_builder = RowBuilder(
             options.records,
@@ -246,7 +254,7 @@ class _PageReader:
             tolerance=Tolerance(options.errors_tolerance, options.max_rejects),
             tally=tally if row_tally is None else row_tally,
             slices=self._parser.slices,
-            sibling_check=self._sibling_check,
+            duplicate_check=self._duplicate_check,
         )
 
     def note_absent_columns(self) -> None:
@@ -259,8 +267,7 @@ class _PageReader:
         :raises RetriableError: the pages never end, or contradict the declared end rule.
         """
         options = self._options
-        if self._sibling_check is not None:
-            self._sibling_check.start_parent()
+        self._duplicate_check.start_parent()
         if self._edge_check is not None:
             self._edge_check.start_parent()
         pager: Pager | None = Pager(

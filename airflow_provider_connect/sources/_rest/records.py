@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SIMPLE_TYPES = ("string", "bigint", "double", "boolean", "timestamp", "date", "json")
+_SORTABLE_TYPES = ("timestamp", "date", "bigint")
 DOCUMENT, RECORD_KEY = "document", "record_key"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_NAMES = {DOCUMENT, RECORD_KEY, "day"}
@@ -56,6 +57,12 @@ class Column(Declared):
         return self
 
 
+class NewestBy(Declared):
+    """Of records with the same key, the one with the largest value of a column counts."""
+
+    newest_by: str = Field(description="Column of type timestamp, date or bigint, such as updated_at.")
+
+
 def _expand_type_name(value: Any) -> Any:
     return {"type": value} if isinstance(value, str) else value
 
@@ -78,6 +85,12 @@ class Records(Declared):
         min_length=1,
         description="Columns that identify a record. Duplicates are dropped, and sinks merge by them.",
     )
+    on_duplicate: Literal["fail", "first", "last"] | NewestBy = Field(
+        default="fail",
+        examples=[{"newest_by": "updated_at"}],
+        description="Record to load if records with the same key differ in a column. fail: poll again once, then fail "
+        "the day. first, last: by the order of the answers. newest_by: the one with the largest value of a column.",
+    )
     columns: dict[str, Annotated[Column, BeforeValidator(_expand_type_name, json_schema_input_type=str | Column)]] = (
         Field(min_length=1, description='Columns and their types, such as {"id": "bigint", "updated_at": "timestamp"}.')
     )
@@ -95,6 +108,7 @@ class Records(Declared):
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         problems = ["empty_has: requires missing='empty'"] if self.empty_has and self.missing != "empty" else []
+        problems += self._newest_by_problems()
         problems += [
             f"columns: {name!r} is not a valid name. Use letters, digits and _, and set at"
             for name in self._illegal_names()
@@ -113,6 +127,21 @@ class Records(Declared):
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    @property
+    def keeps_later_version(self) -> bool:
+        """True if a later record may replace an earlier one with the same key."""
+        return self.on_duplicate not in ("fail", "first")
+
+    def _newest_by_problems(self) -> list[str]:
+        if not isinstance(self.on_duplicate, NewestBy):
+            return []
+        name = self.on_duplicate.newest_by
+        if name not in self.columns:
+            return [f"on_duplicate.newest_by: {name!r} is not a column; {suggest_nearest(name, self.columns)}"]
+        if self.columns[name].type not in _SORTABLE_TYPES:
+            return [f"on_duplicate.newest_by: column {name!r} is none of {', '.join(_SORTABLE_TYPES)}"]
+        return []
 
     def column_at(self, path: str) -> str | None:
         """Return the name of the column with the field at a path of the record, or None."""

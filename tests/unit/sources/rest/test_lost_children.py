@@ -164,8 +164,10 @@ def test_a_child_that_changes_while_its_parent_is_read_is_a_duplicate(*, is_next
                 else None
             )
         )
-        polled = read(server, children())
-    assert (ids(polled), counts(polled)["duplicates"]) == (ALL[:20], 10)
+        polled = read(server, children(records=records(on_duplicate="first")))
+        with pytest.raises(RetriableError, match="10 records have the key of an earlier record and differ"):
+            read(server, children())
+    assert (ids(polled), counts(polled)["duplicates"], counts(polled)["differing_duplicates"]) == (ALL[:20], 10, 10)
 
 
 def children(**options: Any) -> RestSource:
