@@ -15,6 +15,9 @@ FILTERED = "shape_filtered"
 ABSENT_COLUMN = "column_absent."
 """Begins the count of records read while no record had a column's field. The column's name follows."""
 
+REFUSED_COLUMN = "column_refused."
+"""Like :data:`ABSENT_COLUMN`, for a column whose field at least one record of a day must have."""
+
 MAX_LATE_DAYS = 10
 """The longest delay with its own count, in days."""
 

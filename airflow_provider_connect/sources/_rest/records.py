@@ -99,6 +99,11 @@ class Records(Declared):
         description="Effect of fields without a column. json: the column document holds the whole record as sent. "
         "drop: drop and count them. fail: fail the day.",
     )
+    absent: Literal["warn", "fail"] = Field(
+        default="warn",
+        description="Effect of a column whose field no record of a day has. warn: the report warns, from 100 records "
+        "on. fail: fail the day.",
+    )
     day: str | None = Field(default=None, description="Column, a timestamp or a date, with the day of a record.")
     outside: Literal["count", "drop", "fail"] = Field(
         default="fail",

@@ -287,3 +287,11 @@ def test_a_column_whose_field_no_record_has_is_counted(records: list[Any], absen
     found = counts(polled(records, source({"x": "string"})))
     assert found.get("column_absent.x", 0) == absent
     assert "column_absent.id" not in found
+
+
+def test_a_column_whose_field_must_occur_is_counted_as_refused() -> None:
+    """A null in the middle of a page is a field, too."""
+    records = [{"id": number} for number in range(90)]
+    assert counts(polled(records, source({"x": "string"}, absent="fail")))["column_refused.x"] == 90
+    records[45]["x"] = None
+    assert "column_refused.x" not in counts(polled(records, source({"x": "string"}, absent="fail")))
