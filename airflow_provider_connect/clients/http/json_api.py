@@ -21,7 +21,13 @@ from airflow_provider_connect.clients.http.asking.judging import Judgement, judg
 from airflow_provider_connect.clients.http.asking.pacing import request_pace
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
 from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth
-from airflow_provider_connect.clients.http.client import HttpResponse, excerpt, request, strip_auth_params
+from airflow_provider_connect.clients.http.client import (
+    HttpResponse,
+    excerpt,
+    merge_headers,
+    request,
+    strip_auth_params,
+)
 from airflow_provider_connect.clients.http.connection_fields import RESERVED_HEADERS
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.inflate import decoded_body
@@ -242,7 +248,7 @@ class JsonApi(Closable):
         url = strip_auth_params(pending.url, auth)  # the reply's address must not contain the key either
         is_own = origin_of(url) == self._access.origin
         # Declared headers may be credentials too, so another host gets none.
-        headers = _JSON | (dict(pending.call.headers) | dict(self._access.headers) if is_own else {})
+        headers = merge_headers(_JSON, *((pending.call.headers, dict(self._access.headers)) if is_own else ()))
         secrets = self._secrets = Secrets(
             [*auth.secrets, *self._access.secret_header_values, *self._access.route.secrets]
         )

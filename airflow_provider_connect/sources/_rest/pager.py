@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 from airflow_provider_connect.clients.http.asking.call import Call
-from airflow_provider_connect.clients.http.client import form_body, json_body
+from airflow_provider_connect.clients.http.client import form_body, json_body, merge_headers
 from airflow_provider_connect.errors import ConfigError, SetupError
 from airflow_provider_connect.sources._rest.paging import (
     Cursor,
@@ -80,6 +81,7 @@ class Pager:
         self._beyond: BeyondTotal | None = None
         self._is_end_doubtful = False
         self._url = ""
+        self._token_value: tuple[str, Any] = ("", None)
         self._total = self._total_read = 0
 
     @property
@@ -110,9 +112,10 @@ class Pager:
             if paging.param is not None:
                 params.append((paging.param, token))
             elif paging.send_header is not None:
-                headers[paging.send_header] = token
+                headers = merge_headers(headers, {paging.send_header: token})
             else:
-                body = _put(body, path_steps(paging.put or ""), token)
+                text, value = self._token_value
+                body = _put(body, path_steps(paging.put or ""), value if text == token else token)
         return self._build_call(request.path, tuple(params), headers, body, label)
 
     def _resolve_link(self, link: str) -> str:
@@ -343,8 +346,13 @@ class Pager:
             value, location = page.page_values[paging.at or ""], repr(paging.at)
         if value is None or value is MISSING or value is False or value == "":  # 0 is a token
             return None
+        if isinstance(paging, Cursor) and paging.put is not None and isinstance(value, float | list | dict):
+            # A JSON body takes any value, as search_after of Elasticsearch does.
+            self._token_value = (json.dumps(value), value)
+            return self._token_value[0] if value or isinstance(value, float) else None
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise self._page_error(f"has neither text nor a whole number as the next page's token: {location}")
+        self._token_value = (str(value), value)
         return str(value)
 
     def _page_error(self, problem: str) -> SetupError:

@@ -1,7 +1,8 @@
 """Declares error rules and rate limits of an API. Light enough for DAG files.
 
 A rule matches answers by status, header, text or a value in the JSON body, and names an action. The first matching rule
-applies. If none matches, 408, 425, 429 and 5xx are retried, 204 and 205 are empty, every other 2xx has rows, and all
+applies. A rule by ``at`` alone with another action than retry or wait does not apply to 408, 425, 429 and 5xx. If none
+matches, 408, 425, 429 and 5xx are retried, 204 and 205 are empty, every other 2xx has rows, and all
 other statuses are refused.
 """
 
@@ -80,7 +81,7 @@ class ErrorRule(Declared):
     at: FieldPath | None = Field(
         default=None,
         description="Location in the JSON body, such as error or /error/code. Its value must not be null, false, 0 or "
-        "empty, or must be one of values.",
+        "empty, or must be one of values. Without status, a 408, 425, 429 or 5xx is retried whatever its body.",
     )
     values: Annotated[tuple[Scalar, ...] | None, BeforeValidator(_as_values)] = Field(
         default=None, description="Accepted values at that location."

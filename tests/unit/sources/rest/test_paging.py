@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.errors import SetupError
 from airflow_provider_connect.sources.rest import (
     Cursor,
     Flag,
@@ -21,7 +22,7 @@ from airflow_provider_connect.sources.rest import (
 )
 from tests.equipment.rest_api.items import DATE, items_of
 from tests.equipment.rest_api.reading import BOUNDS, counts, declared, ids, read, tally_of
-from tests.equipment.rest_api.server import RestApi
+from tests.equipment.rest_api.server import Answer, RestApi
 
 MORE = Flag(at="has_more", last=False)
 POSTED = Request(path="/body", method="POST", body=BOUNDS)
@@ -77,3 +78,46 @@ def test_a_day_is_read_whole(way: str) -> None:
         assert sorted(ids(polled)) == list(range(1, 36))
         assert len(api.asked) == counts(polled)["pages"] == requests
         assert tally_of(polled).announced_rows == (35 if "to a total" in way else 0)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [7, 0, 12],
+        ["7", "0"],
+        [1.5, 0.0],
+        [["2026-10-05", 7], ["2026-10-06", 1.25]],
+        [{"id": {"S": "a"}}],
+    ],
+    ids=["number", "text", "fraction", "list", "object"],
+)
+@pytest.mark.parametrize("last", [None, [], {}, ""], ids=["null", "list", "object", "text"])
+def test_a_token_goes_back_into_a_body_as_it_came(tokens: list[Any], last: Any) -> None:
+    following = [*tokens, last]
+    source = declared("", Cursor(at="next", put="/page/after", ends="no_token"), request=POSTED, at="items")
+    with RestApi() as api:
+        api.faults.append(
+            lambda _: Answer({"items": items_of(DATE, 1, len(api.asked)), "next": following[len(api.asked) - 1]})
+        )
+        assert ids(read(api, source)) == list(range(1, len(tokens) + 2))
+        sent = [asked.document.get("page") for asked in api.asked]
+    assert [repr(body) for body in sent] == ["None", *(repr({"after": token}) for token in tokens)]
+
+
+def test_a_list_is_no_token_for_a_query() -> None:
+    source = declared("/x", Cursor(at="next", param="after", ends="no_token"), at="items")
+    with RestApi() as api:
+        api.faults.append(lambda _: Answer({"items": items_of(DATE, 1), "next": [1]}))
+        with pytest.raises(SetupError, match="neither text nor a whole number as the next page's token"):
+            read(api, source)
+
+
+def test_a_token_in_a_header_replaces_the_declared_header_of_any_case() -> None:
+    request = Request(path="/x", params=BOUNDS, headers={"x-token": "first"})
+    source = declared("", Cursor(at="next", send_header="X-Token", ends="no_token"), request=request, at="items")
+    with RestApi() as api:
+        api.faults.append(
+            lambda _: Answer({"items": items_of(DATE, 1, len(api.asked)), "next": [5, None][len(api.asked) - 1]})
+        )
+        read(api, source)
+        assert [asked.headers["x-token"] for asked in api.asked] == ["first", "5"]
