@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sources._rest.bounds import Bounds, Edge, TimeFormat, day_bound
+from airflow_provider_connect.sources._rest.bounds import Bounds, Edge, day_bound
 from airflow_provider_connect.sources._rest.request import Request, Value
+from airflow_provider_connect.sources._rest.time_forms import form_problem, is_date_form
 from airflow_provider_connect.window import Day
 
 DAY_PLACEHOLDERS = ("day.start", "day.end")
-FORMATS: tuple[str, ...] = get_args(TimeFormat)
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)*)(?::([^{}]*))?\}")
 _NEAR_MISS = re.compile(r"\{[\s$]*(?:day|parent)\s*[.:][^{}]*\}?")
 
@@ -101,8 +101,8 @@ def _problems_of(location: str, text: str, parent: Collection[str] | None) -> li
             problems.append(f"{location}: unknown {{{name}}}; {reason}")
         elif form is not None and name not in DAY_PLACEHOLDERS:
             problems.append(f"{location}: {{{name}}} accepts no format")
-        elif form is not None and form not in FORMATS:
-            problems.append(f"{location}: unknown format {form!r} of {{{name}}}; {suggest_nearest(form, FORMATS)}")
+        elif form is not None and (problem := form_problem(form)) is not None:
+            problems.append(f"{location}: {{{name}}}: {problem}")
     literal_text = _PLACEHOLDER.sub("", text)
     if (near_miss := _NEAR_MISS.search(literal_text)) is not None:
         problems.append(
@@ -201,7 +201,7 @@ def single_bound(request: Request, bounds: Bounds) -> str | None:
     Also None if the bound is a date or in the path: it may then select the whole day.
     """
     bounds_in_request = {
-        (placeholder.name, location == "path" or (placeholder.format or bounds.format) == "date")
+        (placeholder.name, location == "path" or is_date_form(placeholder.format or bounds.format))
         for location, text in request_texts(request)
         for placeholder in placeholders_in(text)
         if placeholder.name in DAY_PLACEHOLDERS
@@ -219,7 +219,7 @@ def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
         {
             placeholder.name
             for placeholder in request_placeholders(request)
-            if is_sent_earlier.get(placeholder.name) and (placeholder.format or bounds.format) != "date"
+            if is_sent_earlier.get(placeholder.name) and not is_date_form(placeholder.format or bounds.format)
         }
     )
 

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.polling.columns import RowColumn, arrow_field
+from airflow_provider_connect.sources._rest.time_forms import TimeForm, is_date_form, names_zone
 from airflow_provider_connect.values.json.paths import FieldPath, path_steps
 from airflow_provider_connect.values.json.typed import decimal_digits
 from airflow_provider_connect.window import ZoneName
@@ -35,8 +36,13 @@ class Column(Declared):
     at: FieldPath | None = Field(
         default=None, description="Location of the field in the record. By default the column's name."
     )
-    format: Literal["iso", "epoch_s", "epoch_ms"] = Field(default="iso", description="Format of a timestamp.")
+    format: TimeForm = Field(
+        default="iso", description="Format of a timestamp, as of bounds, or of a date without a time of day."
+    )
     zone: ZoneName = Field(default="UTC", description="IANA zone of a timestamp without zone.")
+    null_if: tuple[str | int, ...] = Field(
+        default=(), examples=[["", "0000-00-00"]], description="Values that stand for no value. They become null."
+    )
     comment: str = Field(default="", description="Description, passed on to the sink.")
 
     @field_validator("type")
@@ -49,11 +55,12 @@ class Column(Declared):
         return kind
 
     @model_validator(mode="after")
-    def _is_a_timestamp(self) -> Self:
-        if self.type != "timestamp" and (self.format != "iso" or self.zone != "UTC"):
-            raise ValueError("format and zone belong to type='timestamp'")
-        if self.format != "iso" and self.zone != "UTC":
-            raise ValueError("an epoch has no zone")
+    def _fits_its_time(self) -> Self:
+        is_date = self.type == "date" and self.zone == "UTC" and (self.format == "iso" or is_date_form(self.format))
+        if self.type != "timestamp" and not is_date and (self.format != "iso" or self.zone != "UTC"):
+            raise ValueError("format and zone belong to type='timestamp'. A date has no zone, and only a date's format")
+        if self.zone != "UTC" and names_zone(self.format):
+            raise ValueError(f"the format {self.format!r} needs no zone")
         return self
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def latest_versions(batches: Iterator[pa.RecordBatch], records: Records, tally: Tally) -> Iterator[pa.RecordBatch]:
     """Yield the rows that ``records.on_duplicate`` keeps. Batches pass unchanged if it keeps the first of each key.
 
-    Otherwise all batches are written to a temporary file and read again. Memory holds 40 bytes for each row.
+    Otherwise all batches are written to a temporary file and read again. Memory holds about 120 bytes for each row.
 
     :param tally: counts the dropped rows that differ from the kept one.
     :raises DifferingRecordsError: of one key, the newest records are equally new and differ.
