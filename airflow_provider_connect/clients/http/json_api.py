@@ -21,6 +21,7 @@ from airflow_provider_connect.clients.http.asking.judging import Judgement, judg
 from airflow_provider_connect.clients.http.asking.pacing import request_pace
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
 from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth
+from airflow_provider_connect.clients.http.charsets import utf8_json
 from airflow_provider_connect.clients.http.client import (
     HttpResponse,
     excerpt,
@@ -296,7 +297,7 @@ class JsonApi(Closable):
             is_whole = True
         finally:
             self._report(request.on_received, answer.wire_bytes, len(data) if is_whole else 0)
-        return bytes(data)
+        return utf8_json(bytes(data), answer.header("Content-Type"))
 
     # Limits
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
@@ -11,6 +10,7 @@ from urllib.parse import urljoin
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body, json_body, merge_headers
 from airflow_provider_connect.errors import ConfigError, SetupError
+from airflow_provider_connect.sources._rest.page_values import link_with_relation, whole_number
 from airflow_provider_connect.sources._rest.paging import (
     Cursor,
     Flag,
@@ -33,8 +33,6 @@ MAX_EMPTY_PAGES = 10
 MAX_EMPTY_PAGES_WITH_TOKENS = 100
 """The limit for pages that carry a token. A search may skip many records before a match."""
 _MAY_RUN_OUT = ("empty_page", "short_page")
-_LINK = re.compile(r'<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]+))?)*)')
-_REL = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
 
 
 class PageFacts(NamedTuple):
@@ -357,22 +355,6 @@ class Pager:
 
     def _page_error(self, problem: str) -> SetupError:
         return SetupError(f"{self._label}: page {self._page_count} {problem}")
-
-
-def link_with_relation(header: str, rel: str) -> str | None:
-    """Return the address with this relation in a header Link (RFC 8288), or None."""
-    for address, parameters in _LINK.findall(header):
-        match = _REL.search(parameters)
-        if match and rel.lower() in (match[1] or match[2]).lower().split():
-            return str(address)
-    return None
-
-
-def whole_number(value: Any) -> int | None:
-    """Convert a value of JSON or a header to an int. None if it is negative or not a whole number."""
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value.strip()):
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _put(body: Any, path: tuple[str, ...], value: Any) -> Any:

@@ -23,7 +23,8 @@ from airflow_provider_connect.sources._rest.duplicates import DifferingRecordsEr
 from airflow_provider_connect.sources._rest.listing_check import EdgeCheck, ListingCheck
 from airflow_provider_connect.sources._rest.options import RestOptions
 from airflow_provider_connect.sources._rest.page_parser import PageParser, PageParts
-from airflow_provider_connect.sources._rest.pager import PageFacts, Pager, paging_value_paths, whole_number
+from airflow_provider_connect.sources._rest.page_values import whole_number
+from airflow_provider_connect.sources._rest.pager import PageFacts, Pager, paging_value_paths
 from airflow_provider_connect.sources._rest.paging import Single, last_record_path
 from airflow_provider_connect.sources._rest.placeholders import (
     fill_request,

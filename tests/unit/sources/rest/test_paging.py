@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from airflow_provider_connect.errors import SetupError
+from airflow_provider_connect.sources._rest.page_values import whole_number
 from airflow_provider_connect.sources.rest import (
     Cursor,
     Flag,
@@ -121,3 +123,23 @@ def test_a_token_in_a_header_replaces_the_declared_header_of_any_case() -> None:
         )
         read(api, source)
         assert [asked.headers["x-token"] for asked in api.asked] == ["first", "5"]
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(60, 60), (60.0, 60), ("60", 60), (" 60.0 ", 60), ("1,060", 1060), ("1,060.00", 1060), ("1060", 1060)]
+    + [(value, None) for value in (60.5, "60.5", "1,06", "10,60", "1.060", -1, "-1", True, None, "", "many", [])],
+)
+def test_a_total_is_a_whole_number_in_any_writing(value: Any, number: int | None) -> None:
+    assert whole_number(value) == number
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
+def test_a_page_of_another_encoding_is_read(encoding: str) -> None:
+    raw = json.dumps({"items": items_of(DATE, 3), "total": "3.0"}, ensure_ascii=False).encode(encoding)
+    headers = {"Content-Type": f"application/json; charset={encoding.removesuffix('-sig')}"}
+    with RestApi() as api:
+        api.faults.append(lambda _: Answer(raw=raw, headers=dict(headers)))
+        polled = read(api, declared("/x", PageNumber(ends=Total(at="total")), at="items"))
+    names = [name for _, _, batch in polled.batches for name in batch.column("name").to_pylist()]
+    assert names == ["näme 1", "näme 2", "näme 3"]
