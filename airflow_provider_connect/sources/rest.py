@@ -204,8 +204,11 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
-        """Return the JSON Schema of a declaration, for editors."""
-        return cls.model_json_schema(mode="validation")
+        """Return the JSON Schema of a declaration in a file, for editors. The DAG may supply ``conn_id``."""
+        schema = cls.model_json_schema(mode="validation")
+        source = schema["$defs"][cls.__name__]
+        source["required"] = [name for name in source["required"] if name != "conn_id"]
+        return schema
 
     @property
     def stream_key(self) -> str:

@@ -10,23 +10,28 @@ from airflow_provider_connect.errors import SetupError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import record_keys
 from airflow_provider_connect.sources._rest.options import RestOptions
-from airflow_provider_connect.sources._rest.paging import LastKey, Single, Total, last_record_path, names_unique_field
+from airflow_provider_connect.sources._rest.paging import LastKey, Single, last_record_path, names_unique_field
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sources._rest.rows import PageRows
 
 _KEY_BYTES = 16
 _LIMIT_BYTES = 16 << 20
+MAX_PAGES_WITHOUT_NEW_RECORDS = 100
+"""Largest number of consecutive pages whose records all came before. Pages may overlap, but not for ever."""
 
 
 class ListingCheck(Closable):
     """The records of one listing so far. Closed at the listing's end, since a poll may have a listing for each parent.
 
-    :param keys: keys of the listing's records, if the poll's own keys cannot tell which records the listing repeats.
+    :param has_own_keys: true if the poll's keys cannot tell which records the listing repeats.
     """
 
-    def __init__(self, keys: KeySet | None) -> None:
-        self._keys = keys
+    def __init__(self, *, has_own_keys: bool) -> None:
+        self._has_own_keys = has_own_keys
+        self._keys: KeySet | None = None
+        self._first_page: PageRows | None = None
+        self._pages_without_new_records = 0
         self.different_records = 0
 
     @classmethod
@@ -35,26 +40,55 @@ class ListingCheck(Closable):
 
         :param is_repeated: true if the listing begins again, so that the poll already has its first records.
         """
-        paging = options.paging
-        has_total = not isinstance(paging, Single) and isinstance(paging.ends, Total)
-        shares_keys = (
-            is_repeated or options.parent is not None or options.records.outside == "drop" or _has_cap(options)
+        return cls(
+            has_own_keys=is_repeated
+            or options.parent is not None
+            or options.records.outside == "drop"
+            or _has_cap(options)
         )
-        return cls(KeySet(_LIMIT_BYTES) if has_total and shares_keys else None)
 
     def close(self) -> None:
         """Release the keys."""
+        self._first_page = None
         if self._keys is not None:
             self._keys.close()
             self._keys = None
 
-    def add(self, rows: PageRows) -> None:
-        """Count a page's records that differ from all earlier ones of the listing. A rejected record counts as one."""
-        if self._keys is None:
-            self.different_records += rows.record_count - rows.duplicates
+    def add(self, rows: PageRows, label: str) -> None:
+        """Count a page's records that differ from all earlier ones of the listing. A rejected record counts as one.
+
+        :raises SetupError: the page is the last of many without a new record.
+        """
+        new_records = self._new_records(rows)
+        self.different_records += new_records
+        if new_records or not rows.record_count:
+            self._pages_without_new_records = 0
             return
-        is_new = self._keys.add_keys(rows.keys, rows.is_readable)
-        self.different_records += int(is_new.sum()) + rows.record_count - len(is_new)
+        self._pages_without_new_records += 1
+        if self._pages_without_new_records >= MAX_PAGES_WITHOUT_NEW_RECORDS:
+            raise SetupError(
+                f"{label}: like the {MAX_PAGES_WITHOUT_NEW_RECORDS - 1} pages before it, it has only records that came "
+                "before. Reading would never end. The next try starts at the first page. If it fails again, choose "
+                "another end rule, or check the paging parameters, which the service may ignore"
+            )
+
+    def _new_records(self, rows: PageRows) -> int:
+        if not self._has_own_keys:
+            return rows.record_count - rows.duplicates
+        if self._keys is None and self._first_page is None:
+            self._first_page = rows._replace(batch=None)  # most listings end here, and need no key set
+            return len(_split(_readable_keys(rows))) + rows.record_count - len(_readable_keys(rows)) // _KEY_BYTES
+        if self._keys is None and self._first_page is not None:
+            self._keys = KeySet(_LIMIT_BYTES)
+            self._add_keys(self._keys, self._first_page)
+            self._first_page = None
+        assert self._keys is not None
+        return self._add_keys(self._keys, rows)
+
+    @staticmethod
+    def _add_keys(keys: KeySet, rows: PageRows) -> int:
+        is_new = keys.add_keys(_readable_keys(rows))
+        return int(is_new.sum()) + rows.record_count - len(is_new)
 
 
 class EdgeCheck(Closable):
@@ -151,6 +185,14 @@ class EdgeCheck(Closable):
 def _has_cap(options: RestOptions) -> bool:
     paging = options.paging
     return not isinstance(paging, Single | LastKey) and paging.cap is not None
+
+
+def _readable_keys(rows: PageRows) -> bytes:
+    if rows.is_readable is None:
+        return rows.keys
+    import numpy as np
+
+    return bytes(np.frombuffer(rows.keys, f"V{_KEY_BYTES}")[rows.is_readable].tobytes())
 
 
 def _split(keys: bytes) -> set[bytes]:

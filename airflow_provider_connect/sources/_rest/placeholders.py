@@ -1,7 +1,7 @@
 """Finds and fills placeholders of a request, such as {day.start:iso} and {parent.id}.
 
-Braces around anything but a name and a format are literal text, so JSON and GraphQL bodies work. A path must have no
-such braces. Nothing is evaluated.
+Braces around anything but a name with a dot and a format are literal text, so JSON and GraphQL bodies work. A path must
+have no such braces. Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from airflow_provider_connect.sources._rest.time_forms import form_problem, is_d
 from airflow_provider_connect.window import Day
 
 DAY_PLACEHOLDERS = ("day.start", "day.end")
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)*)(?::([^{}]*))?\}")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)+)(?::([^{}]*))?\}")
+_NAME_ALONE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::[^{}]*)?\}")
 _NEAR_MISS = re.compile(r"\{[\s$]*(?:day|parent)\s*[.:][^{}]*\}?")
 
 
@@ -104,6 +105,14 @@ def _problems_of(location: str, text: str, parent: Collection[str] | None) -> li
         elif form is not None and (problem := form_problem(form)) is not None:
             problems.append(f"{location}: {{{name}}}: {problem}")
     literal_text = _PLACEHOLDER.sub("", text)
+    text_without_names = _NAME_ALONE.sub("", literal_text)
+    # A text with other braces is a document, such as a GraphQL query.
+    if location == "path" or not re.search("[{}]", text_without_names):
+        problems += [
+            f"{location}: unknown {{{name}}}; {suggest_nearest(name, known_names)}"
+            for name in _NAME_ALONE.findall(literal_text)
+        ]
+        literal_text = text_without_names
     if (near_miss := _NEAR_MISS.search(literal_text)) is not None:
         problems.append(
             f"{location}: {near_miss[0][:40]!r} is not one of {', '.join(f'{{{name}}}' for name in known_names)}"

@@ -327,7 +327,7 @@ class _PageReader:
                 yield rows.batch
 
     def _check(self, listing: ListingCheck, rows: PageRows, label: str) -> None:
-        listing.add(rows)
+        listing.add(rows, label)
         if self._edge_check is not None:
             self._edge_check.add(rows, label)
 

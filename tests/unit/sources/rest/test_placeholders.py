@@ -188,3 +188,16 @@ def test_a_pattern_of_a_local_time_is_never_in_the_hour_that_comes_twice() -> No
     assert day_bound(Day(date=dt.date(2026, 10, 25)), "start", bounds) == ("2026-10-25 00:00", True)
     with_zone = Bounds(format="%Y-%m-%d %H:%M %z", zone="Europe/London")
     assert day_bound(Day(date=dt.date(2026, 10, 25)), "start", with_zone) == ("2026-10-25 01:00 +0100", False)
+
+
+@pytest.mark.parametrize("query", ["query{orders{id}}", "{orders{id}}", "query($a:Int){orders(n:$a){day{start},id}}"])
+def test_braces_of_a_query_are_literal_text(query: str) -> None:
+    body = {"query": query, "since": "{day.start}", "until": "{day.end}"}
+    source = declared("/x", Single(), request={"path": "/x", "method": "POST", "body": body})
+    assert fill_request(source.request, DAY, source.bounds, {}).body["query"] == query
+
+
+@pytest.mark.parametrize("text", ["{start}", "from {start:date} on"])
+def test_a_name_without_a_dot_is_no_placeholder(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"request\.params\.since: unknown \{start\}; did you mean 'day\.start'"):
+        declared("/x", Single(), request={"path": "/x", "params": {"since": text, "until": "{day.end}"}})
