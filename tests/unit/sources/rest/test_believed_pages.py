@@ -372,35 +372,3 @@ def test_other_fields_of_an_empty_page_belong_to_missing_empty() -> None:
 def test_a_unique_field_needs_a_column() -> None:
     with pytest.raises(ConfigError, match="paging: unique=True requires a column of 'serial'"):
         declared("/x", LastKey(param="after", field="serial", ends="empty_page", unique=True))
-
-
-def combination(items: list[dict[str, Any]], page: int) -> list[dict[str, Any]]:
-    """Return the items of the bits of ``page + 1``: each page differs, and only pages 0, 1, 3, 7, … have a new item."""
-    return [items[at] for at in range(10) if (page + 1) >> at & 1]
-
-
-@pytest.mark.parametrize("outside", ["fail", "drop"])
-def test_an_api_that_never_brings_anything_new_ends_after_a_bounded_number_of_pages(outside: str) -> None:
-    """Its pages all differ, and each names a next one."""
-
-    def serve(items: list[dict[str, Any]], asked: Request) -> dict[str, Any]:
-        page = number(asked, "cursor", 0)
-        return {"items": combination(items, page), "next": page + 1}
-
-    source = declared("/x", CURSOR, records=records("items", day="at", outside=outside), retry_budget_seconds=0)
-    with serving(serve, 10) as api:
-        with pytest.raises(SetupError, match="page 228: like the 99 pages before it, it has only records that came"):
-            read(api, source)
-        assert len(api.asked) <= 229
-
-
-def test_pages_that_overlap_for_long_and_then_bring_something_new_are_read() -> None:
-    def serve(items: list[dict[str, Any]], asked: Request) -> dict[str, Any]:
-        page = number(asked, "cursor", 0)
-        return {
-            "items": combination(items, page) if page < 127 else items[-1:],
-            "next": page + 1 if page < 127 else None,
-        }
-
-    with serving(serve, 11) as api:
-        assert sorted(ids(read(api, declared("/x", CURSOR, at="items")))) == [1, 2, 3, 4, 5, 6, 7, 11]
