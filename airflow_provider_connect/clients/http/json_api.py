@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 
 from airflow_provider_connect.clients.http.access import HttpAccess
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
-from airflow_provider_connect.clients.http.asking.judging import Judgement, judge, wait_seconds
+from airflow_provider_connect.clients.http.asking.judging import Judgement, demands_login, judge, wait_seconds
 from airflow_provider_connect.clients.http.asking.pacing import request_pace
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
 from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth
@@ -48,6 +48,14 @@ _PAUSES = doubling_pauses(1.0, 60.0)
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _JSON = {"Accept": "application/json"}
+_STILL_LOGGED_OUT = (
+    "a rule of errors takes it for the end of a session, and new credentials do not help. Check the rule, and the "
+    "connection's auth: only sessions and OAuth tokens can be fetched again"
+)
+_ASKED_WITHOUT = (
+    "this host of allowed_hosts was asked without the credentials of {}. If it is another name of the service, set "
+    "keep_host in the paging, so that its links lead to the host"
+)
 _WHOLE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
 
 
@@ -207,11 +215,15 @@ class JsonApi(Closable):
         credentials = self._access.credentials
         auth = credentials.auth()
         reply = self._follow_redirects(request, auth)
-        if reply.status == 401 and origin_of(reply.url) == self._access.origin:
+        if self._is_own(reply.url) and demands_login(reply, self._errors, current_time()):
             renewed_auth = credentials.renew(auth)
             if renewed_auth is not None:
                 return self._follow_redirects(request, renewed_auth)
         return reply
+
+    def _is_own(self, url: str) -> bool:
+        """Return True if a URL is of the host that gets the credentials."""
+        return origin_of(url) == self._access.origin
 
     def _follow_redirects(self, request: _Request, auth: Auth) -> Reply:
         for _ in range(_MOST_REDIRECTS + 1):
@@ -219,7 +231,7 @@ class JsonApi(Closable):
             with self._pace.concurrency_slot(self.clock, self._answers.require_open):
                 reply = self._send(request, auth)
             self._pause_if_requested(reply)
-            if not 300 <= reply.status < 400:
+            if not 300 <= reply.status < 400 or demands_login(reply, self._errors, current_time()):
                 return reply
             target = self._redirect_target(request, reply)
             if request.params and not urlsplit(target).query:
@@ -247,7 +259,7 @@ class JsonApi(Closable):
 
     def _send(self, pending: _Request, auth: Auth) -> Reply:
         url = strip_auth_params(pending.url, auth)  # the reply's address must not contain the key either
-        is_own = origin_of(url) == self._access.origin
+        is_own = self._is_own(url)
         # Declared headers may be credentials too, so another host gets none.
         headers = merge_headers(_JSON, *((pending.call.headers, dict(self._access.headers)) if is_own else ()))
         secrets = self._secrets = Secrets(
@@ -331,7 +343,7 @@ class JsonApi(Closable):
         if reply.status == 403 and judgement.action == "refuse" and not judgement.is_declared and self._is_last(reply):
             # GitHub reports a reached limit like this. The permissions are fine.
             judgement = judgement._replace(action="wait", reason="no requests are left")
-        if judgement.action in ("retry", "wait", "refuse"):
+        if judgement.action in ("retry", "wait", "refuse", "login"):
             raise self._error(call, reply, judgement)
         if judgement.action == "rows":
             _require_rows(reply)
@@ -342,10 +354,13 @@ class JsonApi(Closable):
         wait = judgement.wait_seconds
         server_text = excerpt(judgement.server_text, reply.secrets, is_cut=reply.is_cut)
         label = f" ({call.about})" if call.about else ""
-        reason = f": {judgement.reason}" if judgement.reason else ""
+        reason = judgement.reason or (_STILL_LOGGED_OUT if judgement.action == "login" else "")
+        if reply.status == 401 and not judgement.is_declared and not self._is_own(reply.url):
+            reason = _ASKED_WITHOUT.format(self._connection_label)
+        reason = f": {reason}" if reason else ""
         message = f"{reply.host}{label} answered {reply.status}{reason}"
         message += f". Its answer: {server_text!r}" if server_text else ""
-        if judgement.action == "refuse":
+        if judgement.action in ("refuse", "login"):
             return ConfigError(message)
         if wait is None and reply.status in (403, 429) and self._limits.reset is not None:
             wait = wait_seconds(self._limits.reset, reply, current_time())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body, json_body, merge_headers
@@ -100,7 +100,9 @@ class Pager:
         label = f"{self._label}, page {self._page_count + 1}"
         if token is not None and isinstance(paging, LinkHeader | NextLink):
             # The link has its own query. Our params would be in it twice.
-            return self._build_call(self._resolve_link(token), (), request.headers, request.body, label)
+            return self._build_call(
+                self._resolve_link(token, keeps_host=paging.keep_host), (), request.headers, request.body, label
+            )
         params, headers, body = list(request.params), dict(request.headers), request.body
         if isinstance(paging, Offset | PageNumber):
             params += [(paging.param, token or str(paging.first)), *paging.size_params]
@@ -116,9 +118,13 @@ class Pager:
                 body = _put(body, path_steps(paging.put or ""), value if text == token else token)
         return self._build_call(request.path, tuple(params), headers, body, label)
 
-    def _resolve_link(self, link: str) -> str:
+    def _resolve_link(self, link: str, *, keeps_host: bool) -> str:
         try:
-            return urljoin(self._url, link)
+            address = urlsplit(urljoin(self._url, link))
+            if keeps_host:
+                page = urlsplit(self._url)
+                address = address._replace(scheme=page.scheme, netloc=page.netloc)
+            return address.geturl()
         except ValueError:
             raise self._page_error("has a link to a next page with an invalid address") from None
 

@@ -108,6 +108,11 @@ _UNIQUE = Field(
     description="Whether no two records share the field's value, though the field is not records.key. By default the "
     "last record must come again after the edge, and otherwise the day fails.",
 )
+_KEEP_HOST = Field(
+    default=False,
+    description="Whether to request links at the host of the first page, with credentials. For a service whose links "
+    "name it by another host.",
+)
 _ENDS = Field(description="Rule that detects the last page.")
 
 
@@ -165,6 +170,7 @@ class LinkHeader(_Listing):
     end_rules = ("no_token", "empty_page", "flag", "total")
     kind: Literal["link_header"] = "link_header"
     rel: str = Field(default="next", description="Relation of the link to follow.")
+    keep_host: bool = _KEEP_HOST
 
 
 class NextLink(_Listing):
@@ -173,6 +179,7 @@ class NextLink(_Listing):
     end_rules = _TOKEN_END_RULES
     kind: Literal["next_link"] = "next_link"
     at: FieldPath = Field(description="Location of the address, such as @odata.nextLink or /links/next.")
+    keep_host: bool = _KEEP_HOST
 
 
 class Cursor(_Listing):

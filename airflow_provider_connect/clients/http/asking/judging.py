@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from airflow_provider_connect.clients.http.asking.call import Reply
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment, RuleAction, TimeFormat
@@ -53,6 +54,13 @@ class Judgement(NamedTuple):
     reason: str = ""
     server_text: str = ""
     is_declared: bool = False
+
+
+def demands_login(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> bool:
+    """Return True if an answer shows that the credentials have expired: a 401, or by a rule with ``login``."""
+    if reply.status == 401:
+        return True
+    return any(rule.then == "login" for rule in rules) and judge(reply, rules, current_time).action == "login"
 
 
 def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> Judgement:
@@ -104,7 +112,7 @@ def _rule_matches(rule: ErrorRule, reply: Reply) -> bool:
         return False
     if rule.header is not None:
         value = reply.headers.get(rule.header.lower())
-        if value is None or (rule.header_value is not None and value.strip() != rule.header_value):
+        if value is None or (rule.header_value is not None and not _header_matches(rule, value.strip())):
             return False
     if rule.text is not None:
         if statuses is None and reply.is_success:
@@ -112,6 +120,12 @@ def _rule_matches(rule: ErrorRule, reply: Reply) -> bool:
         if rule.text.lower() not in reply.body[:ERROR_TEXT_BYTES].decode("utf-8", "replace").lower():
             return False
     return rule.at is None or _value_matches(rule, reply.at(rule.at))
+
+
+def _header_matches(rule: ErrorRule, value: str) -> bool:
+    if rule.header is not None and rule.header.lower() == "location" and value != rule.header_value:
+        value = urlsplit(value).path
+    return value == rule.header_value
 
 
 def _value_matches(rule: ErrorRule, value: Any) -> bool:

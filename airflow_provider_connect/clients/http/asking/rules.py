@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from airflow_provider_connect.values.json.paths import FieldPath
 
-RuleAction = Literal["retry", "wait", "refuse", "ignore", "empty", "rows"]
+RuleAction = Literal["retry", "wait", "refuse", "ignore", "empty", "rows", "login"]
 TimeFormat = Literal["auto", "seconds", "epoch_s", "epoch_ms", "date"]
 
 _STATUS = re.compile(r"[1-5](?:[0-9]{2}|xx)")
@@ -72,7 +72,9 @@ class ErrorRule(Declared):
         "because a row could contain it.",
     )
     header: str | None = Field(default=None, description="Name of a header in the answer.")
-    header_value: str | None = Field(default=None, description="Value of that header. By default any.")
+    header_value: str | None = Field(
+        default=None, description="Value of that header, or the path of a Location. By default any."
+    )
     text: str | None = Field(
         default=None,
         min_length=1,
@@ -88,7 +90,8 @@ class ErrorRule(Declared):
     )
     then: RuleAction = Field(
         description="retry: repeat after a pause. wait: repeat at the time in the answer. refuse: fail until a person "
-        "acts. ignore: skip this parent. empty: no rows. rows: read the answer as a page."
+        "acts. ignore: skip this parent. empty: no rows. rows: read the answer as a page. login: fetch new "
+        "credentials, then repeat once, as after a 401."
     )
     until: Moment | None = Field(
         default=None, description="Location of the pause in the answer. By default Retry-After."

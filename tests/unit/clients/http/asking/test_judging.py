@@ -136,7 +136,7 @@ def test_only_the_error_in_a_page_is_quoted_not_its_rows() -> None:
         ({"status": 403, "until": {"header": "a"}, "then": "refuse"}, "until requires"),
         ({"status": 403, "until": {}, "then": "wait"}, "set either header or at"),
         ({"status": 403, "until": {"header": "a", "at": "b"}, "then": "wait"}, "set either header or at"),
-        ({"status": 403, "then": "panic"}, "'retry', 'wait', 'refuse', 'ignore', 'empty' or 'rows'"),
+        ({"status": 403, "then": "panic"}, "'retry', 'wait', 'refuse', 'ignore', 'empty', 'rows' or 'login'"),
         ({"at": "/a~2", "then": "retry"}, "in a JSON Pointer"),
         ({"stat": 403, "status": 403, "then": "retry"}, "Extra inputs are not permitted"),
     ],
