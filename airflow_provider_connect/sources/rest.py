@@ -59,8 +59,8 @@ the same key, a day keeps one. If they differ in a declared column, the poll sta
 ``records.on_duplicate`` names the record that counts.
 
 **Counts** in the report: pages, duplicates, differing_duplicates, rejected, other_day, outside_day,
-undeclared_dropped, lone_surrogates, parents, ignored_parents, repeated_listings, column_absent.NAME,
-column_refused.NAME, and counts of the parent source, such as parent_duplicates.
+undeclared_dropped, lone_surrogates, parents, ignored_parents, filtered_parents, parents_without_value,
+repeated_listings, column_absent.NAME, column_refused.NAME, and counts of the parent source, such as parent_duplicates.
 
 **Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row. Parents are read page by
 page and never collected. With ``partitions`` above 1, each partition reads all parent pages and takes its share by key.
@@ -163,6 +163,8 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         "parent.request": "condition",
         "parent.records.at": "condition",
         "parent.snapshot": "narrowing",
+        "parent_where": "condition",
+        "parent_without_value": "narrowing",
         "errors": "condition",
     }
 

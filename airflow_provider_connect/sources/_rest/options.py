@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -24,6 +24,7 @@ from airflow_provider_connect.sources._rest.records import ParentColumn, Records
 from airflow_provider_connect.sources._rest.request import Count, Request, Snapshot
 from airflow_provider_connect.window import SourceKind, ZoneName
 
+ParentValue = str | bool | int | None
 _REQUEST_TYPES = ("string", "bigint")
 _CREDENTIALS = re.compile(r"authorization|proxy-authorization|cookie|(x-)?api[-_]?key|access[-_]token|client[-_]secret")
 """Header and parameter names that hold only credentials, unlike ``page_token`` and ``sort_key``."""
@@ -69,6 +70,16 @@ class RestOptions(Source):
     parent_columns: dict[str, str] = Field(
         default_factory=dict,
         description='Columns with values of the parent, such as {"repo_id": "id"}: own column and parent column.',
+    )
+    parent_where: dict[str, ParentValue | tuple[ParentValue, ...]] = Field(
+        default_factory=dict,
+        examples=[{"archived": False, "kind": ["shop", "depot"]}],
+        description="Columns of the parent and the values of a parent to request. Others are skipped and counted.",
+    )
+    parent_without_value: Literal["fail", "skip"] = Field(
+        default="fail",
+        description="Effect of a parent without a value that its request uses. fail: fail the day. skip: skip the "
+        "parent and count it.",
     )
     partitions: int = Field(
         default=1,
@@ -170,7 +181,9 @@ def _paging_problems(options: RestOptions) -> list[str]:
 def _parent_problems(options: RestOptions, known_columns: Collection[str] | None) -> list[str]:
     parent = options.parent
     if parent is None or known_columns is None:
-        problems = ["parent_columns: requires a parent"] if options.parent_columns else []
+        problems = [
+            f"{name}: requires a parent" for name in ("parent_columns", "parent_where") if getattr(options, name)
+        ]
         return problems + (
             ["partitions: requires a parent. Only parents are shared between tasks"] * (options.partitions > 1)
         )
@@ -181,6 +194,7 @@ def _parent_problems(options: RestOptions, known_columns: Collection[str] | None
         for name, parent_name in options.parent_columns.items()
         if parent_name not in known_columns
     ]
+    problems += _parent_where_problems(options)
     taken_names = {name.lower() for name in options.records.columns} | {"day", "document", "record_key"}
     problems += [
         f"parent_columns: {name!r} is already a column"
@@ -205,6 +219,24 @@ def _parent_problems(options: RestOptions, known_columns: Collection[str] | None
         "record": options.partitions > 1 and not set(options.parent_columns) & set(options.records.key),
     }
     return problems + [problem for problem, applies in conflicts.items() if applies]
+
+
+_WHERE_TYPES: dict[str, type] = {"string": str, "bigint": int, "boolean": bool}
+
+
+def _parent_where_problems(options: RestOptions) -> Iterator[str]:
+    """Yield a problem for each column of ``parent_where`` that the parent lacks, and each value of another type."""
+    if options.parent is None:
+        return
+    columns = options.parent.records.columns
+    for name, values in options.parent_where.items():
+        if name not in columns:
+            yield f"parent_where.{name}: the parent has no such column; {suggest_nearest(name, columns)}"
+            continue
+        kind = columns[name].type
+        for value in values if isinstance(values, tuple) else (values,):
+            if value is not None and type(value) is not _WHERE_TYPES.get(kind):
+                yield f"parent_where.{name}: a value of another type than the column, which is {kind}"
 
 
 _STEP_REASONS = {

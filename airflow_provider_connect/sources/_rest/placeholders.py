@@ -170,7 +170,8 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
             # Many APIs ignore an empty filter: all records would become this parent's children.
             raise DataError(
                 f"a parent has no value in column {placeholder.name.removeprefix(PARENT_PREFIX)!r}, which the request "
-                "for its children uses. Exclude such parents, or use a column that always has a value"
+                "for its children uses. Use a column that always has a value. If such parents have no children, set "
+                "parent_without_value='skip'"
             )
         return str(value)
 

@@ -26,11 +26,8 @@ from airflow_provider_connect.sources._rest.page_parser import PageParser, PageP
 from airflow_provider_connect.sources._rest.page_values import whole_number
 from airflow_provider_connect.sources._rest.pager import PageFacts, Pager, paging_value_paths
 from airflow_provider_connect.sources._rest.paging import Single, last_record_path
-from airflow_provider_connect.sources._rest.placeholders import (
-    fill_request,
-    requested_parent_columns,
-    require_only_this_day,
-)
+from airflow_provider_connect.sources._rest.parents import ParentFilter
+from airflow_provider_connect.sources._rest.placeholders import fill_request, require_only_this_day
 from airflow_provider_connect.sources._rest.records import RECORD_KEY, row_schema
 from airflow_provider_connect.sources._rest.rows import PageRows, RowBuilder
 from airflow_provider_connect.sources._rest.version_spool import latest_versions
@@ -185,20 +182,21 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
             yield {}
             return
         (day,) = part.days
-        parent_columns = sorted(
-            requested_parent_columns(options.request)
-            | {parent_column.parent_name for parent_column in options.resolved_parent_columns}
-        )
+        parent_filter = ParentFilter(options)
         parent_tally = Tally(part.days)
         reader = _PageReader(
             parent, day, stack.enter_context(self._open_api(parent)), stack=stack, tally=tally, row_tally=parent_tally
         )
         for batch in latest_versions(reader.batches({}), parent.records, parent_tally):
             keys = batch.column(RECORD_KEY).to_pylist()
-            for key, row in zip(keys, batch.select(parent_columns).to_pylist(), strict=True):
-                if int(key, 16) % options.partitions == part.params["of"]:
-                    tally.counts["parents"] += 1
-                    yield row
+            for key, row in zip(keys, batch.select(parent_filter.columns).to_pylist(), strict=True):
+                if int(key, 16) % options.partitions != part.params["of"]:
+                    continue
+                if (reason := parent_filter.skip_reason(row)) is not None:
+                    tally.counts[reason] += 1
+                    continue
+                tally.counts["parents"] += 1
+                yield row
         for name, count in parent_tally.counts.items():
             tally.counts[f"parent_{name}"] += count
 
