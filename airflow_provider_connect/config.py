@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from pydantic_core import SchemaValidator, core_schema
@@ -268,7 +268,9 @@ def _rendered(value: Any, render: Callable[[str], Any]) -> Any:
     if isinstance(value, str):
         return render(value) if has_template(value) else value
     if isinstance(value, BaseModel):
-        value = {name: getattr(value, name) for name in value.model_fields_set}
+        # A union is told by a field with only one value, which nobody sets.
+        tags = {name for name, field in type(value).model_fields.items() if get_origin(field.annotation) is Literal}
+        value = {name: getattr(value, name) for name in value.model_fields_set | tags}
     if isinstance(value, Mapping):
         return {_rendered(key, render): _rendered(item, render) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -23,6 +23,7 @@ from airflow_provider_connect.clients.http.auth import (
     query_auth,
 )
 from airflow_provider_connect.clients.http.logins import Login, OAuth2Login, SessionLogin
+from airflow_provider_connect.clients.http.named_credentials import named_credentials
 from airflow_provider_connect.clients.http.network import AddressPolicy
 from airflow_provider_connect.clients.http.route import HttpRoute, Origin, origin_of
 from airflow_provider_connect.connection import Connection
@@ -64,6 +65,7 @@ class HttpAccess:
     :param allowed_origins: other hosts that links and redirects may lead to.
     :param headers: sent to the API's own host with every request.
     :param secret_header_values: values of ``headers`` that no message may quote.
+    :param named_auth: sent to the API's own host in addition to ``credentials``.
     """
 
     name: str
@@ -73,6 +75,7 @@ class HttpAccess:
     allowed_origins: frozenset[Origin] = frozenset()
     headers: tuple[tuple[str, str], ...] = ()
     secret_header_values: tuple[str, ...] = ()
+    named_auth: Auth = NO_AUTH
 
     @property
     def origin(self) -> Origin:
@@ -104,6 +107,7 @@ class HttpAccess:
             allowed_origins=frozenset(other_origins),
             headers=tuple(headers.items()),
             secret_header_values=tuple(value for value in headers.values() if len(value) >= _MAY_BE_SECRET_CHARACTERS),
+            named_auth=named_credentials(connection),
         )
 
     @classmethod

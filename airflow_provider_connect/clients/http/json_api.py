@@ -32,6 +32,7 @@ from airflow_provider_connect.clients.http.client import (
 from airflow_provider_connect.clients.http.connection_fields import RESERVED_HEADERS
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.inflate import decoded_body
+from airflow_provider_connect.clients.http.named_credentials import add_to_body
 from airflow_provider_connect.clients.http.pool import ConnectionPool, OpenResponses
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.closing import Closable
@@ -129,7 +130,7 @@ class JsonApi(Closable):
         self._has_answered = False
         self._pool = ConnectionPool()
         self.clock: Clock = clock or _PollClock(self._answers)
-        self._secrets = Secrets([*self._access.secret_header_values, *self._access.route.secrets])
+        self._secrets = self._secrets_of(self._access.named_auth)
 
     def ask(
         self,
@@ -257,14 +258,17 @@ class JsonApi(Closable):
         except ValueError:
             raise ConfigError(f"{_host(request.url)} redirects to an invalid address") from None
 
+    def _secrets_of(self, auth: Auth) -> Secrets:
+        access = self._access
+        return Secrets([*auth.secrets, *access.secret_header_values, *access.route.secrets])
+
     def _send(self, pending: _Request, auth: Auth) -> Reply:
+        auth = auth.joined(self._access.named_auth)
         url = strip_auth_params(pending.url, auth)  # the reply's address must not contain the key either
         is_own = self._is_own(url)
         # Declared headers may be credentials too, so another host gets none.
         headers = merge_headers(_JSON, *((pending.call.headers, dict(self._access.headers)) if is_own else ()))
-        secrets = self._secrets = Secrets(
-            [*auth.secrets, *self._access.secret_header_values, *self._access.route.secrets]
-        )
+        secrets = self._secrets = self._secrets_of(auth)
         with ExitStack() as stack:
             answer = request(
                 self._access.route,
@@ -273,7 +277,7 @@ class JsonApi(Closable):
                 self._times,
                 params=pending.params,
                 method=pending.call.verb,
-                body=pending.call.body,
+                body=add_to_body(pending.call.body, auth.body) if is_own else pending.call.body,
                 headers=headers,
                 takes_redirects=self._follows_redirects,
                 on_sent=partial(self._report, pending.on_sent),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
 
@@ -12,6 +11,7 @@ from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLi
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._rest.bounds import Bounds
+from airflow_provider_connect.sources._rest.credential_guard import credential_problems, publish_templated_names
 from airflow_provider_connect.sources._rest.paging import Cursor, Paging, last_record_path, names_unique_field
 from airflow_provider_connect.sources._rest.placeholders import (
     bounds_without_granularity,
@@ -22,12 +22,11 @@ from airflow_provider_connect.sources._rest.placeholders import (
 from airflow_provider_connect.sources._rest.placeholders import placeholder_problems as unfillable
 from airflow_provider_connect.sources._rest.records import ParentColumn, Records
 from airflow_provider_connect.sources._rest.request import Count, Request, Snapshot
+from airflow_provider_connect.values.json.paths import path_steps
 from airflow_provider_connect.window import SourceKind, ZoneName
 
 ParentValue = str | bool | int | None
 _REQUEST_TYPES = ("string", "bigint")
-_CREDENTIALS = re.compile(r"authorization|proxy-authorization|cookie|(x-)?api[-_]?key|access[-_]token|client[-_]secret")
-"""Header and parameter names that hold only credentials, unlike ``page_token`` and ``sort_key``."""
 
 
 class RestOptions(Source):
@@ -110,6 +109,19 @@ class RestOptions(Source):
         def parent(self) -> RestOptions | None:
             """The source of the parents. :class:`.RestSource` declares this field, because its type is RestSource."""
 
+    def rendered(self, render: Callable[[str], Any]) -> Self:
+        """Return these options with rendered templates. Secrets that a template supplied pass the guard of literals."""
+        rendered = super().rendered(render)
+        changes: dict[str, Any] = {}
+        if "request" in self.templates:
+            changes["request"] = publish_templated_names(rendered.request, self.request)
+        parent: Any = rendered.parent
+        if "parent" in self.templates and isinstance(parent, dict):
+            declared: Any = self.parent
+            request = declared.get("request") if isinstance(declared, dict) else declared.request
+            changes["parent"] = parent | {"request": publish_templated_names(parent.get("request"), request)}
+        return rendered.model_copy(update=changes)
+
     @property
     def kind(self) -> SourceKind:
         """``snapshot`` with ``snapshot="replace"``, otherwise ``day``."""
@@ -163,11 +175,12 @@ def _paging_problems(options: RestOptions) -> list[str]:
         for name in paging_params
         if name in request.params
     ]
-    problems += [
-        f"request: {name!r} is a credential. Move it to the connection"
-        for name in (*request.headers, *request.params)
-        if _CREDENTIALS.fullmatch(name.lower())
-    ]
+    paging_names = {name for name in paging_params if name is not None}
+    if isinstance(paging, Cursor) and paging.put is not None:
+        paging_names.add(path_steps(paging.put)[-1])
+    problems += [f"request: {problem}" for problem in credential_problems(request, paging_names)]
+    if options.count is not None and options.count.request is not None:
+        problems += [f"count.request: {problem}" for problem in credential_problems(options.count.request, ())]
     if isinstance(paging, Cursor) and paging.put is not None and (request.method != "POST" or request.form is not None):
         problems.append("paging.put: requires request.method='POST' with a body, not a form")
     field = last_record_path(paging)

@@ -26,7 +26,7 @@ from airflow_provider_connect.sources._rest.paging import (
 )
 from airflow_provider_connect.sources._rest.placeholders import FilledRequest
 from airflow_provider_connect.sources._rest.total_check import BeyondTotal
-from airflow_provider_connect.values.json.paths import MISSING, path_steps
+from airflow_provider_connect.values.json.paths import MISSING, path_steps, put_at
 
 MAX_EMPTY_PAGES = 10
 """Largest number of consecutive pages without records, although a total or a flag announces more."""
@@ -115,7 +115,7 @@ class Pager:
                 headers = merge_headers(headers, {paging.send_header: token})
             else:
                 text, value = self._token_value
-                body = _put(body, path_steps(paging.put or ""), value if text == token else token)
+                body = put_at(body, path_steps(paging.put or ""), value if text == token else token)
         return self._build_call(request.path, tuple(params), headers, body, label)
 
     def _resolve_link(self, link: str, *, keeps_host: bool) -> str:
@@ -361,10 +361,3 @@ class Pager:
 
     def _page_error(self, problem: str) -> SetupError:
         return SetupError(f"{self._label}: page {self._page_count} {problem}")
-
-
-def _put(body: Any, path: tuple[str, ...], value: Any) -> Any:
-    if not path:
-        return value
-    container = body if isinstance(body, dict) else {}
-    return {**container, path[0]: _put(container.get(path[0]), path[1:], value)}

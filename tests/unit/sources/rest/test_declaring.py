@@ -20,7 +20,14 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest import poller as polling
-from airflow_provider_connect.sources.rest import Count, LinkHeader, PageNumber, Records, Request, RestSource
+from airflow_provider_connect.sources.rest import (
+    Count,
+    LinkHeader,
+    PageNumber,
+    Records,
+    Request,
+    RestSource,
+)
 from airflow_provider_connect.window import Day
 from tests.equipment.rest_api.items import DATE, items_of, parents
 from tests.equipment.rest_api.reading import DAY, declared, ids, read, records
