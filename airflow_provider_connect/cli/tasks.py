@@ -208,14 +208,31 @@ def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | Non
 
     :raises ConfigError: there is no such DAG or task, or the DAG has no ConnectOperator task.
     """
-    dag = read_dag_files(bundles or (), dag_id).require(dag_id)
+    return choose_tasks(require_dag(dag_id, bundles), task_id)
+
+
+def require_dag(dag_id: str, bundles: Sequence[str] | None) -> Any:
+    """Return a DAG.
+
+    :raises ConfigError: no DAG file declares it.
+    """
+    return read_dag_files(bundles or (), dag_id).require(dag_id)
+
+
+def choose_tasks(dag: Any, task_id: str | None) -> list[DeclaredTask]:
+    """Return a DAG's ConnectOperator tasks, or only the task ``task_id``.
+
+    :raises ConfigError: the DAG has no such task, or no ConnectOperator task.
+    """
     tasks = tasks_of_dag(dag)
     if not tasks:
-        raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task")
+        raise ConfigError(f"DAG {dag.dag_id!r} has no ConnectOperator task")
     if task_id is None:
         return list(tasks.values())
     if task_id not in tasks:
-        raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task {task_id!r}: {suggest_nearest(task_id, tasks)}")
+        raise ConfigError(
+            f"DAG {dag.dag_id!r} has no ConnectOperator task {task_id!r}: {suggest_nearest(task_id, tasks)}"
+        )
     return [tasks[task_id]]
 
 

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_connect import offsets
+from airflow_provider_connect.capabilities.publisher import TestsConnection
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import write_connections
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.job import Allowance, JobConfig, JobReport
 from airflow_provider_connect.operators import job_outcome
 from airflow_provider_connect.operators.declared_options import DeclaredBy, DeclaredOptions
@@ -28,7 +30,7 @@ from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.run_days import first_whole_day, format_days
 from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.shapes.shape import Shape
-from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
+from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.manifest import CONTROL_FOLDER
 from airflow_provider_connect.stage.rejects import RejectsKeep
@@ -38,6 +40,8 @@ from airflow_provider_connect.stage.transform import parse_transform
 from airflow_provider_connect.submit import launch, sealed
 from airflow_provider_connect.submit.master import require_master
 from airflow_provider_connect.window import Day, Schedule
+
+_SINK_ANSWER_SECONDS = 20.0
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -190,6 +194,7 @@ class Run:
         opened = sink.open(self.key, self.connections)
         with closing_quietly(opened, lambda text: log.warning("%s", text)) as publisher:
             ledger = publisher.ledger
+            self._ask_sink(publisher)
             try:
                 report = self._run_job(submit, on_report)
                 job_outcome.verify_report(report, self.config, ledger)
@@ -200,6 +205,24 @@ class Run:
             self.spec.metrics.send_lag(offset, source.timezone, self.schedule)
         log.info("Offset %s: settled days: %d, %s", self.key, len(offset.done), _position_text(offset))
         return report
+
+    def _ask_sink(self, publisher: Publisher) -> None:
+        """Ask the sink of a stream that has published no day, so that a wrong connection fails before Spark starts.
+
+        The sink of a stream that has published days is asked by the job, which waits longer for a server's restart.
+        """
+        offset = offsets.parse_offset(variables.read(offsets.variable_key(self.spec.source, self.spec.sink)))
+        if offset is not None and offset.days:
+            return
+        self.spec.log.info("First load of %s: asking %s before Spark starts", self.key, self.spec.sink.target)
+        try:
+            if isinstance(publisher, TestsConnection):
+                publisher.test_connection(_SINK_ANSWER_SECONDS)
+            else:
+                publisher.ledger.days()
+        except BaseException:
+            self._delete_sealed_connections()
+            raise
 
     def _run_job(self, submit: Callable[[Submission], None], on_report: Callable[[JobReport], None]) -> JobReport:
         failure: Exception | None = None

@@ -39,6 +39,11 @@ def require_day_schedule(dag: DAG, days: object, zone_name: str) -> None:
         )
 
 
+def describe_missing_interval(dag: DAG) -> str | None:
+    """Describe why no run of the DAG has a data interval. None if one may have, or if the form names days."""
+    return None if _form_days(dag.params) else _schedule_problem(dag.timetable, None)
+
+
 def _zone_remedy(timetable: Any, zone_name: str) -> str:
     """Return the remedy of a source whose zone was forgotten: the schedule's zone, if its runs begin at midnight."""
     zone = getattr(timetable, "timezone", None)

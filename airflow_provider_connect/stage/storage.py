@@ -33,7 +33,20 @@ _STORE_REFUSES = re.compile(
     r"(?P<right>ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch"
     r"|SIGNATURE_DOES_NOT_MATCH|40[13] (?:Forbidden|Unauthorized))|(?P<bucket>NO_SUCH_BUCKET|NoSuchBucket)"
 )
-_NO_NETWORK = re.compile(r"NETWORK_CONNECTION|Could not resolve host|dns error|Couldn't connect to server")
+_NO_NETWORK = re.compile(
+    r"NETWORK_CONNECTION|Could not resolve host|dns error|Couldn't connect to server|failed to lookup address"
+)
+_NO_HADOOP = re.compile(r"Unable to load lib(jvm|hdfs)")
+# https://arrow.apache.org/docs/python/filesystems.html#hadoop-distributed-file-system-hdfs (2026-11)
+_HADOOP_ADVICE = (
+    "Set JAVA_HOME, HADOOP_HOME and CLASSPATH (the output of 'hadoop classpath --glob'), in the worker's and in "
+    "Spark's environment"
+)
+_AZURE_REFUSES = re.compile("Failed to get token from DefaultAzureCredential|Error performing token request")
+_AZURE_ADVICE = (
+    "Set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or use a machine with a managed identity, in the "
+    "worker's and in Spark's environment"
+)
 _GOOGLE_REFUSES = "Could not create a OAuth2 access token"
 _GOOGLE_ADVICE = "Set GOOGLE_APPLICATION_CREDENTIALS to a readable key file, in the worker's and in Spark's environment"
 _GOOGLE_LIMIT_SECONDS = 60
@@ -108,8 +121,8 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
             f"{path} cannot be written or read ({errno.errorcode[number]}). Give this user the permission, or "
             "choose another path. Earlier files are unchanged"
         )
-    if _GOOGLE_REFUSES in str(error):
-        return _google_error(path, str(error))
+    if (environment_error := _environment_error(path, str(error))) is not None:
+        return environment_error
     match = _STORE_REFUSES.search(str(error))
     if match:
         reason = "there is no such bucket" if match["bucket"] else f"the store answers {match['right']}"
@@ -119,6 +132,15 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
     if _NO_NETWORK.search(str(error)):
         return RetriableError(f"{path}: the store cannot be reached. Check its name, the endpoint and the network")
     return RetriableError(f"{path}: {type(error).__name__}: {_first_line(error)}")
+
+
+def _environment_error(path: str, text: str) -> ConfigError | RetriableError | None:
+    """Return the error of a store's client that lacks variables of the environment. None for other texts."""
+    if _NO_HADOOP.search(text):
+        return ConfigError(f"{path}: HDFS needs the libraries of Java and Hadoop. {_HADOOP_ADVICE}")
+    if _AZURE_REFUSES.search(text):
+        return RetriableError(f"{path}: Azure gives no access token. {_AZURE_ADVICE}")
+    return _google_error(path, text) if _GOOGLE_REFUSES in text else None
 
 
 def _google_error(path: str, text: str) -> ConfigError | RetriableError:
