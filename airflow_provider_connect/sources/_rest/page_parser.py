@@ -135,16 +135,57 @@ class PageParts(NamedTuple):
     page_values: dict[str, Any]
 
 
+class _Layout:
+    """Converts the value at ``records.at`` to a list of JSON objects."""
+
+    def __init__(self, records: Records) -> None:
+        self._kind = records.layout
+        self._name_field = records.name_field
+        self._name_json = json.dumps(records.name_field).encode()
+        self._value_json = json.dumps(records.value_field).encode()
+        self.first_byte = b"[" if records.layout in ("list", "values") else b"{"
+        self.noun = "list of records" if self.first_byte == b"[" else "object with records"
+
+    def records(self, data: bytes, slices: JsonSlicer, label: str) -> list[Any]:
+        """Return the records in a list or an object.
+
+        :raises ValueError: the data is not valid JSON.
+        :raises SetupError: an entry of a map already has a field that its name would replace.
+        """
+        if self._kind == "list":
+            return slices.elements(data)
+        if self._kind == "object":
+            slices.members(data)  # checks that it is whole
+            return [data]
+        if self._kind == "values":
+            return [b"{%b:%b}" % (self._value_json, bytes(value)) for value in slices.elements(data)]
+        return [self._entry(name, bytes(value), slices, label) for name, value in slices.members(data).items()]
+
+    def _entry(self, name: str, value: bytes, slices: JsonSlicer, label: str) -> bytes:
+        name_json = json.dumps(name, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        if value[:1] != b"{":
+            return b"{%b:%b,%b:%b}" % (self._name_json, name_json, self._value_json, value)
+        fields = slices.members(value)
+        if self._name_field in fields:
+            raise SetupError(
+                f"{label}: an entry has a field {self._name_field!r} of its own. Set records.name_field to another "
+                "name, which receives the name of the entry"
+            )
+        return b"{%b:%b%b%b" % (self._name_json, name_json, b"," if fields else b"", value[1:])
+
+
 class PageParser:
     """Splits the pages of one source into records and the values at ``value_paths``."""
 
     def __init__(self, records: Records, value_paths: Iterable[str]) -> None:
         self._records_path = path_steps(records.at)
         self._at = records.at
+        self._layout = _Layout(records)
         self._missing = records.missing
         self._empty_has = records.empty_has
         self._value_paths = {path: path_steps(path) for path in value_paths}
-        self._fast_decoder = FastPageDecoder.for_paths(self._records_path, self._value_paths)
+        is_list = records.layout == "list"
+        self._fast_decoder = FastPageDecoder.for_paths(self._records_path, self._value_paths) if is_list else None
         self.slices = JsonSlicer()
 
     def parse(self, body: bytes, label: str, *, is_announced: bool = False) -> PageParts:
@@ -250,18 +291,18 @@ class PageParser:
         # Some APIs write null for an empty list, others along with an error.
         if data in (b"", b"null") and self._missing == "empty":
             return []
-        if data[:1] != b"[":
+        if data[:1] != self._layout.first_byte:
             if body[:1] not in _JSON_STARTS:
                 raise _unreadable_error(label, body)
             raise SetupError(
-                f"{label}: the answer has no list of records {self._location}. {describe_json(_decoded(body))}. "
-                "Correct records.at. If the answer is an error, declare it in errors. If it is an empty page, set "
-                "records.missing='empty'"
+                f"{label}: the answer has no {self._layout.noun} {self._location}. {describe_json(_decoded(body))}. "
+                "Correct records.at or records.layout. If the answer is an error, declare it in errors. If it is an "
+                "empty page, set records.missing='empty'"
             )
         try:
-            return self.slices.elements(data)
+            return self._layout.records(data, self.slices, label)
         except (ValueError, RecursionError):
-            raise RetriableError(f"{label}: the list of records is not valid JSON") from None
+            raise RetriableError(f"{label}: the {self._layout.noun} is not valid JSON") from None
 
 
 def _as_json_array(records: list[Any]) -> bytes:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SIMPLE_TYPES = ("string", "bigint", "double", "boolean", "timestamp", "date", "json")
+Layout = Literal["list", "object", "map", "values"]
 _SORTABLE_TYPES = ("timestamp", "date", "bigint")
 DOCUMENT, RECORD_KEY = "document", "record_key"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -78,6 +79,19 @@ class Records(Declared):
     """Location, key and columns of a page's records."""
 
     at: FieldPath = Field(default="", description="Location of the list of records. By default the whole answer.")
+    layout: Layout = Field(
+        default="list",
+        description="Form of the records there. list: a list of objects. object: one object is one record. map: an "
+        "object, each of its entries is a record. values: a list of texts, numbers or lists.",
+    )
+    name_field: str = Field(
+        default="name", min_length=1, description="Field that receives the name of an entry, with layout='map'."
+    )
+    value_field: str = Field(
+        default="value",
+        min_length=1,
+        description="Field that receives a value that is not an object, with layout='map' or 'values'.",
+    )
     missing: Literal["fail", "empty"] = Field(
         default="fail",
         description="Meaning of an answer without this field, or with null. fail: an error. empty: no records, if all "
@@ -121,6 +135,14 @@ class Records(Declared):
     def _fit_together(self) -> Self:
         problems = ["empty_has: requires missing='empty'"] if self.empty_has and self.missing != "empty" else []
         problems += self._newest_by_problems()
+        uses = {"name_field": ("map",), "value_field": ("map", "values")}
+        problems += [
+            f"{name}: has no effect with layout={self.layout!r}"
+            for name, layouts in uses.items()
+            if getattr(self, name) != type(self).model_fields[name].default and self.layout not in layouts
+        ]
+        if self.layout == "map" and self.name_field == self.value_field:
+            problems.append("name_field and value_field: two names are needed")
         problems += [
             f"columns: {name!r} is not a valid name. Use letters, digits and _, and set at"
             for name in self._illegal_names()
