@@ -75,6 +75,13 @@ def test_the_name_of_an_entry_replaces_no_field() -> None:
     assert found == [("a", "x"), ("b", None)]
 
 
+@pytest.mark.parametrize("layout", ["object", "map"])
+@pytest.mark.parametrize("answer", [b'{"name": "a"', b'{"name": "a",}'])
+def test_a_whole_answer_that_is_cut_is_no_record(answer: bytes, layout: str) -> None:
+    with pytest.raises(RetriableError, match="the object with records is not valid JSON"):
+        rows(answer, layout=layout)
+
+
 @pytest.mark.parametrize("answer", [b'{"data": {"a": {}', b'{"data": {"a": 1,}}'])
 @pytest.mark.parametrize("layout", ["object", "map"])
 def test_an_object_that_is_cut_is_no_record(answer: bytes, layout: str) -> None:
