@@ -1,4 +1,4 @@
-"""Detects columns whose field no record has, which would be null in every row."""
+"""Detects columns whose field no record has."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SAMPLE = 20
-"""Records at each end of a page that are searched for the field of a column without a value, unless such a column fails
-the day."""
+"""Records at each end of a page that are searched for the field of a column without a value."""
 
 
 class AbsentColumns:
@@ -32,7 +31,7 @@ class AbsentColumns:
     def note_page(self, columns: Mapping[str, pa.Array], records: Sequence[Any], label: str) -> None:
         """Note which columns have a value, or a null, in a page with records.
 
-        :raises ConfigError: a path was written with dots instead of as a JSON Pointer.
+        :raises ConfigError: a path is written with dots instead of as a JSON Pointer.
         """
         self._absent -= {name for name in self._absent if columns[name].null_count < len(records)}
         if not self._absent:
@@ -49,7 +48,7 @@ class AbsentColumns:
                 )
 
     def counts(self, record_count: int) -> dict[str, int]:
-        """Return a count for each absent column, for the report.
+        """Return a count for each absent column.
 
         :param record_count: records of the poll.
         """

@@ -1,4 +1,4 @@
-"""Converts a day to the start and end values that an API expects, so that no record of the day is missed."""
+"""Converts a day to the start and end that an API expects."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Edge = Literal["start", "end"]
 class DayBound(NamedTuple):
     """Start or end of a day, as sent to the API.
 
-    :param includes_other_days: True if the API also returns records of another day.
+    :param includes_other_days: the API also returns records of another day.
     """
 
     value: str | int
@@ -67,7 +67,7 @@ class DayBound(NamedTuple):
 
 
 def day_bound(day: Day, edge: Edge, bounds: Bounds, time_format: str | None = None) -> DayBound:
-    """Return the start or end of a day as the API expects it.
+    """Return the start or end of a day as the API expects it, so that no record of the day is missed.
 
     :param time_format: defaults to ``bounds.format``.
     """

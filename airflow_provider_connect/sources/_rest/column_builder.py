@@ -1,4 +1,4 @@
-"""Builds an Arrow column from decoded values. A value that does not fit the type becomes null and is reported."""
+"""Builds an Arrow column from decoded values. A value that does not fit becomes null and is reported."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Seconds of the years 1 to 9999."""
 
 JsonTextOf = Callable[[int], str | None]
-"""Returns the JSON text of the value in this row."""
+"""Returns the JSON text of the value in a row."""
 
 
 def build_column(column: Column, values: list[Any], json_text_of: JsonTextOf) -> tuple[pa.Array, list[int]]:
     """Return a column, and the rows with a value that does not fit. Missing and null values fit.
 
-    :param values: decoded values. For a column that needs JSON text: that text, ``b""`` if missing.
+    :param values: for a column that needs JSON text: that text, ``b""`` if missing.
     """
     kind = column.type
     if column.null_if:
@@ -93,7 +93,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _decimals(values: list[Any], precision: int, scale: int) -> tuple[pa.Array, list[int]]:
-    """Parse numbers, and strings that hold a number, without loss of digits."""
+    """Parse numbers, and texts that hold a number, without loss of digits."""
     marks: list[Any] = []
     texts: dict[int, str] = {}
     for row, value in enumerate(values):
@@ -117,7 +117,7 @@ def _as_text(row: int, value: Any, source: JsonTextOf) -> Any:
 
 
 def _without_nothing(values: list[Any], column: Column) -> list[Any]:
-    """Replace the values that stand for no value. Of a boolean and a number, only the type tells them apart."""
+    """Replace the values of ``null_if``. A boolean equals a number in Python, but not here."""
     if needs_json_text(column.type):
         texts = {
             json.dumps(value, ensure_ascii=is_escaped).encode()
@@ -130,7 +130,6 @@ def _without_nothing(values: list[Any], column: Column) -> list[Any]:
 
 
 def _number(text: str, kind: str) -> Any:
-    """Return the number in a text, or the text if it holds none."""
     if kind == "bigint":
         return int(text) if _WHOLE_NUMBER.fullmatch(text) else text
     is_number = _NUMBER.fullmatch(text.encode("utf-8", "replace")) and math.isfinite(float(text))

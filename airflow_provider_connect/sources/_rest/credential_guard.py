@@ -1,4 +1,4 @@
-"""Refuses credentials in a declaration, which belong to the connection. DAG files import this."""
+"""Refuses credentials in a declaration. DAG files import this."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_provider_connect.sources._rest.request import Request
 _ONLY_CREDENTIALS = re.compile(
     r"authorization|proxy-authorization|cookie|(x-)?api[-_]?key|access[-_]token|client[-_]secret"
 )
-"""Names that hold only credentials in headers and params, unlike ``page_token`` and ``sort_key``."""
+"""Names that hold only credentials, unlike ``page_token`` and ``sort_key``."""
 _OWNERS = "x|api|app|application|auth|access|refresh|client|consumer|private|session|subscription|developer|user|bearer"
 _LIKE_CREDENTIALS = re.compile(
     rf"((({_OWNERS})[-_]?)*(secret|token|key|password|passphrase)([-_]?key)?|passwd|pwd|credentials?)"
@@ -23,10 +23,10 @@ _LIKE_CREDENTIALS = re.compile(
 def credential_problems(request: Request, paging_names: Collection[str]) -> Iterator[str]:
     """Yield a problem for each credential in a request, without its value.
 
-    A header or parameter that holds only credentials is refused, as is a literal text in params, body or form whose
-    name looks like a credential and is not in ``request.public``. A text with a placeholder passes.
+    Refused are headers and params that hold only credentials, and literal texts with a name like a credential's. Names
+    in ``request.public`` pass.
 
-    :param paging_names: names that the paging uses, such as ``page_token``.
+    :param paging_names: names that the paging uses, which pass too.
     """
     allowed_names = {*request.public, *paging_names}
     for name in (*request.headers, *request.params):
@@ -57,9 +57,7 @@ def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def publish_templated_names(rendered: Any, declared: Any) -> Any:
-    """Return a rendered request with the names of its templated values in ``public``.
-
-    A template may supply a secret, for example of Airflow's variables, which is no literal of the DAG file.
+    """Return a rendered request with the names of its templated values in ``public``, because they are no literals.
 
     :param declared: the request before rendering, as a model or as plain data.
     """

@@ -1,4 +1,4 @@
-"""Detects records that would be lost as duplicates, because they differ from the record that has their key."""
+"""Detects records that differ from an earlier record with their key, and would be lost as duplicates."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DIFFERING_DUPLICATES = "differing_duplicates"
-"""Name of the count of duplicates that differ from the row with their key."""
+"""Name of the count of duplicates that differ from the loaded row."""
 _LIMIT_BYTES = 16 << 20
 
 
 class DifferingRecordsError(RetriableError):
-    """Records of one key differ. If one of them changed during the poll, the next poll succeeds."""
+    """Records of one key differ. If one changed during the poll, the next poll succeeds."""
 
 
 def content_hashes(records: Records, columns: Mapping[str, pa.Array]) -> bytes:
-    """Return 16 bytes for each record, equal for equal values of ``record_key`` and all declared columns.
+    """Return 16 bytes for each record, equal if ``record_key`` and all declared columns are equal.
 
-    The column ``document`` is left out, because a field that changes with each answer would make all records differ.
+    Not ``document``: a field that changes with each answer would make all records differ.
     """
     import pyarrow as pa
 
@@ -42,7 +42,7 @@ def content_hashes(records: Records, columns: Mapping[str, pa.Array]) -> bytes:
 class DuplicateCheck:
     """Checks the duplicates of a poll by ``records.on_duplicate``.
 
-    :param stack: closes the key sets at the end of the poll.
+    :param stack: closes the key sets.
     """
 
     def __init__(self, options: RestOptions, stack: ExitStack) -> None:
@@ -58,9 +58,9 @@ class DuplicateCheck:
             self._siblings.start_parent()
 
     def count_differing(self, columns: Mapping[str, pa.Array], is_kept: Any, is_new_key: Any, label: str) -> int:
-        """Return the number of duplicates that differ from the rows before them. 0 if a later version counts.
+        """Return the number of duplicates that differ from earlier rows. 0 if a later version counts.
 
-        :param is_kept: mask of the records that are rows, duplicates included.
+        :param is_kept: mask of the rows, duplicates included.
         :param is_new_key: mask of the kept records with a new key.
         :raises DifferingRecordsError: a duplicate differs, and ``on_duplicate`` is ``fail``.
         """
@@ -88,7 +88,7 @@ class DuplicateCheck:
 class SiblingCheck:
     """Fails a poll that would drop a record because a different record of another parent has its key.
 
-    :param stack: closes the key sets at the end of the poll.
+    :param stack: closes the key sets.
     """
 
     def __init__(self, options: RestOptions, stack: ExitStack) -> None:
@@ -101,7 +101,7 @@ class SiblingCheck:
 
     @classmethod
     def for_options(cls, options: RestOptions, stack: ExitStack) -> SiblingCheck | None:
-        """Return a check if the stream has parents and its key has no parent column, else None."""
+        """Return a check if the stream has parents, no parent column in its key and no ``on_duplicate``."""
         is_needed = (
             options.parent is not None
             and options.records.on_duplicate == "fail"
@@ -116,10 +116,8 @@ class SiblingCheck:
     def require_no_lost_records(
         self, columns: Mapping[str, pa.Array], is_kept: Any, is_new_key: Any, label: str
     ) -> None:
-        """Check that every dropped duplicate equals the record that another parent already had.
+        """Check that every dropped duplicate equals the record of another parent.
 
-        :param is_kept: mask of the records that are rows, duplicates included.
-        :param is_new_key: mask of the kept records with a new key.
         :raises DifferingRecordsError: a record differs.
         """
         import pyarrow as pa

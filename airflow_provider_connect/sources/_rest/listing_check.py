@@ -1,4 +1,4 @@
-"""Checks the pages of one listing by their records' keys: how many differ, and whether rows are lost at page edges."""
+"""Checks a listing by its records' keys: how many differ, and whether rows are lost at page edges."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _KEY_BYTES = 16
 _LIMIT_BYTES = 16 << 20
 MAX_PAGES_WITHOUT_NEW_RECORDS = 100
-"""Largest number of consecutive pages whose records all came before. Pages may overlap, but not for ever."""
+"""Largest number of consecutive pages whose records all came before."""
 
 
 class ListingCheck(Closable):
-    """The records of one listing so far. Closed at the listing's end, since a poll may have a listing for each parent.
+    """The records of one listing so far. A poll may have a listing for each parent.
 
-    :param has_own_keys: true if the poll's keys cannot tell which records the listing repeats.
+    :param has_own_keys: the poll's keys cannot tell which records the listing repeats.
     """
 
     def __init__(self, *, has_own_keys: bool) -> None:
@@ -36,9 +36,9 @@ class ListingCheck(Closable):
 
     @classmethod
     def for_options(cls, options: RestOptions, *, is_repeated: bool = False) -> ListingCheck:
-        """Return the check of a listing that begins.
+        """Return the check of a listing.
 
-        :param is_repeated: true if the listing begins again, so that the poll already has its first records.
+        :param is_repeated: the listing begins again, so the poll already has its first records.
         """
         return cls(
             has_own_keys=is_repeated
@@ -55,9 +55,9 @@ class ListingCheck(Closable):
             self._keys = None
 
     def add(self, rows: PageRows, label: str) -> None:
-        """Count a page's records that differ from all earlier ones of the listing. A rejected record counts as one.
+        """Count a page's records that differ from all earlier ones of the listing, rejected records included.
 
-        :raises SetupError: the page is the last of many without a new record.
+        :raises SetupError: too many pages in a row had no new record.
         """
         new_records = self._new_records(rows)
         self.different_records += new_records
@@ -94,14 +94,11 @@ class ListingCheck(Closable):
 class EdgeCheck(Closable):
     """Detects records that are lost between two pages, where the next page starts at a field of the last record.
 
-    A field that is not unique has the same value in several records, and the edge of a page may divide them. If the
-    parameter includes the value, the last record comes again. If it excludes the value, the others never come.
+    If records at the edge share the value, an inclusive parameter sends the last one again, and an exclusive one skips
+    the others. At an API's cap, the edge lies between two listings.
 
-    At an API's cap, the edge lies between two listings.
-
-    :param path: location of the field.
     :param column: the column of a field that is declared unique, else None.
-    :param spans_listings: true if the edge lies between two listings.
+    :param spans_listings: the edge lies between two listings.
     """
 
     def __init__(self, path: str, column: str | None, *, spans_listings: bool) -> None:
@@ -113,9 +110,9 @@ class EdgeCheck(Closable):
 
     @classmethod
     def for_options(cls, options: RestOptions, stack: ExitStack) -> EdgeCheck | None:
-        """Return a check, or None if the key says that the field is unique, or the paging uses no field.
+        """Return a check. None if the field is the key, or the paging uses no field.
 
-        :param stack: closes the check at the end of the poll.
+        :param stack: closes the check.
         """
         paging = options.paging
         path = last_record_path(paging)
@@ -138,13 +135,13 @@ class EdgeCheck(Closable):
         self._values = KeySet(_LIMIT_BYTES) if self._column is not None else None
 
     def start_listing(self) -> None:
-        """Start a listing: the first one, or the next one after a cap."""
+        """Start the first listing, or the next one after a cap."""
         self._edge_key = self._last_key
 
     def end_listing(self, label: str) -> None:
         """Require that a listing after a cap had the last record of the previous one.
 
-        :raises SetupError: the record is missing.
+        :raises SetupError: it is missing.
         """
         if self._spans_listings and self._edge_key is not None:
             raise self._lost_rows_error(label)
@@ -152,7 +149,7 @@ class EdgeCheck(Closable):
     def add(self, rows: PageRows, label: str) -> None:
         """Check a page against the previous one.
 
-        :raises SetupError: the last record of the previous page is missing, or a unique field's value is repeated.
+        :raises SetupError: the last record of the previous page is missing, or a unique field's value occurs twice.
         """
         if self._values is not None and self._column is not None:
             self._require_unique(rows, self._values, self._column, label)

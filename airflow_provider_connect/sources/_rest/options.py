@@ -30,7 +30,7 @@ _REQUEST_TYPES = ("string", "bigint")
 
 
 class RestOptions(Source):
-    """Declaration of one stream of an API: all options except ``parent``."""
+    """Declaration of one stream: all options except ``parent``."""
 
     conn_id: str = Field(
         examples=["github"], description="Airflow connection of type http with the API's address and credentials."
@@ -107,10 +107,10 @@ class RestOptions(Source):
 
         @property
         def parent(self) -> RestOptions | None:
-            """The source of the parents. :class:`.RestSource` declares this field, because its type is RestSource."""
+            """The source of the parents. :class:`.RestSource` declares the field, because its type is RestSource."""
 
     def rendered(self, render: Callable[[str], Any]) -> Self:
-        """Return these options with rendered templates. Secrets that a template supplied pass the guard of literals."""
+        """Return these options with rendered templates. A secret of a template passes the guard of literals."""
         rendered = super().rendered(render)
         changes: dict[str, Any] = {}
         if "request" in self.templates:
@@ -238,7 +238,6 @@ _WHERE_TYPES: dict[str, type] = {"string": str, "bigint": int, "boolean": bool}
 
 
 def _parent_where_problems(options: RestOptions) -> Iterator[str]:
-    """Yield a problem for each column of ``parent_where`` that the parent lacks, and each value of another type."""
     if options.parent is None:
         return
     columns = options.parent.records.columns
@@ -290,7 +289,7 @@ def _day_problems(options: RestOptions) -> list[str]:
 
 
 def open_range_problems(options: RestOptions) -> list[str]:
-    """Return a problem if the request's only bound lets each day load rows of other days. Children are exempt."""
+    """Return a problem if the request's only bound loads rows of other days. Children are exempt."""
     if options.snapshot is not None or options.parent is not None or options.records.day is not None:
         return []
     name = single_bound(options.request, options.bounds)

@@ -1,4 +1,4 @@
-"""Reads the values of an answer that decide about paging: links and numbers."""
+"""Reads links and numbers that decide about paging."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def link_with_relation(header: str, rel: str) -> str | None:
 
 
 def whole_number(value: Any) -> int | None:
-    """Return a number of JSON or a header as an int: 60, 60.0, ``60.0``, ``1,060``. None if negative or not whole."""
+    """Return 60, 60.0, ``60.0`` or ``1,060`` as an int. None if negative or not whole."""
     if isinstance(value, str):
         match = _WHOLE_NUMBER.fullmatch(value.strip())
         return None if match is None else int(match[1].replace(",", ""))

@@ -1,4 +1,4 @@
-"""Computes the request for the next page from the declared paging, or detects the last page. No network."""
+"""Computes the request for the next page, or detects the last page. No network."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from airflow_provider_connect.sources._rest.total_check import BeyondTotal
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, put_at
 
 MAX_EMPTY_PAGES = 10
-"""Largest number of consecutive pages without records, although a total or a flag announces more."""
+"""Largest number of consecutive pages without records, although more are announced."""
 MAX_EMPTY_PAGES_WITH_TOKENS = 100
-"""The limit for pages that carry a token. A search may skip many records before a match."""
+"""The limit for pages with a token. A search may skip many records before a match."""
 _MAY_RUN_OUT = ("empty_page", "short_page")
 
 
 class PageFacts(NamedTuple):
     """Properties of a page that decide about the next request.
 
-    :param record_count: records of the page, before duplicates and rejects are dropped.
-    :param page_values: values at the paths of :func:`paging_value_paths`.
+    :param record_count: before duplicates and rejects are dropped.
+    :param page_values: values at :func:`paging_value_paths`.
     :param last_key: value in the last record at :func:`.last_record_path`, or None.
     """
 
@@ -51,7 +51,7 @@ class PageFacts(NamedTuple):
 
 
 def paging_value_paths(paging: Paging) -> list[str]:
-    """Return the paths of the page values that the paging uses, such as the next page's token."""
+    """Return the paths of the page values that the paging uses."""
     if isinstance(paging, Single):
         return []
     paths = [paging.at] if isinstance(paging, NextLink | Cursor) else []
@@ -61,14 +61,14 @@ def paging_value_paths(paging: Paging) -> list[str]:
 
 
 class Pager:
-    """Paging state of one listing, which is all pages from a first one to an end."""
+    """Paging state of one listing."""
 
     def __init__(
         self, paging: Paging, request: FilledRequest, label: str, *, earlier_starts: tuple[str, ...] = ()
     ) -> None:
         """Start before the first page.
 
-        :param earlier_starts: start value of each listing after the first, this one included.
+        :param earlier_starts: start of each listing after the first, this one included.
         """
         self._earlier_starts = earlier_starts
         self._last_key: Any = None
@@ -84,18 +84,18 @@ class Pager:
 
     @property
     def announced_records(self) -> int:
-        """Total number of records that the API announced, or 0 if unknown."""
+        """Number of records that the API announced, or 0."""
         return 0 if self._earlier_starts else self._total
 
     @property
     def has_announced_page(self) -> bool:
-        """True if the last page named the next one by a token, a flag or a total."""
+        """True if the last page announced the next one by a token, a flag or a total."""
         if isinstance(self._paging, Single) or not self._page_count:
             return False
         return isinstance(self._paging, Cursor | NextLink | LinkHeader) or self._paging.ends.rule in ("flag", "total")
 
     def call_for_page(self, token: str | None) -> Call:
-        """Return the request for the page with this token. None requests the first page."""
+        """Return the request for the page with this token, by default the first page."""
         paging, request = self._paging, self._request
         label = f"{self._label}, page {self._page_count + 1}"
         if token is not None and isinstance(paging, LinkHeader | NextLink):
@@ -150,7 +150,6 @@ class Pager:
         """Return the token of the next page, or None after the last page.
 
         :raises SetupError: the page lacks a value that the paging needs, or contradicts the end rule.
-        :raises ConfigError: the page has more records than ``ShortPage.serves``.
         """
         paging = self._paging
         self._page_count += 1
@@ -186,7 +185,7 @@ class Pager:
         return cap is not None and self._record_count >= cap.records
 
     def next_listing(self) -> Pager | None:
-        """Return a pager that continues where the API's cap ended this listing. None if this listing is complete.
+        """Return a pager that continues where the API's cap ended this listing. None if it is complete.
 
         :raises ConfigError: the declaration cannot continue the listing.
         :raises SetupError: the last record lacks the start value of the next listing.
@@ -221,12 +220,12 @@ class Pager:
         return Pager(paging, request, label, earlier_starts=(*self._earlier_starts, start))
 
     def note_tries(self, tries: int) -> None:
-        """Note how often the newest page was requested until it came."""
+        """Note how often the newest page was requested."""
         by_token = isinstance(self._paging, Cursor | NextLink | LinkHeader)
         self._is_end_doubtful = by_token and tries > 1 and self._page_count > 0
 
     def restarted(self) -> Pager | None:
-        """Return a pager for the same listing if its end cannot be believed, else None.
+        """Return a pager for the same listing if its end is doubtful, else None.
 
         An API whose cursor dies with a failure answers the repeated request like the end of the listing.
         """
@@ -235,7 +234,7 @@ class Pager:
         return Pager(self._paging, self._request, self._label, earlier_starts=self._earlier_starts)
 
     def doubtful_end_error(self) -> SetupError:
-        """Return the error for a listing whose end was doubtful twice."""
+        """Return the error for a listing that ended doubtfully twice."""
         return self._page_error(
             "ended the listing after a failed request, twice. Its token may be valid only once: set stable=False, so "
             "that the day starts again at the first page"
@@ -244,7 +243,7 @@ class Pager:
     def require_end(self, *, can_run_out: bool) -> None:
         """Check that the listing may end with an answer that an error rule calls empty.
 
-        :param can_run_out: True if the end rules ``empty_page`` and ``short_page`` accept the answer as the end.
+        :param can_run_out: the rules ``empty_page`` and ``short_page`` accept the answer as the end.
         :raises SetupError: the previous page announced more records.
         """
         if isinstance(self._paging, Single):
@@ -292,7 +291,7 @@ class Pager:
         return paging.limit if isinstance(paging, Offset) else paging.size if isinstance(paging, PageNumber) else None
 
     def _step(self, record_count: int) -> int:
-        """Return how far a page moves an offset. Records beyond the requested size do not count."""
+        """Return how far a page moves an offset: records beyond the requested size do not count."""
         return min(record_count, self._requested_size or record_count)
 
     def _note_total(self, page: PageFacts) -> None:
@@ -303,10 +302,10 @@ class Pager:
         self._beyond = BeyondTotal(self._label, paging.ends.of, self._total_read, self._token(page), names_next)
 
     def token_beyond_total(self, different_records: int) -> str | None:
-        """Return the token of a page to read although the listing has reached its total. None at the end.
+        """Return the token of a page to read after the total is reached, or None.
 
-        :param different_records: records with different keys that the listing has sent so far.
-        :raises SetupError: the total differs from what the API sends.
+        :param different_records: records with different keys so far.
+        :raises SetupError: the total differs from the API's records.
         """
         return None if self._beyond is None else self._beyond.next_token(different_records)
 

@@ -1,4 +1,4 @@
-"""Declares how to request the next page, and the rule that detects the last page."""
+"""Declares how to request the next page, and how to detect the last one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EmptyPage(Declared):
 
 
 class NoToken(Declared):
-    """The last page has no token or link: it is missing, null, false or empty."""
+    """The last page has no token or link, or a null, false or empty one."""
 
     rule: Literal["no_token"] = "no_token"
 
@@ -28,7 +28,7 @@ class NoToken(Declared):
 class ShortPage(Declared):
     """The last page has fewer records than a full page, or none.
 
-    Wrong for an API that filters records after cutting pages: any of its pages may be short.
+    Wrong for an API that filters records after cutting pages.
     """
 
     rule: Literal["short_page"] = "short_page"
@@ -136,7 +136,7 @@ class Single(Declared):
 
 
 class Cap(Declared):
-    """Number of records after which the API ends a listing silently, as Pardot does."""
+    """Number of records after which the API ends a listing silently."""
 
     records: int = Field(ge=1, description="Largest number of records in a listing.")
     param: str | None = Field(
@@ -165,7 +165,7 @@ class _Listing(_Paged):
 
 
 class LinkHeader(_Listing):
-    """The header Link names the next page (RFC 8288), as at GitHub."""
+    """The header Link names the next page (RFC 8288)."""
 
     end_rules = ("no_token", "empty_page", "flag", "total")
     kind: Literal["link_header"] = "link_header"
@@ -207,11 +207,11 @@ class Cursor(_Listing):
 class _Numbered(_Listing):
     end_rules = _COUNTED_END_RULES
     size_fields: ClassVar[tuple[str, str]]
-    """Names of the two fields that declare the size parameter and its value."""
+    """The two fields that declare the size parameter and its value."""
 
     @property
     def size_params(self) -> list[tuple[str, str]]:
-        """The query parameter for the page size and its value. Empty if not declared."""
+        """The query parameter for the page size and its value, if declared."""
         name, page_size = (getattr(self, field) for field in self.size_fields)
         return [(name, str(page_size))] if name is not None else []
 
@@ -224,10 +224,7 @@ class _Numbered(_Listing):
 
 
 class Offset(_Numbered):
-    """The next request names the number of records received so far, not the number requested.
-
-    Of a page with more records than ``limit``, such as one with pinned records, only ``limit`` count.
-    """
+    """The next request names the number of records received so far, of each page at most ``limit``."""
 
     size_fields = ("limit_param", "limit")
     kind: Literal["offset"] = "offset"
@@ -249,7 +246,7 @@ class PageNumber(_Numbered):
 
 
 class LastKey(_Paged):
-    """The next request sends a field of the last record, as at Stripe."""
+    """The next request sends a field of the last record."""
 
     end_rules = ("flag", "empty_page", "short_page", "total")
     kind: Literal["last_key"] = "last_key"

@@ -10,7 +10,7 @@ from airflow_provider_connect.sources._rest.placeholders import requested_parent
 
 
 class ParentFilter:
-    """Decides which parents are requested: by ``parent_where`` and ``parent_without_value``."""
+    """Applies ``parent_where`` and ``parent_without_value``."""
 
     def __init__(self, options: RestOptions) -> None:
         self._values = {
@@ -24,9 +24,9 @@ class ParentFilter:
         """Columns of the parent that the filter, the requests and the rows of the children need."""
 
     def skip_reason(self, row: Mapping[str, Any]) -> str | None:
-        """Return the name of the count of skipped parents that this one belongs to, or None if it is requested.
+        """Return the name of the count for a skipped parent, or None if it is requested.
 
-        A parent without a value that its request needs is an error in :func:`.fill_request`, unless it is skipped here.
+        A parent without a value that its request needs fails in :func:`.fill_request`, unless it is skipped here.
         """
         if any(row[name] not in values for name, values in self._values.items()):
             return "filtered_parents"

@@ -1,7 +1,6 @@
 """Finds and fills placeholders of a request, such as {day.start:iso} and {parent.id}.
 
-Braces around anything but a name with a dot and a format are literal text, so JSON and GraphQL bodies work. A path must
-have no such braces. Nothing is evaluated.
+Other braces are literal text, so JSON and GraphQL bodies work. A path must have none. Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Placeholder(NamedTuple):
 
 
 Filler = Callable[[Placeholder], str | int]
-"""Returns the value of a placeholder. An epoch stays an int."""
+"""Returns the value of a placeholder, an int for an epoch."""
 
 
 def placeholders_in(text: str) -> list[Placeholder]:
@@ -41,7 +40,7 @@ def placeholders_in(text: str) -> list[Placeholder]:
 
 
 def fill_text(text: str, fill: Filler, *, is_path: bool = False) -> str:
-    """Replace the placeholders in a text by their values.
+    """Replace the placeholders in a text.
 
     :param is_path: quote each value, so that it stays one path segment.
     """
@@ -61,7 +60,7 @@ def fill_value(value: Any, fill: Filler) -> Any:
 
 
 def request_texts(request: Request) -> Iterator[tuple[str, str]]:
-    """Yield (location, text) for every text of a request that may have placeholders."""
+    """Yield location and text of everything in a request that may have placeholders."""
     yield "path", request.path
     for name, value in request.params.items():
         for item in value if isinstance(value, tuple) else (value,):
@@ -78,7 +77,7 @@ def request_placeholders(request: Request) -> list[Placeholder]:
 
 
 def placeholder_problems(request: Request, parent_column_names: Collection[str] | None) -> list[str]:
-    """Return a message for every unknown or malformed placeholder, with the nearest known name.
+    """Return a message for every unknown or malformed placeholder.
 
     :param parent_column_names: None without a parent.
     """
@@ -159,7 +158,7 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
     """Return a request with filled placeholders.
 
     :param parent_values: by column.
-    :raises DataError: a used parent value is missing or empty.
+    :raises DataError: a used one is missing or empty.
     """
 
     def fill(placeholder: Placeholder) -> str | int:
@@ -186,7 +185,7 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
 
 
 def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_other_days: bool) -> None:
-    """Check that the request selects only this day, or that records of other days are dropped.
+    """Check that the request selects only this day, or that other days are dropped.
 
     :raises ConfigError: records of other days would be kept.
     """
@@ -206,9 +205,9 @@ def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_o
 
 
 def single_bound(request: Request, bounds: Bounds) -> str | None:
-    """Return the placeholder of the request's only bound. None if it has both bounds or none.
+    """Return the placeholder of the request's only bound, or None.
 
-    Also None if the bound is a date or in the path: it may then select the whole day.
+    None too if it is a date or in the path: it may then select the whole day.
     """
     bounds_in_request = {
         (placeholder.name, location == "path" or is_date_form(placeholder.format or bounds.format))
@@ -221,7 +220,7 @@ def single_bound(request: Request, bounds: Bounds) -> str | None:
 
 
 def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
-    """Return the placeholders that are sent one granularity earlier, if no granularity is declared."""
+    """Return the placeholders that are sent one granularity earlier, if none is declared."""
     if bounds.granularity is not None:
         return []
     is_sent_earlier = {"day.start": bounds.start == "exclusive", "day.end": bounds.end == "inclusive"}

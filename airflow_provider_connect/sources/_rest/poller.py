@@ -1,4 +1,4 @@
-"""Polls a declared API, for a day, a snapshot, or some of the parents, and converts pages to rows."""
+"""Polls a declared API for a day, a snapshot or a share of the parents."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _LONGEST_PATIENCE_SECONDS = 300.0
 _HEAD_START_SECONDS = 0.02
-"""Longest wait for the next request to be sent before a page is converted: conversion blocks the sending thread."""
+"""Longest wait for the next request before a page is converted: conversion blocks the sending thread."""
 
 
 def current_time() -> dt.datetime:
@@ -50,7 +50,7 @@ def current_time() -> dt.datetime:
 
 
 class _Page(NamedTuple):
-    """One page. An answer that an error rule calls empty or ignored has no parts, and is the last page."""
+    """One page. An answer that an error rule calls empty or ignored has no parts."""
 
     parts: PageParts | None
     facts: PageFacts | None
@@ -59,7 +59,7 @@ class _Page(NamedTuple):
 
 
 class RestPoller(Poller, CountsRows, LimitsPolls):
-    """Polls one stream. A day is one partition, or ``options.partitions`` partitions with parents."""
+    """Polls one stream. A day is one partition, or ``options.partitions`` with parents."""
 
     def __init__(self, options: RestOptions, connection: Connection, context: PollContext) -> None:
         self._context = context
@@ -69,11 +69,11 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
         self.max_polls = None if options.limits is None else options.limits.max_processes
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows: declared columns, ``document`` if kept, and ``record_key``."""
+        """Return the schema of the rows: columns, ``document`` if kept, and ``record_key``."""
         return row_schema(self._options.records, self._options.resolved_parent_columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return ``options.partitions`` partitions for each day: 1, unless there are parents.
+        """Return the partitions of each day.
 
         :raises ConfigError: a day is in another zone or in the future, or the request cannot select exactly one day.
         :raises RetriableError: a day ends within the hour. For a snapshot, its day must only have begun.
@@ -101,10 +101,9 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
                 )
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Return the API's own count of a day's records.
+        """Return the API's own count of a day.
 
         :raises ConfigError: the declared location holds no whole number.
-        :raises RetriableError: the API is unreachable or overloaded.
         """
         options, count = self._options, self._options.count
         assert count is not None, "count_problems() checks this"
@@ -129,11 +128,10 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
         return VendorCount(number, is_least=count.is_least)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of the partition: of its day, its parents, or a snapshot taken now.
+        """Yield the rows of a partition.
 
-        :raises RetriableError: the API is unreachable or overloaded, or its pages contradict each other.
-        :raises ConfigError: credentials, permissions or the declaration are wrong.
-        :raises DataError: a record is invalid and not tolerated, or records of one key differ as in the poll before.
+        :raises RetriableError: the pages contradict each other, or records of one key differ.
+        :raises DataError: a record is invalid and not tolerated, or records of one key differ for the second time.
         """
         options, (day,) = self._options, part.days
         try:
@@ -173,8 +171,8 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
     def _parents(self, stack: ExitStack, part: InputPartition, tally: Tally) -> Iterator[Mapping[str, Any]]:
         """Yield each parent of a partition once, page by page. Without parents, yield one empty mapping.
 
-        Every partition reads all parent pages and keeps its share by hash of the key. So memory holds one page, a retry
-        gets the same share, and a parent that moves between pages stays in one share.
+        Every partition reads all parent pages and keeps its share by hash of the key. So memory holds one page, and a
+        parent stays in its share in each retry.
         """
         options = self._options
         parent = options.parent
@@ -202,7 +200,6 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
 
 
 def _quota_ended(error: QuotaError, options: RestOptions, day: Day, tally: Tally) -> ConnectError:
-    """Return the error for a poll that ran out of quota. The next try starts at the first page."""
     pages = tally.counts["pages"]
     hourly = None if options.limits is None else options.limits.per_hour
     if hourly is not None and pages >= hourly:
@@ -221,7 +218,7 @@ class _PageReader:
 
     :param tally: counts bytes, requests and pages.
     :param row_tally: counts rows and dropped rows. Defaults to ``tally``.
-    :param looks_ahead: request the next page in a thread while a page is converted to rows.
+    :param looks_ahead: request the next page while a page is converted.
     """
 
     def __init__(
@@ -257,14 +254,10 @@ class _PageReader:
         )
 
     def note_absent_columns(self) -> None:
-        """Count the columns whose field no record had, at the end of the poll."""
         self._row_builder.note_absent_columns()
 
     def batches(self, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of each page of a parent.
-
-        :raises RetriableError: the pages never end, or contradict the declared end rule.
-        """
+        """Yield the rows of each page of a parent."""
         options = self._options
         self._duplicate_check.start_parent()
         if self._edge_check is not None:
@@ -298,7 +291,6 @@ class _PageReader:
     def _announced_batches(
         self, pager: Pager, parent: Mapping[str, Any], listing: ListingCheck
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the pages up to the end by the declared rule."""
         seen_rows = SeenRows()
         with self._open_pages(pager) as pages_read:
             for page in pages_read:
@@ -315,7 +307,7 @@ class _PageReader:
     def _batches_beyond_total(
         self, pager: Pager, parent: Mapping[str, Any], listing: ListingCheck
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of pages after the announced total, if records came twice or a next page is named."""
+        """Yield the rows after the announced total, if records came twice or a next page is named."""
         while (token := pager.token_beyond_total(listing.different_records)) is not None:
             page = self._page(pager, token)
             if page.facts is not None:
@@ -368,7 +360,7 @@ class _PageReader:
             prefetched.close()
 
     def _announce_requests(self, pages_read: Iterator[_Page]) -> Iterator[_Page]:
-        """Yield pages. Sets ``_request_sent`` at the end. The request for each next page sets it earlier."""
+        """Yield pages. Each request for the next page, and the end, set ``_request_sent``."""
         try:
             for page in pages_read:
                 self._request_sent.clear()

@@ -1,4 +1,4 @@
-"""Checks a declaration: requests a day's first page as a run does, and loads nothing."""
+"""Checks a declaration by a day's first page, and loads nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declares where an answer holds its records, and their key and columns."""
+"""Declares where an answer holds its records, their key and columns."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Column(Declared):
 
 
 class NewestBy(Declared):
-    """Of records with the same key, the one with the largest value of a column counts."""
+    """The record with the largest value of a column counts."""
 
     newest_by: str = Field(description="Column of type timestamp, date or bigint, such as updated_at.")
 
@@ -164,7 +164,7 @@ class Records(Declared):
 
     @property
     def keeps_later_version(self) -> bool:
-        """True if a later record may replace an earlier one with the same key."""
+        """True if a later record may replace an earlier one."""
         return self.on_duplicate not in ("fail", "first")
 
     def _newest_by_problems(self) -> list[str]:
@@ -178,12 +178,12 @@ class Records(Declared):
         return []
 
     def column_at(self, path: str) -> str | None:
-        """Return the name of the column with the field at a path of the record, or None."""
+        """Return the name of the column of a field, or None."""
         steps = path_steps(path)
         return next((name for name, column in self.columns.items() if path_steps(column.at or name) == steps), None)
 
     def is_identified_by(self, path: str) -> bool:
-        """Return True if the field at a path is the record's whole key, apart from the parent's columns."""
+        """Return True if a field is the record's whole key, apart from the parent's columns."""
         own_keys = [name for name in self.key if name in self.columns]
         return own_keys == [self.column_at(path)]
 
@@ -196,7 +196,7 @@ def _repeated(names: list[str]) -> list[str]:
 
 
 class ParentColumn(NamedTuple):
-    """A column that repeats a value of the parent: ``name`` in the child, ``parent_name`` in the parent."""
+    """A value of the parent: column ``name`` in the child, ``parent_name`` in the parent."""
 
     name: str
     parent_name: str
@@ -204,7 +204,7 @@ class ParentColumn(NamedTuple):
 
 
 def row_schema(records: Records, parent_columns: tuple[ParentColumn, ...]) -> pa.Schema:
-    """Return the Arrow schema of all batches. :meth:`.Poller.schema` defines its metadata."""
+    """Return the schema of all batches. :meth:`.Poller.schema` defines its metadata."""
     import pyarrow as pa
 
     parent_comments = {

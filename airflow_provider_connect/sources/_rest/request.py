@@ -1,4 +1,4 @@
-"""Declares a request with placeholders, and a request for a count."""
+"""Declares a request, and a request for a count."""
 
 from __future__ import annotations
 

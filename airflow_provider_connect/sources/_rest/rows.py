@@ -1,4 +1,4 @@
-"""Converts a page to typed rows with keys. Drops duplicates and rows of other days, and counts them."""
+"""Converts a page to typed rows with keys. Drops and counts duplicates and rows of other days."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class PageRows(NamedTuple):
     """The rows of a page.
 
     :param fingerprint: hash of the records' keys, or of their JSON if a record was rejected. None without records.
-    :param record_count: records of the page, with those that are no rows.
+    :param record_count: records of the page, also those that are no rows.
     :param keys: 16 bytes for each record.
     :param is_readable: mask of the records that are not rejected. None if all are readable.
-    :param duplicates: records that are no rows because an earlier row has their key.
+    :param duplicates: records with the key of an earlier row.
     """
 
     batch: pa.RecordBatch
@@ -47,7 +47,6 @@ class PageRows(NamedTuple):
 class RowBuilder:
     """Builds the rows of one poll, page by page.
 
-    :param seen_keys: keys of the poll's earlier rows.
     :param day: the expected day, or None for a snapshot.
     """
 
@@ -75,9 +74,9 @@ class RowBuilder:
         self._duplicate_check = duplicate_check
 
     def build_rows(self, page: PageParts, parent_values: Mapping[str, Any], label: str) -> PageRows:
-        """Return the rows of a page, without duplicates, rejected records and records of other days.
+        """Return the rows of a page.
 
-        :param parent_values: values of the parent, by the parent's column names.
+        :param parent_values: by the parent's column names.
         :raises DataError: a record is invalid and not tolerated, or has undeclared fields.
         """
         import numpy as np
@@ -115,7 +114,7 @@ class RowBuilder:
         return PageRows(rows, fingerprint, len(page.records), key_bytes, is_readable, duplicates)
 
     def note_absent_columns(self) -> None:
-        """Count the columns whose field no record of the poll had."""
+        """Count the columns whose field no record had."""
         self._tally.counts.update(self._absent_columns.counts(self._tally.rows))
 
     def _columns(
@@ -139,7 +138,7 @@ class RowBuilder:
         return columns, invalid
 
     def _require_key_and_day(self, columns: Mapping[str, pa.Array], invalid: dict[int, tuple[str, str]]) -> None:
-        """Add records without a key to ``invalid``, and those without a day if the day decides on keeping them."""
+        """Add records without a key to ``invalid``, and those without a day that they need."""
         required_columns = dict.fromkeys(self._records.key, "key")
         if self._day is not None and self._records.day is not None and self._records.outside != "count":
             required_columns.setdefault(self._records.day, "day")
@@ -172,7 +171,7 @@ class RowBuilder:
         self._tally.counts["undeclared_dropped"] += undeclared.records
 
     def _drop_other_days(self, columns: Mapping[str, pa.Array], keep: Any, label: str) -> None:
-        """Apply ``records.outside``: clear ``keep`` for records to drop. Also widens the tally's time range."""
+        """Apply ``records.outside``: clear ``keep`` for records to drop. Widens the tally's time range."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -217,7 +216,7 @@ class RowBuilder:
         return pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
 
     def _drop_duplicates(self, key_bytes: bytes, columns: Mapping[str, pa.Array], keep: Any, label: str) -> int:
-        """Clear ``keep`` for duplicates, and return their number. If a later version counts, all of them are kept."""
+        """Clear ``keep`` for duplicates, unless a later version counts. Returns their number."""
         first = self._seen.add_keys(key_bytes, keep)
         if differing := self._duplicate_check.count_differing(columns, keep, first, label):
             self._tally.counts[DIFFERING_DUPLICATES] += differing
@@ -231,7 +230,6 @@ class RowBuilder:
 
 
 def _documents(page: PageParts, invalid: dict[int, tuple[str, str]]) -> pa.Array:
-    """Return each record's JSON text. Adds records that are not UTF-8 to ``invalid``."""
     import numpy as np
     import pyarrow as pa
 

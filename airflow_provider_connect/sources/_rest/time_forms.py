@@ -1,4 +1,4 @@
-"""Time formats by name or pattern, for bounds in requests and for values in records. DAG files import this."""
+"""Time formats by name or pattern, for requests and records. DAG files import this."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SPACED_ZONE = re.compile(r"(.*[0-9]) (UTC|GMT|Z|[+-][0-9]{2}:?[0-9]{2})")
 
 
 def form_problem(form: str) -> str | None:
-    """Return the problem of a time format, with the nearest known name, or None."""
+    """Return the problem of a time format, or None."""
     if "%" not in form:
         return None if form in NAMED_FORMS else f"unknown format {form!r}; {suggest_nearest(form, NAMED_FORMS)}"
     directives = _DIRECTIVE.findall(form)
@@ -84,17 +84,17 @@ def is_date_form(form: str) -> bool:
 
 
 def is_local_form(form: str) -> bool:
-    """Return True if a time format writes a time of day without its zone."""
+    """Return True if a time format writes a time of day without zone."""
     return form in _LOCAL_PATTERNS or ("%" in form and "%z" not in form and not is_date_form(form))
 
 
 def names_zone(form: str) -> bool:
-    """Return True if each text of a format has a zone, or needs none."""
+    """Return True if the texts of a format need no zone."""
     return form in PER_SECOND or form == "rfc2822" or "%z" in form
 
 
 def is_iso_form(form: str) -> bool:
-    """Return True if texts of a format are ISO 8601, apart from a space instead of the T."""
+    """Return True if texts of a format are ISO 8601, with a T or a space."""
     return form in _ISO_FORMS
 
 
@@ -114,8 +114,9 @@ def write_time(instant: dt.datetime, form: str, tz: ZoneInfo) -> str | int:
 
 
 def read_time(text: str, form: str, tz: ZoneInfo) -> dt.datetime | None:
-    """Return the instant of a text in a time format other than an epoch. None if it has another format.
+    """Return the instant of a text. None if it has another format.
 
+    :param form: not an epoch.
     :param tz: zone of a text without one.
     """
     with suppress(ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Keeps the last or the newest of several records with the same key. Rows are on disk until the poll ends."""
+"""Keeps the last or the newest of several records with the same key."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def latest_versions(batches: Iterator[pa.RecordBatch], records: Records, tally: Tally) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that ``records.on_duplicate`` keeps. Batches pass unchanged if it keeps the first of each key.
+    """Yield the rows that ``records.on_duplicate`` keeps. If it keeps the first of each key, batches pass unchanged.
 
-    Otherwise all batches are written to a temporary file and read again. Memory holds about 120 bytes for each row.
+    Otherwise all batches go through a temporary file. Memory holds about 120 bytes for each row.
 
     :param tally: counts the dropped rows that differ from the kept one.
-    :raises DifferingRecordsError: of one key, the newest records are equally new and differ.
+    :raises DifferingRecordsError: the newest records of a key are equally new and differ.
     """
     import pyarrow as pa
 
@@ -54,8 +54,6 @@ def latest_versions(batches: Iterator[pa.RecordBatch], records: Records, tally: 
 
 
 class _VersionIndex:
-    """Key, content and age of each row of a poll, by position."""
-
     def __init__(self, records: Records) -> None:
         self._records = records
         self._keys = bytearray()
@@ -70,7 +68,7 @@ class _VersionIndex:
             self._ages.append(_as_integers(columns[self._records.on_duplicate.newest_by]))
 
     def kept_rows(self, tally: Tally) -> NDArray[np.bool_]:
-        """Return the mask of the rows to keep: one of each key."""
+        """Return the mask of the rows to keep, one of each key."""
         import numpy as np
 
         keys, contents = _halves(self._keys), _halves(self._contents)
