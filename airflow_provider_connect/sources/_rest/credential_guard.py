@@ -57,14 +57,15 @@ def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def publish_templated_names(rendered: Any, declared: Any) -> Any:
-    """Return a rendered request with the names of its templated values in ``public``, because they are no literals.
+    """Return a rendered request with the names of templated credentials in ``public``, because they are no literals.
 
     :param declared: the request before rendering, as a model or as plain data.
     """
     plain = declared.model_dump() if isinstance(declared, Request) else declared
     if not isinstance(plain, Mapping) or not isinstance(rendered, Mapping):
         return rendered
-    return {**rendered, "public": [*rendered.get("public", ()), *sorted(set(_templated_names(plain)))]}
+    names = sorted({name for name in _templated_names(plain) if _LIKE_CREDENTIALS.fullmatch(name.lower())})
+    return {**rendered, "public": [*rendered.get("public", ()), *names]} if names else rendered
 
 
 def _templated_names(fields: Mapping[Any, Any]) -> Iterator[str]:

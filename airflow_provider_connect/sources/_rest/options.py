@@ -12,7 +12,7 @@ from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._rest.bounds import Bounds
 from airflow_provider_connect.sources._rest.credential_guard import credential_problems, publish_templated_names
-from airflow_provider_connect.sources._rest.paging import Cursor, Paging, last_record_path, names_unique_field
+from airflow_provider_connect.sources._rest.paging import Paging, last_record_path, names_unique_field
 from airflow_provider_connect.sources._rest.placeholders import (
     bounds_without_granularity,
     requested_parent_columns,
@@ -169,19 +169,20 @@ def option_problems(options: RestOptions) -> list[str]:
 
 def _paging_problems(options: RestOptions) -> list[str]:
     paging, request = options.paging, options.request
-    paging_params = [getattr(paging, name, None) for name in ("param", "limit_param", "size_param")]
+    put = getattr(paging, "put", None)
+    names = ("limit_param", "size_param", *(() if put is not None else ("param",)))
+    paging_params = [getattr(paging, name, None) for name in names]
     problems = [
         f"request.params.{name}: already sent by the paging. Remove it"
         for name in paging_params
         if name in request.params
     ]
     paging_names = {name for name in paging_params if name is not None}
-    if isinstance(paging, Cursor) and paging.put is not None:
-        paging_names.add(path_steps(paging.put)[-1])
+    paging_names |= set(path_steps(put or "")[-1:])
     problems += [f"request: {problem}" for problem in credential_problems(request, paging_names)]
     if options.count is not None and options.count.request is not None:
         problems += [f"count.request: {problem}" for problem in credential_problems(options.count.request, ())]
-    if isinstance(paging, Cursor) and paging.put is not None and (request.method != "POST" or request.form is not None):
+    if put is not None and (request.method != "POST" or request.form is not None):
         problems.append("paging.put: requires request.method='POST' with a body, not a form")
     field = last_record_path(paging)
     if field is not None and names_unique_field(paging) and options.records.column_at(field) is None:

@@ -105,18 +105,24 @@ class Pager:
             )
         params, headers, body = list(request.params), dict(request.headers), request.body
         if isinstance(paging, Offset | PageNumber):
-            params += [(paging.param, token or str(paging.first)), *paging.size_params]
-        elif isinstance(paging, LastKey) and token is not None:
+            token = token or str(paging.first)
+            params += paging.size_params
+        if token is None or isinstance(paging, Single | LinkHeader | NextLink):
+            return self._build_call(request.path, tuple(params), headers, body, label)
+        if paging.put is not None:
+            body = put_at(body, path_steps(paging.put), self._typed(token))
+        elif paging.param is not None:
             params.append((paging.param, token))
-        elif isinstance(paging, Cursor) and token is not None:
-            if paging.param is not None:
-                params.append((paging.param, token))
-            elif paging.send_header is not None:
-                headers = merge_headers(headers, {paging.send_header: token})
-            else:
-                text, value = self._token_value
-                body = put_at(body, path_steps(paging.put or ""), value if text == token else token)
+        elif isinstance(paging, Cursor) and paging.send_header is not None:
+            headers = merge_headers(headers, {paging.send_header: token})
         return self._build_call(request.path, tuple(params), headers, body, label)
+
+    def _typed(self, token: str) -> Any:
+        """Return a token for a JSON body: computed ones as numbers, others as they came."""
+        if isinstance(self._paging, Offset | PageNumber):
+            return int(token)
+        text, value = self._token_value
+        return value if text == token else token
 
     def _resolve_link(self, link: str, *, keeps_host: bool) -> str:
         try:

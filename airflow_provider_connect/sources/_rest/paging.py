@@ -113,6 +113,9 @@ _KEEP_HOST = Field(
     description="Whether to request links at the host of the first page, with credentials. For a service whose links "
     "name it by another host.",
 )
+_PUT = Field(
+    default=None, description="Location of the value in the POST body, instead of a query parameter. A number there."
+)
 _ENDS = Field(description="Rule that detects the last page.")
 
 
@@ -207,6 +210,7 @@ class Cursor(_Listing):
 class _Numbered(_Listing):
     end_rules = _COUNTED_END_RULES
     size_fields: ClassVar[tuple[str, str]]
+    put: FieldPath | None = _PUT
     """The two fields that declare the size parameter and its value."""
 
     @property
@@ -218,7 +222,8 @@ class _Numbered(_Listing):
     @model_validator(mode="after")
     def _sizes_together(self) -> Self:
         param_field, size_field = self.size_fields
-        if (getattr(self, param_field) is None) != (getattr(self, size_field) is None):
+        has_param, has_size = (getattr(self, name) is not None for name in (param_field, size_field))
+        if has_param != has_size and not (has_size and self.put is not None):
             raise ValueError(f"set both {param_field} and {size_field}, or neither")
         return self
 
@@ -231,7 +236,9 @@ class Offset(_Numbered):
     param: str = Field(default="offset", min_length=1, description="Query parameter for the offset.")
     first: int = Field(default=0, ge=0, description="Offset of the first record.")
     limit_param: str | None = Field(default=None, description="Query parameter for the page size.")
-    limit: int | None = Field(default=None, ge=1, description="Requested page size.")
+    limit: int | None = Field(
+        default=None, ge=1, description="Requested page size. With put, the body of the request may hold it."
+    )
 
 
 class PageNumber(_Numbered):
@@ -242,7 +249,9 @@ class PageNumber(_Numbered):
     param: str = Field(default="page", min_length=1, description="Query parameter for the page number.")
     first: int = Field(default=1, ge=0, description="Number of the first page.")
     size_param: str | None = Field(default=None, description="Query parameter for the page size.")
-    size: int | None = Field(default=None, ge=1, description="Requested page size.")
+    size: int | None = Field(
+        default=None, ge=1, description="Requested page size. With put, the body of the request may hold it."
+    )
 
 
 class LastKey(_Paged):
@@ -250,9 +259,16 @@ class LastKey(_Paged):
 
     end_rules = ("flag", "empty_page", "short_page", "total")
     kind: Literal["last_key"] = "last_key"
-    param: str = Field(min_length=1, description="Query parameter, such as starting_after.")
+    param: str | None = Field(default=None, min_length=1, description="Query parameter, such as starting_after.")
+    put: FieldPath | None = _PUT
     field: FieldPath = Field(default="id", description="Location of the value in the record.")
     unique: bool = _UNIQUE
+
+    @model_validator(mode="after")
+    def _has_one_destination(self) -> Self:
+        if (self.param is None) == (self.put is None):
+            raise ValueError("set either 'param' or 'put': the place of the value in the next request")
+        return self
 
 
 def last_record_path(paging: Paging) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import SetupError
+from airflow_provider_connect.errors import ConfigError, SetupError
 from airflow_provider_connect.sources._rest.page_values import whole_number
 from airflow_provider_connect.sources.rest import (
     Cursor,
@@ -143,3 +143,44 @@ def test_a_page_of_another_encoding_is_read(encoding: str) -> None:
         polled = read(api, declared("/x", PageNumber(ends=Total(at="total")), at="items"))
     names = [name for _, _, batch in polled.batches for name in batch.column("name").to_pylist()]
     assert names == ["näme 1", "näme 2", "näme 3"]
+
+
+@pytest.mark.parametrize(
+    ("paging", "sent"),
+    [
+        (Offset(put="/page/offset", limit=10, ends="short_page"), [0, 10, 20]),
+        (PageNumber(put="/page/number", first=0, ends="short_page", size=10), [0, 1, 2]),
+        (LastKey(put="/page/after", field="id", ends="short_page"), [None, 10, 20]),
+    ],
+    ids=["offset", "page number", "last key"],
+)
+def test_a_position_goes_into_a_body_as_a_number(paging: Any, sent: list[Any]) -> None:
+    items = items_of(DATE, 25)
+
+    def serve(asked: Any) -> Answer:
+        page = asked.document["page"]
+        start = page.get("offset", page.get("after", 10 * page.get("number", 0)))
+        return Answer({"items": items[start : start + page["limit"]]})
+
+    request = Request(path="/x", method="POST", body=BOUNDS | {"page": {"limit": 10}}, params={"offset": 7})
+    with RestApi() as api:
+        api.faults.append(serve)
+        assert sorted(ids(read(api, declared("", paging, request=request, at="items")))) == list(range(1, 26))
+        name = (paging.put or "").rpartition("/")[2]
+        assert [asked.document["page"].get(name) for asked in api.asked] == sent
+        assert {tuple(asked.query) for asked in api.asked} == {(("offset", "7"),)}
+
+
+@pytest.mark.parametrize(
+    ("paging", "method", "text"),
+    [
+        ({"kind": "offset", "put": "o", "ends": "empty_page"}, "GET", "paging.put: requires request.method='POST'"),
+        ({"kind": "offset", "limit": 5, "ends": "empty_page"}, "POST", "set both limit_param and limit, or neither"),
+        ({"kind": "last_key", "ends": "empty_page"}, "POST", "set either 'param' or 'put'"),
+        ({"kind": "last_key", "param": "a", "put": "b", "ends": "empty_page"}, "POST", "set either 'param' or 'put'"),
+    ],
+)
+def test_a_position_has_one_destination(paging: Any, method: Any, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        declared("", paging, request=Request(path="/x", method=method, params=BOUNDS))
+    assert text in str(caught.value)
