@@ -95,14 +95,19 @@ MODELS: dict[str, type[BaseModel]] = {
     "transform_result": StageResultOutcome,
     "transformed": TransformResult,
 }
+ADDED = {"job_config": {"has_lookback"}, "BigQuerySink": {"differences"}}
+"""Fields and options that were added since."""
 DATACLASSES: dict[str, type[Any]] = {"quota": Quota, "quota_left": TaskProgress, "quota_want": QuotaClaim}
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_reads_an_earlier_value_and_writes_it_unchanged(name: str) -> None:
-    model = MODELS[name].model_validate_json(json.dumps(VALUES["models"][name]))
+    """Fields that were added since have a default."""
+    earlier_value = VALUES["models"][name]
+    model = MODELS[name].model_validate_json(json.dumps(earlier_value))
 
-    assert json.loads(model.model_dump_json()) == VALUES["models"][name]
+    written = json.loads(model.model_dump_json())
+    assert {field: value for field, value in written.items() if field not in ADDED.get(name, ())} == earlier_value
 
 
 def test_every_earlier_model_is_among_those_read() -> None:
@@ -131,7 +136,9 @@ def test_connectors_keep_their_names() -> None:
 
 
 def test_options_and_arguments_keep_their_names() -> None:
-    assert names_of_options() == VALUES["options"]
+    names = names_of_options()
+    kept = {owner: [option for option in names[owner] if option not in ADDED.get(owner, ())] for owner in names}
+    assert kept == VALUES["options"]
 
 
 def test_targets_keep_the_ids_that_the_ledger_is_read_by() -> None:
