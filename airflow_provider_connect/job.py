@@ -51,7 +51,7 @@ class JobConfig(Wire):
 
     :param source_name: the source's name, also in ledger and offset.
     :param lookback: earlier days that are loaded again, after ``days``.
-    :param has_lookback: true if the task has ``lookback_days``, although this run may have no lookback day.
+    :param has_lookback: the task has ``lookback_days``, although this run may have no lookback day.
     :param attempt: unique for every start of a job, so that no two attempts write the same file name.
     :param staging: path or URL of the stage, if the sink has none. A day's files are deleted after the publish.
     :param allowance: request limit of the job. None without a quota.

@@ -1,4 +1,4 @@
-"""Check of a source against its database before the first run, with a few short statements."""
+"""Checks a source against its database before the first run, with a few short statements."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class _SqlPreflight:
         )
 
     def _check_policies(self, layout: RowLayout) -> None:
-        """Report whether policies hide rows: a session with ``row_security="refuse"`` fails if they do."""
+        """Report whether policies hide rows: then a session with ``row_security="refuse"`` fails."""
         try:
             with self._session("refuse") as database:
                 require_readable(database, self.options, layout)
@@ -132,10 +132,10 @@ class _SqlPreflight:
             self.add("the replica", "note", text, remedy)
         if (clock_query := CLOCK_QUERIES.get(self.connection.conn_type)) is None:
             return
-        asked_at = time.time()
+        sent_at = time.time()
         (database_time,) = database.one_row(clock_query)
         # The database answered at some moment in between.
-        difference = max(asked_at - float(database_time), float(database_time) - time.time(), 0.0)
+        difference = max(sent_at - float(database_time), float(database_time) - time.time(), 0.0)
         if difference > _MAX_CLOCK_DIFFERENCE_SECONDS:
             text = f"the database's clock and this machine's are {difference:.0f} s apart"
             self.add("the clock", "note", text, "correct the clock, or set ready_after above the difference")
