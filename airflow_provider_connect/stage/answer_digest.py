@@ -3,8 +3,8 @@
 Each row becomes unique bytes. The digest is a hash of the columns' names and types, followed by the sum of the rows'
 hashes.
 
-A day of 500,000 rows and 420 MB takes 0.2 to 0.4 CPU seconds, so only tasks that compare answers compute it. Slices of a
-memoryview took as long as lists of bytes. With numpy and no object for each row, 128 sound bits take 0.4 seconds.
+500,000 rows of 420 MB take 0.2 to 0.4 CPU seconds, so only tasks that compare answers compute it. Slices of a memoryview
+took as long as lists of bytes. With numpy and no object for each row, 128 sound bits take 0.4 seconds.
 """
 
 from __future__ import annotations
