@@ -3,7 +3,7 @@
 Each row becomes unique bytes. The digest is a hash of the columns' names and types, followed by the sum of the rows'
 hashes.
 
-500,000 rows of 420 MB take 0.2 to 0.4 CPU seconds, so only tasks that compare answers compute it. Slices of a memoryview
+500,000 rows of 420 MB take 0.2 to 0.4 CPU seconds, so only tasks that compare answers compute it. Memoryview slices
 took as long as lists of bytes. With numpy and no object for each row, 128 sound bits take 0.4 seconds.
 """
 
