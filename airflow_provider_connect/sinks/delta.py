@@ -87,8 +87,8 @@ class DeltaSink(DeltaOptions, Sink, StagesMarks):
         return self.deletes_softly(kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Return whether the sink finds vanished rows by their key."""
-        return self.deletes_softly(kind)
+        """Return whether the sink merges rows, or finds vanished rows, by their key."""
+        return self.write_mode == "merge" or self.deletes_softly(kind)
 
     @property
     def keeps_spans(self) -> bool:

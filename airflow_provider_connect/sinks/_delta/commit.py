@@ -36,6 +36,7 @@ from airflow_provider_connect.sinks._delta.log import (
     open_table,
     translate_log_errors,
 )
+from airflow_provider_connect.sinks._delta.merge_rule import require_write_mode
 from airflow_provider_connect.sinks._delta.soft_deletes import SoftDeleter
 from airflow_provider_connect.sinks._delta.sweep import claim_files, delete_confirmed_attempt
 from airflow_provider_connect.sinks._delta.table import (
@@ -107,6 +108,8 @@ class Commit:
         publish, polled, folder = self.publish, self.publish.manifest.polled, view.folder
         predecessor_day = view.predecessor_day(publish.day.date, publish.kind, replaces_whole=self.replaces_whole)
         generation = next_generation(publish, find_newest(view, publish, predecessor_day), erased=erase_version(table))
+        if not is_erase_run(publish.intent.run):
+            require_write_mode(view, None)
         if self.replaces_whole:
             require_only_newest_snapshot(view)
         stored_files = claim_files(folder, view, publish)
@@ -119,8 +122,12 @@ class Commit:
         # An erase stages the table's own rows, deleted ones included. Rows that it lacks must go.
         writes_deleted_rows = self.deletes_softly and not is_erase_run(publish.intent.run)
         deleted = self.soft_deleter.write(view, publish) if writes_deleted_rows else None
-        rows = sum(file.rows for file in polled.files) - polled.counts.get(SOFT_DELETED_TOTAL, 0)
-        row = ledger_row(publish, generation, rows=rows, counts=polled.all_counts | (deleted.counts if deleted else {}))
+        row = ledger_row(
+            publish,
+            generation,
+            rows=self._visible_rows(view),
+            counts=polled.all_counts | (deleted.counts if deleted else {}),
+        )
         files = list(polled.files)
         app_transactions = self._app_transactions(view, row)
         if deleted is not None:
@@ -134,10 +141,15 @@ class Commit:
             table,
             row,
             columns,
-            [add_action(file, publish, stored_files[file.path]) for file in files],
+            [add_action(file, row.day, stored_files[file.path]) for file in files],
             app_transactions,
         )
         return row
+
+    def _visible_rows(self, view: LedgerView) -> int:
+        """Return the number of live rows that the ledger row counts."""
+        polled = self.publish.manifest.polled
+        return sum(file.rows for file in polled.files) - polled.counts.get(SOFT_DELETED_TOTAL, 0)
 
     def _commit(
         self,
@@ -200,13 +212,13 @@ def find_newest(view: LedgerView, publish: Publish, day: dt.date) -> LedgerRow |
     return newest if newest_seen == publish.manifest.seen else view.row(day, publish.intent.run)
 
 
-def add_action(file: StagedFile, publish: Publish, entry: StoredFile) -> Any:
+def add_action(file: StagedFile, day: dt.date, entry: StoredFile) -> Any:
     from deltalake.transaction import AddAction
 
     return AddAction(
         path=file.path,
         size=file.size_bytes,
-        partition_values={"day": str(publish.day)},
+        partition_values={"day": str(day)},
         modification_time=int(entry.modified.timestamp() * 1000),
         data_change=True,
         stats=json.dumps({**file.stats, "numRecords": file.rows}),

@@ -75,7 +75,7 @@ class DeltaEraser:
         self._require_fitting_ids(view, values)
         # Find tables that cannot be erased from before the list grows.
         self._tables(view)
-        if self.options.replaces_whole(kind):
+        if self._replaces_whole(kind):
             require_only_newest_snapshot(view)
         erase_list = self._extend_erase_list(values, shaping)
         rows: dict[dt.date, int] = {}
@@ -159,7 +159,7 @@ class DeltaEraser:
             polled = self._stage_rewritten(view, day, erase_list, attempt, softly=softly)
             if not (deleted_rows := polled.rows_read - polled.rows_written):
                 return 0
-            predecessor_day = view.predecessor_day(day.date, kind, replaces_whole=self.options.replaces_whole(kind))
+            predecessor_day = view.predecessor_day(day.date, kind, replaces_whole=self._replaces_whole(kind))
             newest = view.newest(predecessor_day)
             manifest = Manifest(
                 day=day,
@@ -183,7 +183,7 @@ class DeltaEraser:
                 on_empty="accept",
             )
             try:
-                self._commit(publish)
+                self._commit(publish, view)
             except (OvertakenError, SupersededError):
                 # A concurrent publish of the day or of a later snapshot may have polled before the list existed: try
                 # again.
@@ -219,7 +219,15 @@ class DeltaEraser:
     def _columns_of_day(self, view: LedgerView, day: dt.date) -> pa.Schema:
         return columns_of_files(view, (path for date, path, _ in view.files if date == day))
 
-    def _commit(self, publish: Publish) -> None:
+    def _replaces_whole(self, kind: SourceKind) -> bool:
+        """Return whether a rewritten day is the whole table."""
+        return self.options.replaces_whole(kind)
+
+    def _commit(self, publish: Publish, view: LedgerView) -> None:
+        """Publish a rewritten day.
+
+        :param view: the table version that its rows are from.
+        """
         Commit(self.options, publish).run()
 
     def _copy_file(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from collections.abc import Collection
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._delta.app_transactions import DELETED_SUFFIX
+from airflow_provider_connect.sinks._delta.app_transactions import DELETED_SUFFIX, app_prefix
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.merge_rule import recorded_rule
 from airflow_provider_connect.stage.manifest import DATA_FILE_PATTERN
 
 _SHOWN = 5
@@ -29,6 +31,8 @@ def describe_foreign_changes(view: LedgerView) -> str | None:
         rows[date] = rows.get(date, 0) + (count or 0)
         if not DATA_FILE_PATTERN.fullmatch(path):
             dates_with_foreign_files.add(date)
+    if recorded_rule(view.app_transactions, app_prefix(view.key)) is not None:
+        return _describe_foreign_files(dates_with_foreign_files) if foreign_writes else None
     changed = []
     for date in view.days():
         if not rows.get(date) and date < view.last_snapshot_day:
@@ -45,6 +49,17 @@ def describe_foreign_changes(view: LedgerView) -> str | None:
     return (
         f"another writer changed published days: {', '.join(changed[:_SHOWN])}{suffix}. They still count as "
         "done. Clear their tasks to load them again, or leave them as they are"
+    )
+
+
+def _describe_foreign_files(days: Collection[dt.date]) -> str | None:
+    """Describe the days of a merged table with another writer's rows. Their numbers change with each merge."""
+    if not days:
+        return None
+    suffix = f" and {len(days) - _SHOWN} more" if len(days) > _SHOWN else ""
+    return (
+        f"another writer changed published days: {', '.join(map(str, sorted(days)[:_SHOWN]))}{suffix} (has foreign "
+        "files). Its rows must have a key that no other row has"
     )
 
 

@@ -36,6 +36,7 @@ from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable
 
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
@@ -214,19 +215,53 @@ class LedgerView:
 
         Leaves out other writers' files without a day, or with a day outside Python's calendar.
         """
+        return [(day, action["path"], action["num_records"]) for day, action in self._dated_actions()]
+
+    def file_sizes(self) -> dict[str, int]:
+        """Return the size in bytes of each file of :attr:`files`, by path."""
+        return {action["path"]: action["size_bytes"] for _, action in self._dated_actions()}
+
+    def file_statistics(self, columns: Iterable[str]) -> list[tuple[dt.date, str, dict[str, Any]]]:
+        """Return each file of :attr:`files` with the log's bounds ``min.<column>`` and ``max.<column>``."""
+        names = [f"{bound}.{column}" for column in columns for bound in ("min", "max")]
+        return [
+            (day, action["path"], {name: action.get(name) for name in names})
+            for day, action in self._dated_actions(names)
+        ]
+
+    def _dated_actions(self, names: Iterable[str] = ()) -> list[tuple[dt.date, dict[str, Any]]]:
+        """Return day and log entry of each file.
+
+        :param names: columns of the log's table of files to read besides path, size and rows.
+        """
         if self.table is None:
             return []
         import pyarrow as pa
 
-        with translate_log_errors(self.table):
-            actions = pa.table(self.table.get_add_actions(flatten=True))
+        actions = self._add_actions
         ordinals = actions["partition.day"].cast(pa.int32()).to_pylist()
-        columns = (actions[name].to_pylist() for name in ("path", "num_records"))
+        present = [name for name in ("path", "num_records", "size_bytes", *names) if name in actions.column_names]
         return [
-            (dt.date.fromordinal(ordinal + _EPOCH), path, rows)
-            for ordinal, path, rows in zip(ordinals, *columns, strict=True)
+            (dt.date.fromordinal(ordinal + _EPOCH), action)
+            for ordinal, action in zip(ordinals, actions.select(present).to_pylist(), strict=True)
             if ordinal is not None and 0 < ordinal + _EPOCH <= dt.date.max.toordinal()
         ]
+
+    @cached_property
+    def _add_actions(self) -> pa.Table:
+        import pyarrow as pa
+
+        assert self.table is not None
+        with translate_log_errors(self.table):
+            return pa.table(self.table.get_add_actions(flatten=True))
+
+    @cached_property
+    def column_types(self) -> dict[str, pa.DataType]:
+        """Arrow types of the table's columns by name."""
+        import pyarrow as pa
+
+        assert self.table is not None
+        return {field.name: field.type for field in pa.schema(self.table.schema().to_arrow())}
 
 
 def _fields(commit: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -29,6 +29,10 @@ from airflow_provider_connect.sinks._delta.foreign_writers import (
 )
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import make_durable
+from airflow_provider_connect.sinks._delta.merge.commit import MergeCommit, require_days
+from airflow_provider_connect.sinks._delta.merge.eraser import MergeEraser
+from airflow_provider_connect.sinks._delta.merge.tombstones import unused_tombstones
+from airflow_provider_connect.sinks._delta.merge_rule import require_write_mode, rule_of
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.rejects import rejects_of
 from airflow_provider_connect.sinks._delta.soft_deletes import require_published_keys
@@ -213,11 +217,16 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
         if problems := locking_problems(self._options.path):
             return problems
         delta_columns(schema)  # raises for columns that Delta cannot hold
+        if (rule := rule_of(self._options)) is not None:
+            return [f"table {self._options.path}: {problem}" for problem in rule.problems(schema)]
         return soft_delete_problems(schema.names, kind) if self._options.deletes == "soft" else []
 
     def _check_published_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
-        view = LedgerView(Folder(self._options.path), table, self._key)
-        if self._options.replaces_whole(kind):
+        view, rule = LedgerView(Folder(self._options.path), table, self._key), rule_of(self._options)
+        require_write_mode(view, rule)
+        if rule is not None:
+            require_days(view)
+        elif self._options.replaces_whole(kind):
             require_only_newest_snapshot(view)
         if self._options.deletes == "soft":
             require_published_keys(view)
@@ -227,9 +236,12 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
     def differences(self, publish: Publish) -> Differences | None:
         """Compare a day's staged files with the table's files of the day. Reads all of them once.
 
-        Returns None if the day was published again since the attempt's poll. The commit will refuse that publish.
+        Returns None for a merge, and if the day was published again since the attempt's poll. The commit will refuse
+        that publish.
         """
         view, day = self.ledger.view(), publish.day.date
+        if self._options.write_mode == "merge":  # the day's rows may have newer versions in other days
+            return None
         if (view.transaction(day) or 0) != publish.manifest.seen.generation:
             return None
         live_paths = [path for date, path, _ in view.files if date == day]
@@ -238,15 +250,30 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
         return compare_states(view.folder, live_paths, staged_paths, publish.schema, live_only=live_only)
 
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
-        """Replace the day, or the whole table, by the staged files and write the ledger row, in one commit."""
+        """Replace the day or the whole table, or merge the day, and write the ledger row, in one commit."""
+        if self._options.write_mode == "merge":
+            return MergeCommit(self._options, publish).run()
         return Commit(self._options, publish).run()
+
+    def sweep(self) -> int:
+        """Delete unpublished files of silent attempts, and files of tombstones that were replaced."""
+        swept_files, view = super().sweep(), self.ledger.view()
+        unused = unused_tombstones(view)
+        for path in unused:
+            view.folder.delete(path)
+        return swept_files + len(unused)
+
+    def leftovers(self) -> list[str]:
+        """Return the files that :meth:`sweep` would delete."""
+        return [*super().leftovers(), *unused_tombstones(self.ledger.view())]
 
     def confirm(self, publish: Publish) -> LedgerRow:
         """Record that the day is unchanged: writes its ledger row with one more check, in a commit without files."""
         return Confirmation(self._options, publish).run()
 
     def _eraser(self, column: str) -> DeltaEraser:
-        return DeltaEraser(self._options, self._key, column)
+        eraser = MergeEraser if self._options.write_mode == "merge" else DeltaEraser
+        return eraser(self._options, self._key, column)
 
     def _sweeper(self, silent: dt.timedelta) -> Sweeper:
         return Sweeper(Folder(self._options.path), self._key, silent)

@@ -32,7 +32,7 @@ def require_published_keys(view: LedgerView) -> None:
 
     :raises ConfigError: they have none, so vanished rows could not be found.
     """
-    if view.table is not None and view.files and RECORD_KEY not in _table_types(view):
+    if view.table is not None and view.files and RECORD_KEY not in view.column_types:
         raise ConfigError(
             f"table {view.folder.url} holds rows without {RECORD_KEY}, so deletes='soft' cannot find the vanished "
             "ones. Publish one snapshot with deletes='hard' first"
@@ -89,7 +89,7 @@ def columns_of_files(view: LedgerView, paths: Iterable[str], excluded: Iterable[
     """
     import pyarrow as pa
 
-    types, excluded_names, schemas = _table_types(view), {*excluded}, []
+    types, excluded_names, schemas = view.column_types, {*excluded}, []
     for path in paths:
         with open_parquet(view.folder, path) as file:
             file_schema = file.schema_arrow
@@ -103,10 +103,3 @@ def columns_of_files(view: LedgerView, paths: Iterable[str], excluded: Iterable[
             )
         )
     return pa.unify_schemas(schemas) if schemas else pa.schema([])
-
-
-def _table_types(view: LedgerView) -> dict[str, pa.DataType]:
-    import pyarrow as pa
-
-    assert view.table is not None
-    return {field.name: field.type for field in pa.schema(view.table.schema().to_arrow())}

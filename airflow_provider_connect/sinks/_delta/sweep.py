@@ -33,6 +33,7 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._delta.app_transactions import SWEPT, attempt_id
+from airflow_provider_connect.sinks._delta.attempt_files import merged_file_id, merged_file_number
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import commit, delta_errors, make_durable, open_table
 from airflow_provider_connect.stage.manifest import (
@@ -209,12 +210,15 @@ class Sweeper:
     def _needed_files(self, view: LedgerView, attempt: str, files: list[str]) -> set[str]:
         """Return the files of a published attempt to keep, because older table versions may show them.
 
-        The manifest names its files of rows, and the log its file of deleted rows.
+        The manifest names its files of rows, and the log its file of deleted rows. The log names a merge's files.
         """
         try:
             manifest = Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
         except (FileNotFoundError, ValidationError):  # missing or unreadable: keep all files
             return {*files}
+        merged_number = view.app_transactions.get(merged_file_id(view.key, attempt))
+        if merged_number is not None:
+            return {path for path in files if merged_file_number(path) == merged_number}
         attempt_number = view.deleted_file_number(attempt)
         numbers = {path: deleted_file_number(path) for path in files}
         deleted = {path for path, number in numbers.items() if number is not None and attempt_number in (None, number)}

@@ -281,7 +281,10 @@ class TablesCommit:
         actions = (
             []
             if already_committed
-            else [add_action(_relative_to_table(name, file), table_publish, stored_files[file.path]) for file in files]
+            else [
+                add_action(_relative_to_table(name, file), table_publish.day.date, stored_files[file.path])
+                for file in files
+            ]
         )
         commit(
             table,

@@ -107,5 +107,5 @@ class TablesEraser(DeltaEraser):
         ]
         return pa.unify_schemas(schemas) if schemas else pa.schema([])
 
-    def _commit(self, publish: Publish) -> None:
+    def _commit(self, publish: Publish, view: LedgerView) -> None:
         TablesCommit(self.options, publish).run()
