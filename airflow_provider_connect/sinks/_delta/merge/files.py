@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.sinks._delta.attempt_files import merged_suffix
 from airflow_provider_connect.sinks._delta.merge.matching import Decision, PublishedFile
+from airflow_provider_connect.sinks._delta.merge.row_source import BUFFER_BYTES
 from airflow_provider_connect.sinks._delta.soft_deletes import columns_of_files
 from airflow_provider_connect.stage.manifest import StagedFile, data_file
 from airflow_provider_connect.stage.parquet import GROUP_BYTES, GROUP_ROWS, RowWriter
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 FILE_BYTES = 128 << 20
 """Bytes of rows in memory after which the day's rows go on in another file, so that later merges rewrite less."""
-_BATCH_BYTES = 8 << 20
+_BATCH_BYTES = 2 << 20
 
 
 @dataclass
@@ -97,7 +98,7 @@ def _kept_batches(
 
     start = 0
     for path in paths:
-        with open_parquet(folder, path) as file:
+        with open_parquet(folder, path, BUFFER_BYTES) as file:
             names = [name for name in schema.names if name in file.schema_arrow.names]
             for batch in iterate_batches(file, _BATCH_BYTES, names):
                 mask = keep[start : start + batch.num_rows]

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._delta.merge_rule import MergeRule
     from airflow_provider_connect.stage.storage import Folder
 
-_PIECE_ROWS = 512 * 1024
+BUFFER_BYTES = 1 << 20
+"""Bytes of each read. Compacted files have row groups of 100 MB and more, too large to read a column at once."""
+_PIECE_ROWS = 128 * 1024
 _BATCH_BYTES = 64 << 20
 """Bytes of whole rows. The batch itself holds only the compared columns."""
 
@@ -62,7 +64,7 @@ class KeyReader:
         """
         import numpy as np
 
-        with open_parquet(folder, path) as file:
+        with open_parquet(folder, path, BUFFER_BYTES) as file:
             names = self._names(folder, path, file.schema_arrow.names, others)
             starts = np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))])
             batches: list[pa.RecordBatch] = []
