@@ -21,6 +21,7 @@ from airflow_provider_connect.sinks._delta.merge.files import MergedFiles
 from airflow_provider_connect.sinks._delta.merge.matching import Decision, Matcher, PublishedFile
 from airflow_provider_connect.sinks._delta.merge.row_source import KeyReader
 from airflow_provider_connect.sinks._delta.merge.tombstones import (
+    ReplacedTombstonesError,
     TombstoneWriter,
     deleted_rows,
     read_tombstones,
@@ -99,11 +100,13 @@ class MergeCommit(Commit):
         columns = merge_columns(table, delta_columns(publish.schema), self.options.schema_contract, self.path)
         if add_local_time_feature(table, columns) or self._add_columns(table, columns):
             return None
-        merge = self._merge(view, rule)
+        try:
+            merge = self._merge(view, rule)
+        except ReplacedTombstonesError:
+            return None
         counts = polled.all_counts | ({"vanished": merge.decision.vanished} if self.replaces_whole else {})
         row = ledger_row(publish, generation, rows=merge.rows, counts=counts)
-        self._commit_merge(view, table, row, merge, rule)
-        return row
+        return row if self._commit_merge(view, table, row, merge, rule) else None
 
     def _require_no_rejects(self) -> None:
         rejected = sum(file.rows for file in self.publish.manifest.polled.rejects)
@@ -193,17 +196,22 @@ class MergeCommit(Commit):
 
     def _commit_merge(
         self, view: LedgerView, table: DeltaTable, row: LedgerRow, merge: _Merge, rule: MergeRule
-    ) -> None:
+    ) -> bool:
+        """Commit the files of a try. Returns False if some are gone, because a sweep found the attempt dead."""
         app_transactions = self._app_transactions(view, row) | rule_transactions(view, rule)
         app_transactions[merged_file_id(view.key, self.publish.manifest.attempt)] = merge.files.number
         if merge.tombstones != tombstones_number(view):
             app_transactions[tombstones_id(view)] = merge.tombstones
         stored = view.folder.entries([file.path for _, file in merge.files.added])
+        if len(stored) < len(merge.files.added):
+            self._merges.clear()
+            return False
         actions: list[Any] = [add_action(file, date, stored[file.path]) for date, file in merge.files.added]
         days, sizes = {path: date for date, path, _ in view.files}, view.file_sizes()
         actions += [remove_action(path, days[path], sizes[path]) for path in merge.removed]
         # The decision holds for exactly the version that was read.
         commit(table, app_transactions, commit_metadata(row, self.publish), files=actions, retries=0)
+        return True
 
 
 def remove_action(path: str, day: dt.date, size_bytes: int) -> Any:

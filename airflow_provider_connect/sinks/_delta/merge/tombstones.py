@@ -46,7 +46,7 @@ def tombstones_number(view: LedgerView) -> int:
 def tombstones_file(view: LedgerView) -> str | None:
     """Return the path of the file of tombstones, or None without tombstones.
 
-    :raises RetriableError: another publish has just replaced the file.
+    :raises ReplacedTombstonesError: another publish has just replaced the file.
     :raises ConfigError: the file is gone.
     """
     number = tombstones_number(view)
@@ -57,11 +57,17 @@ def tombstones_file(view: LedgerView) -> str | None:
             return entry.name
     newest = open_table(view.folder.url)
     if newest is not None and view.table is not None and newest.version() > view.table.version():
-        raise RetriableError(f"table {view.folder.url}: another publish has just replaced its tombstones. Try again")
+        raise ReplacedTombstonesError(
+            f"table {view.folder.url}: another publish has just replaced its tombstones. Try again"
+        )
     raise ConfigError(
         f"table {view.folder.url} names the tombstones {FOLDER}/{number:016x}-…, which are gone. Restore the file. "
         "Without it, deleted rows would come back"
     )
+
+
+class ReplacedTombstonesError(RetriableError):
+    """Another publish has replaced the tombstones since this one read the log."""
 
 
 class TombstoneWriter:

@@ -205,7 +205,7 @@ def test_many_keys_are_merged_in_rounds_with_the_same_result(
     monkeypatch.setattr(row_source, "_PIECE_ROWS", 64)
     monkeypatch.setattr(files, "FILE_BYTES", 1000)
     lab = MergeLab(tmp_path / "t", newest_by="version", delete_where="gone").made(kind)
-    lab.put(DAYS[1], [(i, f"a{i}", 1.0) for i in range(0, 500)], kind=kind)
+    lab.put(DAYS[1], [(i, f"a{i}", 1.0) for i in range(500)], kind=kind)
     assert len(DeltaTable(str(lab.root)).file_uris()) == 1  # one row group
     changes = [(i, f"b{i}", float(i % 3), i % 7 == 0) for i in range(100, 400)]
     lab.put(DAYS[2], changes, kind=kind)
@@ -220,7 +220,9 @@ def test_many_keys_are_merged_in_rounds_with_the_same_result(
     assert dict(lab.shown()) == expected
 
 
-def test_a_file_without_a_merged_key_is_neither_read_nor_written(lab: MergeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_a_merged_key_is_neither_read_nor_written(
+    lab: MergeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(4):
         lab.put(DAYS[number], [(10 * number + i, "a") for i in range(10)])
     opened, open_parquet = [], row_source.open_parquet
@@ -245,5 +247,5 @@ def test_a_compacted_table_is_merged(lab: MergeLab) -> None:
     DeltaTable(str(lab.root)).optimize.compact()
     DeltaTable(str(lab.root)).vacuum(0, dry_run=False, enforce_retention_duration=False)
     lab.put(DAYS[1], [(1, "c"), (19, "c")])
-    assert dict(lab.shown()) == {i: "a" for i in range(20)} | {2: "b", 3: "b", 1: "c", 19: "c"}
+    assert dict(lab.shown()) == dict.fromkeys(range(20), "a") | {2: "b", 3: "b", 1: "c", 19: "c"}
     assert lab.preflight(ROWS) == []
