@@ -1,6 +1,6 @@
 """Merges 10,000 keys into a Delta table, with the sink and with delta-rs' own merge: wall time and peak memory.
 
-``python tests/benchmarks/delta_merge.py [rows]``. Each merge runs in a process of its own, on its own copy of the table.
+``python tests/benchmarks/delta_merge.py [rows]``. Each merge runs in its own process, on its own copy of the table.
 Half of a row's bytes do not compress. The keys are random, so that every file holds some.
 """
 

@@ -57,9 +57,7 @@ def tombstones_file(view: LedgerView) -> str | None:
             return entry.name
     newest = open_table(view.folder.url)
     if newest is not None and view.table is not None and newest.version() > view.table.version():
-        raise ReplacedTombstonesError(
-            f"table {view.folder.url}: another publish has just replaced its tombstones. Try again"
-        )
+        raise ReplacedTombstonesError(f"table {view.folder.url}: another publish has just replaced its tombstones")
     raise ConfigError(
         f"table {view.folder.url} names the tombstones {FOLDER}/{number:016x}-…, which are gone. Restore the file. "
         "Without it, deleted rows would come back"

@@ -183,7 +183,7 @@ def test_replaced_tombstones_are_swept_and_lost_ones_stop_the_merge(lab: MergeLa
     (file,) = lab.root.glob("_connect/tombstones/*")
     file.unlink()
     before = lab.version
-    with pytest.raises(ConfigError, match="names the tombstones .* which are gone. Restore the file"):
+    with pytest.raises(ConfigError, match=r"names the tombstones .* which are gone. Restore the file"):
         lab.put(DAYS[5], [(1, "c")])
     assert lab.version == before
 

@@ -16,6 +16,8 @@ from airflow_provider_connect.sinks._delta.merge import files, matching, row_sou
 from tests.equipment.delta.merging import DAYS, ROWS, MergeLab
 
 NAN = float("nan")
+MICROSECOND = dt.timedelta(microseconds=1)
+LOCAL = dt.datetime.combine(DAYS[0], dt.time(12))
 
 
 @pytest.fixture
@@ -142,7 +144,7 @@ def test_a_key_of_several_columns_is_equal_only_in_all_of_them(tmp_path: Path) -
         (pa.binary(), [b"\xff", b"", b"\x00"]),
         (pa.bool_(), [True, False, None]),
         (pa.date32(), [dt.date(1, 1, 1), dt.date(2026, 1, 1), dt.date(9999, 12, 31)]),
-        (pa.timestamp("us"), [dt.datetime(1970, 1, 1), dt.datetime(2026, 1, 1, 0, 0, 0, 1), dt.datetime(2026, 1, 1)]),
+        (pa.timestamp("us"), [LOCAL, LOCAL + MICROSECOND, LOCAL - MICROSECOND]),
         (pa.timestamp("us", "UTC"), [dt.datetime(2026, 1, 1, 0, 0, 0, i, tzinfo=dt.UTC) for i in (1, 2, 999_999)]),
         (pa.decimal128(38, 9), [decimal.Decimal("1.000000001"), decimal.Decimal("1"), decimal.Decimal("-" + "9" * 20)]),
         (pa.int32(), [-(2**31), 0, 2**31 - 1]),
