@@ -119,9 +119,8 @@ class Matcher:
             decision.deletes[winners.positions[winners.deletes]] = True
             if self.tombstones is not None:
                 self._compare_tombstones(winners)
-            is_blocked = ~winners.is_open
             for file in self.published:
-                self._compare_file(file, winners, is_blocked, decision, (number, rounds))
+                self._compare_file(file, winners, decision, (number, rounds))
             decision.added[winners.positions[winners.is_open & ~winners.deletes]] = True
         return decision
 
@@ -205,7 +204,6 @@ class Matcher:
         self,
         file: PublishedFile,
         winners: _Winners,
-        is_blocked: np.ndarray[Any, Any],
         decision: Decision,
         round_of: tuple[int, int],
     ) -> None:
@@ -219,7 +217,7 @@ class Matcher:
             by_day = np.full(len(rows), file.day <= self.day)
             newer = newer_mask(*_newest_pairs(piece, winners, matched, rows), by_day=by_day)
             winners.is_open[matched[~newer]] = False
-            decision.drop(self.folder, file.path, piece.positions[rows[newer & ~is_blocked[matched]]])
+            decision.drop(self.folder, file.path, piece.positions[rows[newer]])
             if self.replaces_whole:
                 number, rounds = round_of
                 vanished = np.ones(len(piece.keys), bool) if rounds == 1 else key_rounds(piece.keys, rounds) == number
