@@ -109,6 +109,5 @@ def require_write_mode(view: LedgerView, rule: MergeRule | None) -> None:
     if view.files:
         raise ConfigError(
             f"table {path} has rows that were not merged, so a key may have several rows. Choose another path and load "
-            "its days again, or write the table once by key: see 'From replace to merge' in 'airflow connect docs "
-            "delta'"
+            "its days again, or keep the newest row of each key with 'airflow connect rewrite DAG_ID TASK_ID'"
         )

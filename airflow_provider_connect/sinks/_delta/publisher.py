@@ -14,6 +14,8 @@ from airflow_provider_connect.capabilities.publisher import (
     InspectsTarget,
     KeepsNotes,
     KeepsRejects,
+    RewritesByKey,
+    RewrittenRows,
     Sweeps,
     TellsDifferences,
 )
@@ -31,6 +33,7 @@ from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import make_durable
 from airflow_provider_connect.sinks._delta.merge.commit import MergeCommit, require_days
 from airflow_provider_connect.sinks._delta.merge.eraser import MergeEraser
+from airflow_provider_connect.sinks._delta.merge.rewrite import KeyRewrite
 from airflow_provider_connect.sinks._delta.merge.tombstones import unused_tombstones
 from airflow_provider_connect.sinks._delta.merge_rule import require_write_mode, rule_of
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
@@ -205,7 +208,7 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
         return places
 
 
-class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
+class DeltaPublisher(LakePublisher, Confirms, RewritesByKey, TellsDifferences):
     """Publishes one stream into one table."""
 
     @property
@@ -270,6 +273,10 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
     def confirm(self, publish: Publish) -> LedgerRow:
         """Record that the day is unchanged: writes its ledger row with one more check, in a commit without files."""
         return Confirmation(self._options, publish).run()
+
+    def rewrite_by_key(self) -> RewrittenRows:
+        """Keep the newest row of each key, so that the table can be merged from then on. One commit."""
+        return KeyRewrite(self._options, self._key).run()
 
     def _eraser(self, column: str) -> DeltaEraser:
         eraser = MergeEraser if self._options.write_mode == "merge" else DeltaEraser

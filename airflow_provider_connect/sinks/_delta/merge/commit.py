@@ -34,6 +34,7 @@ from airflow_provider_connect.sinks._delta.merge.tombstones import (
 from airflow_provider_connect.sinks._delta.merge_rule import MergeRule, require_write_mode, rule_of, rule_transactions
 from airflow_provider_connect.sinks._delta.sweep import claim_files
 from airflow_provider_connect.sinks._delta.table import add_local_time_feature, delta_columns, merge_columns
+from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.rows import first_position, open_parquet
 from airflow_provider_connect.stage.storage import Folder
 
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.sinks._delta.ledger import LedgerView
 
-_MAX_NUMBER = 0xFFFFFFFF
+MAX_NUMBER = 0xFFFFFFFF
+"""Largest number of a try's files."""
 _NO_DAY = dt.date(1, 1, 1)
 
 
@@ -146,7 +148,7 @@ class MergeCommit(Commit):
             view.folder, KeyReader(rule, types), day, paths, published, tombstones, replaces_whole=self.replaces_whole
         )
         decision = matcher.decide()
-        files = MergedFiles(view, attempt, 1 + secrets.randbelow(_MAX_NUMBER), rule.key)
+        files = MergedFiles(view, attempt, 1 + secrets.randbelow(MAX_NUMBER), rule.key)
         try:
             files.write_added(day, self._row_schema(types), paths, decision)
             for file in published:
@@ -202,29 +204,40 @@ class MergeCommit(Commit):
         app_transactions[merged_file_id(view.key, self.publish.manifest.attempt)] = merge.files.number
         if merge.tombstones != tombstones_number(view):
             app_transactions[tombstones_id(view)] = merge.tombstones
-        stored = view.folder.entries([file.path for _, file in merge.files.added])
-        if len(stored) < len(merge.files.added):
+        try:
+            actions = file_actions(view, merge.files.added, merge.removed)
+        except FileNotFoundError:
             self._merges.clear()
             return False
-        actions: list[Any] = [add_action(file, date, stored[file.path]) for date, file in merge.files.added]
-        days, sizes = {path: date for date, path, _ in view.files}, view.file_sizes()
-        actions += [remove_action(path, days[path], sizes[path]) for path in merge.removed]
         # The decision holds for exactly the version that was read.
         commit(table, app_transactions, commit_metadata(row, self.publish), files=actions, retries=0)
         return True
 
 
-def remove_action(path: str, day: dt.date, size_bytes: int) -> Any:
-    """Return the action that removes a live file."""
+def file_actions(view: LedgerView, added: list[tuple[dt.date, StagedFile]], removed: list[str]) -> list[Any]:
+    """Return the actions of a commit that adds new files and removes live ones.
+
+    :raises FileNotFoundError: a new file is gone.
+    """
     from deltalake.transaction import RemoveAction
 
-    return RemoveAction(
-        path=path,
-        data_change=True,
-        deletion_timestamp=int(time.time() * 1000),
-        size=size_bytes,
-        partition_values={"day": str(day)},
-    )
+    stored = view.folder.entries([file.path for _, file in added])
+    if missing := [file.path for _, file in added if file.path not in stored]:
+        raise FileNotFoundError(missing[0])
+    days, sizes, now = {path: date for date, path, _ in view.files}, view.file_sizes(), int(time.time() * 1000)
+    return [
+        *(add_action(file, date, stored[file.path]) for date, file in added),
+        *(
+            RemoveAction(
+                path=path,
+                data_change=True,
+                deletion_timestamp=now,
+                size=sizes[path],
+                partition_values={"day": str(days[path])},
+            )
+            for path in removed
+        ),
+    ]
 
 
 def require_days(view: LedgerView) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._delta.merge_rule import MergeRule
     from airflow_provider_connect.stage.storage import Folder
 
-ROUND_BYTES = 32 << 20
+ROUND_BYTES = 16 << 20
 """Bytes of keys that a round holds, with :data:`_ROW_BYTES` for each row."""
 _ROW_BYTES = 40
 
@@ -182,7 +182,7 @@ class Matcher:
             start = end
         if keyless:
             raise DataError(
-                f"table {self.folder.url}: {keyless:,} rows of {self.day} have NULL in the key "
+                f"table {self.folder.url}: {keyless:,} rows up to {self.day} have NULL in the key "
                 f"({', '.join(self._rule.key)}). Nothing was changed. Correct the source, or choose a key that is "
                 "never NULL"
             )

@@ -122,7 +122,7 @@ def test_a_delete_that_is_older_than_the_row_deletes_nothing(tmp_path: Path) -> 
 def test_rows_without_a_key_are_refused_and_nothing_changes(lab: MergeLab) -> None:
     lab.put(DAYS[0], [(1, "a")])
     before = lab.version
-    with pytest.raises(DataError, match=r"2 rows of 2026-05-02 have NULL in the key \(id\)"):
+    with pytest.raises(DataError, match=r"2 rows up to 2026-05-02 have NULL in the key \(id\)"):
         lab.put(DAYS[1], [(None, "x"), (1, "b"), (None, "y")])
     assert (lab.version, lab.shown()) == (before, [(1, "a")])
 
@@ -133,7 +133,7 @@ def test_a_key_of_several_columns_is_equal_only_in_all_of_them(tmp_path: Path) -
     lab.put(DAYS[0], [("1:x", "y", "1"), ("1", "x:y", "2"), ("", "1:x:y", "3"), ("é", "", "4")])
     lab.put(DAYS[1], [("1:x", "y", "new"), ("é", "", "newer")])
     assert lab.shown("a", "value") == [("", "3"), ("1", "2"), ("1:x", "new"), ("é", "newer")]
-    with pytest.raises(DataError, match=r"1 rows of 2026-05-03 have NULL in the key \(a, b\)"):
+    with pytest.raises(DataError, match=r"1 rows up to 2026-05-03 have NULL in the key \(a, b\)"):
         lab.put(DAYS[2], [("1", None, "x")])
 
 
