@@ -85,8 +85,8 @@ class KeyRewrite:
         files = MergedFiles(view, attempt, 1 + secrets.randbelow(MAX_NUMBER), rule.key)
         try:
             removed = _rewrite_files(files, published, rows, decision)
-            tombstones = self._write_tombstones(view, rule, attempt, published, rows, decision)
-            self._commit(view, rule, attempt, files, removed, tombstones)
+            tombstones = _write_tombstones(files, rule, published, rows, decision)
+            self._commit(files, rule, removed, tombstones)
         except BaseException:
             with suppress(ConnectError):
                 files.delete()
@@ -116,40 +116,35 @@ class KeyRewrite:
             require_write_mode(view, rule)
         return rule, view
 
-    def _write_tombstones(
-        self,
-        view: LedgerView,
-        rule: MergeRule,
-        attempt: str,
-        published: list[PublishedFile],
-        rows: list[int],
-        decision: Decision,
-    ) -> int:
-        if rule.delete_where is None or not decision.deletes.any():
-            return 0
-        schema = tombstone_schema(rule, view.column_types)
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            start = 0
-            for file, count in zip(published, rows, strict=True):
-                flags = decision.deletes[start : start + count]
-                yield from deleted_rows(view, [file.path], flags, schema, file.day)
-                start += count
-
-        return TombstoneWriter(view, attempt, schema).write(batches())
-
-    def _commit(
-        self, view: LedgerView, rule: MergeRule, attempt: str, files: MergedFiles, removed: list[str], tombstones: int
-    ) -> None:
+    def _commit(self, files: MergedFiles, rule: MergeRule, removed: list[str], tombstones: int) -> None:
+        view = files.view
         assert view.table is not None
         app_transactions = rule_transactions(view, rule) | {
-            attempt_id(view.key, attempt): _GENERATION,
-            merged_file_id(view.key, attempt): files.number,
+            attempt_id(view.key, files.attempt): _GENERATION,
+            merged_file_id(view.key, files.attempt): files.number,
             tombstones_id(view): tombstones,
         }
         actions: list[Any] = file_actions(view, files.added, removed)
         commit(view.table, app_transactions, {"connect.rewritten": "by key"}, files=actions, retries=0)
         flush_log(view.folder, view.table)
+
+
+def _write_tombstones(
+    files: MergedFiles, rule: MergeRule, published: list[PublishedFile], rows: list[int], decision: Decision
+) -> int:
+    """Write the tombstones of deleted keys. Returns the number of their file, or 0."""
+    if rule.delete_where is None or not decision.deletes.any():
+        return 0
+    schema = tombstone_schema(rule, files.view.column_types)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        start = 0
+        for file, count in zip(published, rows, strict=True):
+            flags = decision.deletes[start : start + count]
+            yield from deleted_rows(files.view, [file.path], flags, schema, file.day)
+            start += count
+
+    return TombstoneWriter(files.view, files.attempt, schema).write(batches())
 
 
 def _rewrite_files(
