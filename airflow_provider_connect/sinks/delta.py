@@ -15,6 +15,8 @@ begin with ``connect/<connector>/<stream>/`` and continue with
 - ``<day>/checks``: number of confirmations of an unchanged day. ``<day>/answer`` and ids below it: the answer's digest.
 - ``<day>/erased``: rows left out as erased. ``snapshot``: day of the newest snapshot of the table, as ``20261005``.
 - ``<day>/span/<number>/<ends>``: the span that an increment read. ``increment``: number of the newest span.
+- ``merge/<rule>``: 1 for the rule that the table is merged by. ``tombstones``: number of the file of deleted keys.
+  ``attempt/<attempt>/merged``: number of the files that a merge wrote.
 
 **Connection.** None. Rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine) of
 the Airflow task, the driver and the executors. A path with credentials is refused. S3 and GCS need no lock, since
@@ -25,8 +27,13 @@ day still has the generation from before the attempt's poll. Delta refuses the c
 same application transaction since that version. The publish then decides again. A reload replaces the day, and older
 versions stay readable until they are vacuumed. On a local disk a published day survives a power cut.
 
+**Merge.** ``write_mode="merge"`` keeps one row for each ``key``, the newest, in the day that wrote it. A reload or an
+older day replaces no newer row. ``delete_where`` deletes keys, which the table remembers. A merge writes the files that
+hold a merged key again. Merges of a table follow each other.
+
 **Snapshots** replace the whole table in one commit, or with ``snapshot="daily"`` their own day. ``deletes="soft"``
-keeps vanished rows, with ``__deleted`` true and ``__deleted_at``.
+keeps vanished rows, with ``__deleted`` true and ``__deleted_at``. A merge deletes and counts the rows whose key
+vanished.
 
 **A table for each event.** ``path="/data/lake/{event}"`` makes a table for each value of a column, under one ledger in
 ``/data/lake/_connect_head``. The tables switch one after the other, and a day is done once every table has it. Such a
