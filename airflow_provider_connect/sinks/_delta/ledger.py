@@ -223,7 +223,8 @@ class LedgerView:
 
     def file_statistics(self, columns: Iterable[str]) -> list[tuple[dt.date, str, dict[str, Any]]]:
         """Return each file of :attr:`files` with the log's bounds ``min.<column>`` and ``max.<column>``."""
-        names = [f"{bound}.{column}" for column in columns for bound in ("min", "max")]
+        # The log's "min.a.b" may be of a struct.
+        names = [f"{bound}.{column}" for column in columns if "." not in column for bound in ("min", "max")]
         return [
             (day, action["path"], {name: action.get(name) for name in names})
             for day, action in self._dated_actions(names)

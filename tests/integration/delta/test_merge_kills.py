@@ -55,7 +55,7 @@ def work(root: Path, worker: int) -> None:
         if day not in lab.ledger.days():
             attempt = f"{number:08x}{time.time_ns():016x}-1-{day:%Y%m%d}"
             lab.commit(lab.stage_rows(day, rows_of_day(number), f"t{number}", attempt=attempt))
-        print(number, flush=True)
+            print(number, flush=True)
 
 
 def published(lab: MergeLab) -> list[int]:
@@ -63,16 +63,16 @@ def published(lab: MergeLab) -> list[int]:
 
 
 def kills(root: Path, chance: random.Random) -> Iterator[bool]:
-    """Start the workers and kill them after a while, longer each time. Yields whether all were done."""
-    seconds = 0.02
+    """Start the workers and kill them soon after the first has published some days. Yields whether all were done."""
     while True:
         with at_once([[sys.executable, __file__, str(root), str(worker)] for worker in range(WORKERS)]) as running:
-            time.sleep(chance.uniform(0, seconds))
-            done = all(process.poll() == 0 for process in running)
+            assert running[0].stdout is not None
+            lines = [running[0].stdout.readline() for _ in range(chance.randint(0, 3))]
+            time.sleep(chance.uniform(0, 0.06))
+            done = "" in lines and running[1].poll() == 0
             for process in running:
                 process.send_signal(signal.SIGKILL)
         yield done
-        seconds *= 1.3
 
 
 @pytest.mark.parametrize("seed", SEEDS)

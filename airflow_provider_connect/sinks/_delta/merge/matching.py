@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import DataError
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 ROUND_BYTES = 16 << 20
 """Bytes of keys that a round holds, with :data:`_ROW_BYTES` for each row."""
 _ROW_BYTES = 40
+_READERS = 4
+"""Number of published files of an object store that are compared concurrently. A reader mostly waits."""
+_MOST_SHARED_KEYS = 100_000
+"""Most keys of a round with several readers. Each reader has a hash table of all keys."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +125,15 @@ class Matcher:
             decision.deletes[winners.positions[winners.deletes]] = True
             if self.tombstones is not None:
                 self._compare_tombstones(winners)
-            for file in self.published:
-                self._compare_file(file, winners, decision, (number, rounds))
+            compare = partial(self._compare_file, winners, decision, (number, rounds))
+            with ThreadPoolExecutor(self._readers(winners)) as pool:
+                for _ in pool.map(compare, self.published):
+                    pass
             decision.added[winners.positions[winners.is_open & ~winners.deletes]] = True
         return decision
+
+    def _readers(self, winners: _Winners) -> int:
+        return 1 if self.folder.is_local or len(winners.positions) > _MOST_SHARED_KEYS else _READERS
 
     def _survey(self) -> tuple[int, int]:
         """Return the number of staged rows, and of rounds."""
@@ -202,10 +213,10 @@ class Matcher:
 
     def _compare_file(
         self,
-        file: PublishedFile,
         winners: _Winners,
         decision: Decision,
         round_of: tuple[int, int],
+        file: PublishedFile,
     ) -> None:
         import numpy as np
 

@@ -126,12 +126,18 @@ class KeyBounds:
         import pyarrow as pa
 
         self._columns = columns
-        # Other writers round the statistics of times down in the log. In Parquet all these are exact.
-        self._of_log = {n: v for n, v in columns.items() if pa.types.is_integer(v.type) or pa.types.is_date(v.type)}
+        # Other writers round the statistics of times down in the log. In Parquet all these are exact. The log's column
+        # "a.b" may be a part of a struct "a".
+        self._of_log = {
+            name: values
+            for name, values in columns.items()
+            if (pa.types.is_integer(values.type) or pa.types.is_date(values.type)) and "." not in name
+        }
         self._of_group = {
             name: values
             for name, values in columns.items()
-            if name in self._of_log or pa.types.is_string(values.type) or pa.types.is_timestamp(values.type)
+            if "." not in name
+            and (name in self._of_log or pa.types.is_string(values.type) or pa.types.is_timestamp(values.type))
         }
 
     def exclude_file(self, statistics: Mapping[str, Any]) -> bool:
@@ -146,17 +152,13 @@ class KeyBounds:
 
     def exclude_group(self, file: pq.ParquetFile, group: int) -> bool:
         """Return whether a row group's statistics exclude all keys."""
-        names, metadata = file.schema_arrow.names, file.metadata
-        for name, values in self._of_group.items():
-            # The index of a flat column. Nested columns, which have several, make the index unknown.
-            if metadata.num_columns != len(names):
-                return False
-            statistics = metadata.row_group(group).column(names.index(name)).statistics
-            if statistics is None or not statistics.has_min_max:
+        chunks = (file.metadata.row_group(group).column(index) for index in range(file.metadata.num_columns))
+        for chunk in chunks:
+            values = self._of_group.get(chunk.path_in_schema)
+            if values is None or file.schema_arrow.field(chunk.path_in_schema).type != values.type:
                 continue
-            if file.schema_arrow.field(name).type != values.type:
-                continue
-            if _excludes(values, statistics.min, statistics.max):
+            statistics = chunk.statistics
+            if statistics is not None and statistics.has_min_max and _excludes(values, statistics.min, statistics.max):
                 return True
         return False
 

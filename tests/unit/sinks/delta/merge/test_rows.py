@@ -251,3 +251,24 @@ def test_a_compacted_table_is_merged(lab: MergeLab) -> None:
     lab.put(DAYS[1], [(1, "c"), (19, "c")])
     assert dict(lab.shown()) == dict.fromkeys(range(20), "a") | {2: "b", 3: "b", 1: "c", 19: "c"}
     assert lab.preflight(ROWS) == []
+
+
+def test_nested_columns_and_a_name_with_a_dot(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            ("a.b", pa.int64()),
+            ("value", pa.string()),
+            ("a", pa.struct([("b", pa.int64())])),
+            ("many", pa.list_(pa.string())),
+            ("pairs", pa.map_(pa.string(), pa.int64())),
+        ]
+    )
+    lab = MergeLab(tmp_path / "t", schema).made()
+    lab.put(DAYS[0], [(i, "a", {"b": -i}, [str(i)], [("k", i)]) for i in range(5)])
+    lab.put(DAYS[1], [(3, "b", {"b": 7}, None, None), (9, "b", None, [], [])])
+    rows = DeltaTable(str(lab.root)).to_pyarrow_table().to_pylist()
+    assert sorted((row["a.b"], row["a"], row["many"], row["pairs"]) for row in rows if row["a.b"] in (2, 3)) == [
+        (2, {"b": -2}, ["2"], [("k", 2)]),
+        (3, {"b": 7}, None, None),
+    ]
+    assert [key for key, _ in lab.shown()] == [0, 1, 2, 3, 4, 9]
