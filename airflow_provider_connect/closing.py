@@ -10,7 +10,7 @@ from airflow_provider_connect.errors import Failure
 
 
 class Closable:
-    """An object that holds clients or connections until it is closed by its opener, such as a poller or a publisher."""
+    """An object, such as a poller or publisher, that holds clients or connections until its opener closes it."""
 
     def close(self) -> None:
         """Release clients and connections. May be called more than once. Does nothing by default."""
@@ -29,10 +29,7 @@ _Closable = TypeVar("_Closable", bound=Closable)
 
 @contextmanager
 def closing_quietly(resource: _Closable, log_line: Callable[[str], None]) -> Iterator[_Closable]:
-    """Close a resource when the block ends.
-
-    An error in ``close`` is only logged. It neither undoes the block's work nor hides the block's own error.
-    """
+    """Close a resource when the block ends. Errors of ``close`` are only logged."""
     try:
         yield resource
     finally:

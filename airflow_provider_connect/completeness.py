@@ -1,25 +1,16 @@
 """Checks whether an answer (a day's polled rows) is complete, and decides the consequence if it is not.
 
-The driver checks before each publish. Only :func:`has_rows` reads anything: the ledger. The rules:
+The driver checks before each publish. The rules look for:
 
-* ``on_empty``: an answer without rows, if rows of the day are published, or if all parents of the day failed. With
-  ``never``, any answer without rows. As long as no published day of the stream has a row, an empty publish gets a
-  warning.
-* ``on_shrink``: an answer with more than ``shrink_percent`` fewer rows than the publish that it would replace.
-* ``row_bounds``: an answer far from the mean of the days before.
-* ``reconcile``: an answer far from the vendor's own count of the day. Only for sources with such a count.
+* ``on_empty``: no rows, if rows of the day are published, or if all parents of the day failed. With ``never``, any
+  answer without rows. Until a published day of the stream has a row, an empty publish gets a warning.
+* ``on_shrink``: rows, but more than ``shrink_percent`` fewer than the publish that they would replace.
+* ``row_bounds``: a number of rows far from the mean of the days before.
+* ``reconcile``: a number of rows far from the vendor's own count of the day, if the source has one.
 
-The rules compare the source's answers. So they include rows that shapes removed, and look at the polled rows instead of
-a transform's result. Two exceptions: ``row_bounds`` compares published rows plus rows that shapes removed, and
-``on_empty`` also covers a transform's result without rows.
-
-``on_empty`` judges only empty answers, and ``on_shrink`` all others, so that ``on_empty="accept"`` is enough to accept
-an empty one. The first three rules do not treat erased rows as lost: an unfinished or killed erase must not stop the
-loads of its stream.
-
-The number of newly erased rows is a difference: rows that the erase list removed from the answer, minus rows that it
-removed from the published day. If the source itself deletes people who were erased before, it is too small, and a
-complete day may be refused. If late rows of erased people arrive, it is too large, and as many lost rows are missed.
+They compare the source's answers, before shapes and transform. Two exceptions: ``row_bounds`` compares published rows
+plus rows that shapes removed, and ``on_empty`` also covers a transform's result without rows. Erased rows do not count
+as lost.
 """
 
 from __future__ import annotations
@@ -43,18 +34,10 @@ OnBounds = Literal["fail", "warn"]
 Reconcile = Literal["off", "warn", "fail"]
 
 SHRINK_PERCENT = 50.0
-"""Default of ``shrink_percent``.
-
-Deletions and the vendor's own deduplication remove a few percent of a day. A loss of more than half is a fault that a
-person should see.
-"""
+"""Default of ``shrink_percent``. Deletions and vendors' deduplication remove a few percent of a day."""
 
 RECONCILE_PERCENT = 1.0
-"""Default of ``reconcile_percent``.
-
-A complete day differs from the vendor's count by far less than one percent: rows that arrived between the two requests,
-and rows that the vendor's reports leave out. A cut answer usually lacks more.
-"""
+"""Default of ``reconcile_percent``. A complete day differs by far less, a cut answer usually by more."""
 
 
 _DAYS_AT_ONCE = 31
@@ -65,9 +48,9 @@ class RowBounds(Wire):
     """Limits of a day's rows around the mean of the days before.
 
     :param percent: allowed distance from the mean, in percent of it. From 100 on, only too many rows are out of bounds.
-    :param over_days: number of calendar days before the day. The ledger must have rows of at least half of them.
-        Otherwise there is no bound, and the report says so.
-    :param on: ``fail`` (default) fails the day, ``warn`` publishes it with a warning.
+    :param over_days: calendar days before the day. If the ledger has rows of fewer than half of them, there is no
+        bound, and the report says so.
+    :param on: ``warn`` publishes the day with a warning.
     """
 
     percent: float = Field(default=50.0, gt=0, allow_inf_nan=False)
@@ -80,12 +63,12 @@ class RowBounds(Wire):
         return (self.over_days + 1) // 2
 
     def days_before(self, day: dt.date) -> tuple[dt.date, dt.date]:
-        """Return the first and the last of the days with which a day is compared."""
+        """Return the first and the last day to compare with."""
         return day - ONE_DAY * self.over_days, day - ONE_DAY
 
 
 class Rules(Wire):
-    """Rules for an answer with rows. Fields are the operator's options of the same names."""
+    """Rules for an answer with rows, named like the operator's options."""
 
     on_shrink: OnShrink = "fail"
     shrink_percent: float = Field(default=SHRINK_PERCENT, ge=0, lt=100)
@@ -98,7 +81,7 @@ class Rules(Wire):
 class Finding:
     """A problem with an answer: one text with both figures and the remedy.
 
-    :param is_fatal: True if the day fails. Otherwise the day is published, and its report has the text.
+    :param is_fatal: True if the day fails. Otherwise the text goes to the published day's report.
     """
 
     text: str
@@ -119,12 +102,8 @@ def findings(
 ) -> list[Finding]:
     """Return the problems of an answer.
 
-    Of days with a transform, the ledger also has the number of polled rows. Only ``row_bounds`` compares published
-    rows, because earlier days may have no other count.
-
-    :param replaced: the publish that this one would replace, or None if there is none.
-    :param earlier: the publish to compare rows with: ``replaced``, or for a day's first snapshot the snapshot before
-        it.
+    :param replaced: the publish that this one would replace.
+    :param earlier: the publish to compare rows with: ``replaced``, or for a day's first snapshot the snapshot before.
     :param has_rows: returns True if any published day of the stream has a row. Called only for a publish without rows.
     """
     rows = rows_answered(polled)
@@ -149,10 +128,7 @@ def findings(
 
 
 def absent_columns(day: dt.date, polled: PollResult) -> Finding | None:
-    """Return a warning for columns that are null in every row because no record has their field.
-
-    A day with few records may lack an optional field, so it gets no warning.
-    """
+    """Return a warning for columns whose field no record has, unless the day has few records."""
     records = polled.rows_read
     names = [
         key.removeprefix(ABSENT_COLUMN)
@@ -176,22 +152,22 @@ def rows_answered(day: PollResult | LedgerRow) -> int:
 
 
 def rows_from_vendor(day: PollResult | LedgerRow) -> int:
-    """Return the number of rows that the vendor sent, including rows that the erase list removed."""
+    """Return the number of rows that the vendor sent, including erased rows."""
     return rows_answered(day) + day.counts.get("erased", 0)
 
 
 def rows_before_filter(day: PollResult | LedgerRow) -> int:
-    """Return the number of staged or published rows, plus the rows that shapes removed."""
+    """Return the number of staged or published rows, plus rows that shapes removed."""
     return (day.rows_written if isinstance(day, PollResult) else day.rows) + day.counts.get(FILTERED, 0)
 
 
 def effective_on_empty(polled: PollResult, on_empty: OnEmpty) -> OnEmpty:
-    """Return ``on_empty`` for the sink: ``accept`` if shapes removed all rows of the day, because that is intended."""
+    """Return ``on_empty`` for the sink: ``accept`` if shapes removed all rows, which is intended."""
     return "accept" if not polled.rows_written and rows_answered(polled) else on_empty
 
 
 def emptied(day: dt.date, polled: PollResult, earlier: LedgerRow, on_empty: OnEmpty) -> Finding | None:
-    """Return a fatal problem if an empty answer would replace published rows, unless ``on_empty`` accepts it."""
+    """Return a fatal problem if an empty answer would replace published rows, unless accepted."""
     is_lost = earlier.rows and rows_answered(earlier) > _newly_erased(polled, earlier)
     if on_empty == "accept" or rows_answered(polled) or not is_lost:
         return None
@@ -206,7 +182,7 @@ def emptied(day: dt.date, polled: PollResult, earlier: LedgerRow, on_empty: OnEm
 def made_nothing(
     day: dt.date, polled: PollResult, result: PollResult, earlier: LedgerRow, on_empty: OnEmpty
 ) -> Finding | None:
-    """Return a fatal problem if a transform's empty result would replace rows, unless ``on_empty`` accepts it."""
+    """Return a fatal problem if a transform's empty result would replace rows, unless accepted."""
     if on_empty == "accept" or result.rows_written or not polled.rows_written or not earlier.rows:
         return None
     return Finding(
@@ -218,7 +194,7 @@ def made_nothing(
 
 
 def refused_empty(day: dt.date, polled: PollResult, result: PollResult | None) -> Finding | None:
-    """Return a fatal problem if the answer or a transform's result is empty. For ``on_empty="never"``."""
+    """Return a fatal problem if answer or transform's result is empty. For ``on_empty="never"``."""
     if not rows_answered(polled):
         text, subject = f"the source answered {_emptily(polled)}", "the source and the credentials' permissions"
     elif result is not None and polled.rows_written and not result.rows_written:
@@ -234,7 +210,7 @@ def refused_empty(day: dt.date, polled: PollResult, result: PollResult | None) -
 
 
 def never_had_rows(day: dt.date, polled: PollResult, result: PollResult | None) -> Finding:
-    """Return a warning for a publish without rows, when no published day of the stream has a row."""
+    """Return a warning for an empty publish of a stream without published rows."""
     if result is not None and polled.rows_written:
         text = f"the transform made no row of the {polled.rows_written:,} that were polled"
     elif rows_answered(polled):
@@ -249,7 +225,7 @@ def never_had_rows(day: dt.date, polled: PollResult, result: PollResult | None) 
 
 
 def has_rows(ledger: Ledger) -> bool:
-    """Return True if any published day of a stream has a row. Reads the ledger, newest days first."""
+    """Return True if any published day of a stream has a row. Reads the newest days first."""
     months = (
         (max(first, last - ONE_DAY * (back + _DAYS_AT_ONCE - 1)), last - ONE_DAY * back)
         for first, last in reversed(ledger.days().ranges)
@@ -264,10 +240,7 @@ def _emptily(polled: PollResult) -> str:
 
 
 def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Finding | None:
-    """Return a problem if a day is empty because the requests for all its parents had errors that are ignored.
-
-    One missing parent may be deleted. If all are missing, a permission is the more likely cause.
-    """
+    """Return a problem if the requests for all parents of a day had ignored errors."""
     parents = polled.counts.get("parents", 0)
     if not parents or polled.counts.get("ignored_parents", 0) < parents:
         return None
@@ -284,7 +257,7 @@ def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Find
 
 
 def shrink_finding(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased: int = 0) -> Finding | None:
-    """Return a problem if an answer has too few rows, compared with an earlier publish.
+    """Return a problem if an answer has too few rows, compared with ``earlier``.
 
     :param earlier: the day's newest publish, or the snapshot before this one.
     :param erased: rows that the erase list removed from the answer, and that ``earlier`` still has.
@@ -313,10 +286,10 @@ def bounds_finding(
     """Return a problem if a day's rows lie too far from the mean of the days before.
 
     :param erased: rows that the erase list removed from the answer. The mean of the earlier days' erased rows is
-        subtracted, because those days lack erased rows as well.
+        subtracted.
     """
-    compared = [row for row in earlier_rows if rows_before_filter(row)]
-    counts = [rows_before_filter(row) for row in compared]
+    compared_rows = [row for row in earlier_rows if rows_before_filter(row)]
+    counts = [rows_before_filter(row) for row in compared_rows]
     if len(counts) < bounds.least_days:
         return Finding(
             f"day {day}: row_bounds was not applied to its {rows:,} rows: the ledger has rows of {len(counts)} of the "
@@ -327,7 +300,7 @@ def bounds_finding(
     # In whole numbers of rows times days: a mean that is rounded could refuse a day that is just within the bounds.
     away = rows * len(counts) - total
     if away < 0 and erased:
-        newly = erased * len(counts) - sum(row.counts.get("erased", 0) for row in compared)
+        newly = erased * len(counts) - sum(row.counts.get("erased", 0) for row in compared_rows)
         away = min(away + max(newly, 0), 0)
     if abs(away) * 100 <= bounds.percent * total:
         return None
@@ -347,7 +320,7 @@ def bounds_finding(
 def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, mode: Reconcile) -> Finding | None:
     """Return a problem if an answer's rows differ too much from the vendor's own count.
 
-    :param rows: rows of the answer without duplicates, including rows that an erase removed.
+    :param rows: rows of the answer without duplicates, including erased rows.
     :param percent: allowed difference, in percent of the count.
     """
     away = rows - count.rows
@@ -370,8 +343,8 @@ def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, m
 def _newly_erased(polled: PollResult, earlier: LedgerRow) -> int:
     """Return how many more rows the erase list removed from an answer than from ``earlier``.
 
-    The rows of ``earlier`` cannot be corrected instead: once the vendor has deleted these people, no answer has their
-    rows.
+    If the source itself deletes people who were erased before, the result is too small, and a complete day may be
+    refused. If late rows of erased people arrive, it is too large, and as many lost rows are missed.
     """
     return max(polled.counts.get("erased", 0) - earlier.counts.get("erased", 0), 0)
 

@@ -35,7 +35,7 @@ _NAMES_ELSEWHERE: dict[str, tuple[str, ...]] = {
         ("timeout", "request_timeout"), ("timeout_seconds", "read_timeout_seconds", "statement_timeout_seconds")
     ),
 }
-"""Names of options in other tools, each with ours. A hint shows those that the connector has."""
+"""Names of options in other tools, with our names for them."""
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _REQUIRED = "required"
 _TEXTS = {
@@ -58,11 +58,11 @@ _TIME_SPAN = " (ISO 8601: 'PT1H' for an hour, 'P1D' for a day)"
 class Options(BaseModel):
     """Options that a user sets on a connector, and that travel to Spark as JSON.
 
-    A subclass declares its options as fields, each with ``Field(description=…)``, the only place where an option is
+    A subclass declares its options as fields with ``Field(description=…)``, the only place where an option is
     documented. An option may refer to a secret (``conn_id``), but never holds one.
 
-    Text that contains ``{{ … }}`` is an Airflow template. An option with a template stays unchanged until the task
-    renders it (:meth:`rendered`) and validates it (:meth:`checked`).
+    Text that contains ``{{ … }}`` is an Airflow template. The task renders it (:meth:`rendered`) and then validates its
+    option (:meth:`checked`).
 
     :raises ConfigError: on construction, with every wrong option. An unknown one is shown with the nearest known name.
     """
@@ -70,12 +70,9 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Former names of options, each with the present name.
-
-    A former name is accepted for one version, with a warning.
-    """
+    """Former names of options, with the present names. Accepted for one version, with a warning."""
     removed: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Options of earlier versions, each with its replacement. They are refused."""
+    """Options of earlier versions, with their replacements. They are refused."""
 
     _templates: frozenset[str] = PrivateAttr(default=frozenset())
 
@@ -105,7 +102,7 @@ class Options(BaseModel):
 
     @classmethod
     def _with_present_names(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options under their present names. If an option has both names, both stay, and are refused."""
+        """Return the options under their present names. An option with both names keeps both, and is refused."""
         former = {name for name in cls.renamed if name in options and cls.renamed[name] not in options}
         for name in former:
             text = f"{cls.__name__}: {name} is called {cls.renamed[name]} now: the next version refuses the former name"
@@ -131,7 +128,7 @@ class Options(BaseModel):
         return self.from_options({name: getattr(self, name) for name in self.model_fields_set})
 
     def serialize(self) -> dict[str, Any]:
-        """Return the options as plain JSON, for Spark and for Airflow's rendered fields."""
+        """Return the options as plain JSON, for Spark and Airflow's rendered fields."""
         # A template is text, whatever type its option will have.
         return self.model_dump(mode="json", warnings=not self._templates)
 
@@ -148,9 +145,9 @@ def has_template(value: Any) -> bool:
 
 
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
-    """Return a hint with the known name for the same thing in other tools, else with the most similar known name.
+    """Return a hint with the known name for the same thing in other tools, else with the most similar one.
 
-    Without one, the hint lists all known names, if they are few.
+    Without any, the hint lists all known names, if they are few.
     """
     known_names = sorted(known_names)
     close = [known for known in _NAMES_ELSEWHERE.get(name.lower(), ()) if known in known_names]
@@ -169,19 +166,18 @@ def _least_similarity(name: str) -> float:
 
 
 def describe_problems(model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()) -> str:
-    """Describe all problems of a model's options in one text, without their values."""
+    """Describe all problems of a model's options in one text, without values."""
     problems = problems_of(model, error, templates)
     return f"{model.__name__}: " + "; ".join(
-        f"{'.'.join(map(str, at))}: {text}" if at else text for at, text in problems
+        f"{'.'.join(map(str, location))}: {text}" if location else text for location, text in problems
     )
 
 
 def problems_of(
     model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()
 ) -> list[tuple[tuple[str | int, ...], str]]:
-    """Return the location and the text of each problem with a model's options, without their values.
+    """Return location and text of each problem with a model's options, without values.
 
-    :param model: model of the options. Its field names are suggested for an unknown option.
     :param templates: options that cannot be validated before they are rendered.
     """
     problems = [problem for problem in _problems(error) if not _waits(problem, templates)]
@@ -218,7 +214,7 @@ def _problems(error: ValidationError) -> list[Any]:
 def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
     """Return options without templates, each validated by its own field.
 
-    Validators that compare several options wait until all of them are rendered.
+    Validators of several options wait until all of them are rendered.
     """
     schema: Any = model.__pydantic_core_schema__
     definitions: dict[str, Any] = {}  # of a model that contains itself
@@ -233,7 +229,7 @@ def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waits(problem: Any, templates: frozenset[str]) -> bool:
-    """Return True if rendering may solve a problem, because it concerns a template or several options."""
+    """Return True if rendering may solve a problem of a template or of several options."""
     if problem["type"] == "extra_forbidden":
         return False
     return problem["loc"][0] in templates if problem["loc"] else bool(templates)

@@ -14,7 +14,7 @@ from airflow_provider_connect.wire import Wire
 
 
 class Dataset(NamedTuple):
-    """Name of a source or target in lineage: https://openlineage.io/docs/spec/naming (2026-11). It contains no secret.
+    """Name of a source or target in lineage, without secrets: https://openlineage.io/docs/spec/naming (2026-11).
 
     :param namespace: the system, such as ``postgres://host:5432``.
     :param name: the dataset within it, such as ``shop.public.orders``.
@@ -25,7 +25,7 @@ class Dataset(NamedTuple):
 
     @classmethod
     def from_uri(cls, uri: str) -> Dataset:
-        """Return the dataset of a URI: its host and path. A local file has no host."""
+        """Return the dataset of a URI: its host, except for a local file, and its path."""
         scheme, _, host_and_path = uri.partition("://")
         host, _, path = host_and_path.partition("/")
         if not host:
@@ -39,8 +39,8 @@ _AS_NAMED = {"s3a": "s3", "gcs": "gs"}
 class Connection(Wire):
     """The fields of an Airflow connection that connectors use.
 
-    ``repr`` hides all fields that may be secret. A connection is pickled only into Spark tasks, in memory, and written
-    only by :func:`write_connections` and, sealed, by :func:`.submit.sealed.seal`.
+    ``repr`` hides fields that may be secret. A connection is pickled only into Spark tasks, in memory. Only
+    :func:`write_connections` and, sealed, :func:`.submit.sealed.seal` write it.
     """
 
     conn_id: str
@@ -53,7 +53,7 @@ class Connection(Wire):
     extra: dict[str, Any] = Field(default_factory=dict, repr=False)
 
     def option(self, name: str) -> str | None:
-        """Return a text field of the connection's extra, or None if it is missing or empty.
+        """Return a text field of the connection's extra. None if missing or empty.
 
         :raises ConfigError: the field is neither text nor a whole number.
         """
@@ -95,5 +95,5 @@ def write_connections(path: Path, connections: dict[str, Connection]) -> None:
 
 
 def read_connections(path: Path) -> dict[str, Connection]:
-    """Read the connections that :func:`write_connections` wrote."""
+    """Return the connections that :func:`write_connections` wrote."""
     return load_connections(path.read_bytes())

@@ -1,7 +1,7 @@
 """Common base of sources and sinks: access to capabilities, and refusal of outdated classes.
 
-A class that defines a member of a capability without deriving from it is refused when it is defined. Otherwise its
-count, reservation or sweep would be skipped without a message.
+A class with a member of a capability from which it does not derive is refused. Otherwise its count, reservation or
+sweep would be skipped silently.
 """
 
 from __future__ import annotations
@@ -49,13 +49,11 @@ CAPABILITIES: Mapping[str, Mapping[str, str]] = {
         "Sweeps": "sweep leftovers",
         "KeepsNotes": "note",
         "InspectsTarget": "inspect",
+        "TestsConnection": "test_connection",
     },
     "Sink": {"StagesMarks": "stages_marks"},
 }
-"""Capabilities of each contract, with their members.
-
-A capability without members was an attribute in earlier versions.
-"""
+"""Capabilities of each contract, with their members. Those without members were attributes in earlier versions."""
 
 
 class Connector(Options, ABC):
@@ -67,12 +65,12 @@ class Connector(Options, ABC):
         _refuse_outdated(cls)
 
     def capability(self, kind: type[C]) -> C | None:
-        """Return this connector as an instance of a capability, or None if these options do not have it."""
+        """Return this connector as an instance of a capability, or None if its options lack it."""
         return self if isinstance(self, kind) else None
 
 
 class Opened(Closable, ABC):
-    """Base of the objects that a connector opens: pollers and publishers."""
+    """Base of objects that a connector opens: pollers and publishers."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuse an outdated class."""
@@ -81,7 +79,7 @@ class Opened(Closable, ABC):
 
 
 def _refuse_outdated(cls: type[Any]) -> None:
-    """Refuse a class whose capability would be ignored, or that could not be opened.
+    """Refuse a class with a capability that would be ignored, or without the present ``open``.
 
     :raises TypeError: with the missing base class.
     :raises ConfigError: with the signature to write.

@@ -1,8 +1,7 @@
 """Compares the definition of a stream (its options that decide rows) with the definition of its published days.
 
-The Airflow task builds the definition (:func:`build_definition`) from the options in the DAG file, so a template is the
-same part on each day. Before the poll, the driver adds the key that the source has resolved, and compares
-(:func:`compare_definitions`).
+The Airflow task builds it from the options in the DAG file, so a template is the same part on each day. Before the
+poll, the driver adds the source's key, and compares.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MASK_KEYS, MASKED = "mask keys", "masked"
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON list of ``[column, class]`` for each column of ``record_key``."""
 EARLIER_KEY_METADATA = b"earlier_key"
-"""Metadata like :data:`KEY_METADATA`, for the key of an earlier version of this package, if it was different."""
+"""Like :data:`KEY_METADATA`, for another key of an earlier version of this package."""
 _USER = re.compile(r"//[^/@?#;]*@")
 _MAY_BE_A_PASSWORD = re.compile(r"[^:]@")
 """An ``@`` that may end a password. In Oracle's ``jdbc:oracle:thin:@host`` none precedes it."""
@@ -33,10 +32,10 @@ _MAY_BE_A_PASSWORD = re.compile(r"[^:]@")
 class Comparison(NamedTuple):
     """Changes between two definitions of a stream, by consequence.
 
-    :param refusals: changes that must not be published, each with a remedy.
+    :param refusals: changes that must not be published, with remedies.
     :param acceptable: changes that are refused until a person accepts them.
     :param notices: changes that cause a warning, because earlier days may have other rows.
-    :param access: changes of host or login. They cause a warning and do not affect rows.
+    :param access: changes of host or login, which cause a warning and do not affect rows.
     """
 
     refusals: tuple[str, ...] = ()
@@ -54,11 +53,11 @@ def build_definition(
     *,
     transform: str | None = None,
 ) -> StreamDefinition:
-    """Build the definition of a stream from its options, connection and shapes. No network.
+    """Build the definition of a stream. No network.
 
     :param source: the source with rendered templates, so that kind and zone are known.
     :param declared_options: the source's options as plain JSON, as in the DAG file.
-    :param shapes: the shapes of the DAG file, in the form of :meth:`.Chain.serialize`.
+    :param shapes: the DAG file's shapes, in the form of :meth:`.Chain.serialize`.
     :param transform: SQL of the DAG file, or the name of a function.
     """
     parts = {name: _value(declared_options, name) for name in source.row_options}
@@ -84,14 +83,14 @@ def build_definition(
 def add_key(
     definition: StreamDefinition, metadata: Mapping[bytes, bytes] | None, metadata_key: bytes = KEY_METADATA
 ) -> StreamDefinition:
-    """Return the definition with its key: the columns in the metadata of the source's schema."""
+    """Return the definition with the key from the metadata of the source's schema."""
     text = (metadata or {}).get(metadata_key)
     columns = () if text is None else tuple(f"{name}: {kind}" for name, kind in json.loads(text))
     return definition.model_copy(update={"key": columns})
 
 
 def legacy_definition(present: StreamDefinition, metadata: Mapping[bytes, bytes] | None) -> StreamDefinition | None:
-    """Return the definition of days older than the ledger's definitions. None if their key is not known to differ."""
+    """Return the definition of days older than the ledger's definitions, if their key is known to differ."""
     is_known = EARLIER_KEY_METADATA in (metadata or {})
     return add_key(present, metadata, EARLIER_KEY_METADATA) if is_known else None
 
@@ -99,12 +98,11 @@ def legacy_definition(present: StreamDefinition, metadata: Mapping[bytes, bytes]
 def compare_definitions(
     published: StreamDefinition, present: StreamDefinition, *, is_same_task: bool, identifies_by_key: bool
 ) -> Comparison:
-    """Compare the definition in force with the attempt's definition. Pure.
+    """Compare the definition in force with the attempt's. Pure.
 
-    A part that only one of them has is not a change, because another version of this package may not know it.
+    A part of only one definition is no change: another version of this package may not have it.
 
     :param is_same_task: True if the same task published the newest day.
-    :param identifies_by_key: result of :meth:`.Sink.identifies_by_key`.
     """
     refusals, notices = [], []
     if published.key != present.key:
@@ -133,9 +131,9 @@ def compare_definitions(
 def days_with_other_rows(
     rows: Sequence[LedgerRow], definitions: Mapping[str, StreamDefinition], present: StreamDefinition
 ) -> list[dt.date]:
-    """Return the days that were loaded with a definition that may give other rows than the present one. Pure.
+    """Return the days loaded with a definition that may give other rows than the present one. Pure.
 
-    :param rows: ledger rows. Rows without a definition are skipped.
+    :param rows: ledger rows. Those without a definition are skipped.
     :param definitions: the ledger's definitions, by digest.
     """
     other_digests = {digest for digest, published in definitions.items() if _has_other_rows(published, present)}
@@ -169,7 +167,7 @@ def _shape_parts(shapes: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -
 
 
 def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names, in the target, of columns that a mask creates, sorted.
+    """Return the sorted target names of columns that a mask creates.
 
     :param shapes: result of :meth:`.Chain.serialize`, also before templates are rendered.
     """
@@ -196,7 +194,7 @@ def _login(connection: Connection) -> str:
 def _shown_host(host: str | None) -> str:
     """Return a host or URL without user, query and properties, which may contain credentials.
 
-    Returns ``not shown`` if a password cannot be separated for sure, since it may contain any character.
+    Returns ``not shown`` if a password may remain, since it may contain any character.
     """
     text = _USER.sub("//", host or "")
     without_query = re.split(r"[?;#]", text, maxsplit=1)[0]

@@ -13,8 +13,8 @@
     ├── DataError        the record or the day is bad; no retry             exit code 65
     └── SupersededError  a later snapshot is published; stop                (outcome of a day, not of a task)
 
-A message says state, subject and remedy. It never holds a secret or a record's values. An exception loses its type
-between a Spark executor and its driver, and between the driver and Airflow, so errors travel as a :class:`Failure`.
+A message says state, subject and remedy. It never holds a secret or a record's values. Between processes an error
+travels as a :class:`Failure`, because exceptions lose their type on the way.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ConnectError(Exception):
 
 
 class ConfigError(ConnectError):
-    """An option, a credential, a permission or a table is wrong. A person must act, and a retry changes nothing."""
+    """An option, a credential, a permission or a table is wrong."""
 
     exit_code: ClassVar[int] = 78
 
@@ -46,14 +46,14 @@ class ConfigError(ConnectError):
 class RowsLostError(ConfigError):
     """The table behind a followed stream was reset, so new rows would be skipped.
 
-    The driver keeps an alarm in the ledger until a person answers it. Outside the driver this is a ConfigError.
+    The ledger keeps an alarm until a person answers it. Outside the driver it is a ConfigError.
     """
 
 
 class RetriableError(ConnectError):
     """The same work may succeed later.
 
-    :param retry_after_seconds: pause that the other side requested, or None if it requested none.
+    :param retry_after_seconds: pause that the other side requested.
     :param request_budget_spent: True if a poll gave up because its request budget was used up.
     """
 
@@ -68,14 +68,14 @@ class RetriableError(ConnectError):
 
 
 class DeadlineError(RetriableError):
-    """A request exceeded its deadline, and the same request would probably exceed it again."""
+    """A request exceeded its deadline, and would probably exceed it again."""
 
 
 class SetupError(RetriableError):
     """The declaration or the connection may be wrong: an answer of another form, a host without an address.
 
-    A stream that has published days retries it. Before the first published day, the same error twice in a row becomes
-    a :class:`ConfigError` (:meth:`as_final`).
+    Before a stream's first published day, the same error twice in a row becomes a :class:`ConfigError`
+    (:meth:`as_final`).
     """
 
     def repeats(self, previous: Exception | None) -> bool:
@@ -91,11 +91,10 @@ class SetupError(RetriableError):
 
 
 class QuotaError(RetriableError):
-    """The request quota is used up: the vendor's, or the share of it that this job may use.
+    """The request quota is used up: the vendor's, or this job's share of it.
 
-    :param said: from the vendor's refusal: requests counted, limit, and seconds to wait. None if the job's own share is
-        used up.
-    :param needs: fewest requests that the poll takes, if the quota ended halfway, or 0 if unknown.
+    :param said: from the vendor's refusal: requests counted, limit, and seconds to wait.
+    :param needs: fewest requests that the poll takes, if the quota ended halfway. 0 if unknown.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class OvertakenError(RetriableError):
 
     :param by: token of that task's intent, or "" if the ledger does not have it.
     :param may_poll_again: False if a later clear of the same run has published the day.
-    :param is_erase: True if an erase came between. An erase does not poll the source.
+    :param is_erase: True if an erase came between, which does not poll.
     """
 
     def __init__(self, message: str, *, by: str = "", may_poll_again: bool = True, is_erase: bool = False) -> None:
@@ -133,7 +132,7 @@ class OvertakenError(RetriableError):
 
 
 class SupersededError(ConnectError):
-    """The target shows the snapshot of a later day, which an earlier one must not replace."""
+    """The target shows a later day's snapshot, which an earlier one must not replace."""
 
 
 _BY_NAME: dict[str, type[ConnectError]] = {
@@ -154,10 +153,7 @@ _BY_NAME: dict[str, type[ConnectError]] = {
 class Failure(Wire):
     """An error as it crosses a process boundary.
 
-    :param type: name of a class of this module.
-    :param retry_after_seconds: of a :class:`RetriableError`, like ``request_budget_spent``.
-    :param said: of a :class:`QuotaError`, like ``needs``.
-    :param overtaken_by: of an :class:`OvertakenError`, like ``may_poll_again``.
+    :param type: name of a class of this module. Other fields are attributes of that class, ``overtaken_by`` its ``by``.
     """
 
     type: str
@@ -173,7 +169,7 @@ class Failure(Wire):
     def from_error(cls, error: BaseException) -> Failure:
         """Describe an error by the nearest class of this module.
 
-        An error of another package gives only its type and place, because its text may hold a credential or a value.
+        Other packages' errors give only type and place: their text may hold a credential or a value.
         """
         if not isinstance(error, ConnectError):
             frames = traceback.extract_tb(error.__traceback__)
@@ -196,7 +192,7 @@ class Failure(Wire):
     def forbids_more(self) -> bool:
         """True if the job must not begin further days.
 
-        The same refusal would follow, and the vendor may count the request.
+        They would be refused too, and the vendor may count the requests.
         """
         return self.type in ("ConfigError", "QuotaError") or bool(self.retry_after_seconds) or self.request_budget_spent
 
@@ -217,8 +213,8 @@ class Failure(Wire):
 def worst_failure(failures: list[Failure]) -> Failure | None:
     """Return the failure that decides how a task with several failed days ends.
 
-    A :class:`ConfigError` comes first, because no retry helps. Retriable and unexpected errors come next, so that a
-    retry saves each day that it can. Among these the longest wait comes first, then a spent request budget.
+    Order: a :class:`ConfigError`, because no retry helps. Then retriable and unexpected errors, so that a retry saves
+    each day that it can. Among equals the longest wait, then a spent request budget.
     """
     order = (
         "ConfigError", "RetriableError", "DeadlineError", "OvertakenError", "ConnectError", "QuotaError", "DataError",
@@ -243,18 +239,13 @@ def describe_unreadable(error: OSError | UnicodeDecodeError) -> str:
 
 
 def refuse_any(problems: Iterable[str], separator: str = "; ") -> None:
-    """Raise one error with all problems, if there are any.
-
-    :raises ConfigError: with every problem.
-    """
+    """Raise one ConfigError with all problems, if there are any."""
     if text := separator.join(problems):
         raise ConfigError(text)
 
 
 def refuse_text(name: str, values: object) -> None:
     """Refuse a text where a sequence is expected, because its characters would count as values.
-
-    Every public function outside pydantic's models that takes a sequence calls this first.
 
     :param name: name of the argument, for the message.
     :raises ConfigError: the argument is text or bytes. The message does not contain it.
@@ -264,10 +255,10 @@ def refuse_text(name: str, values: object) -> None:
 
 
 def raise_from_one_frame(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Decorate a function that DAG files call, so that a ConfigError has one frame of this package.
+    """Decorate a function that DAG files call, so that its ConfigError has one frame of this package.
 
-    Airflow shows the last two frames of an import error (``[core] dagbag_import_error_traceback_depth``). The other one
-    is then the DAG file's line.
+    Airflow shows the last two frames of an import error (``[core] dagbag_import_error_traceback_depth``). The other is
+    then the DAG file's line.
     """
 
     @wraps(function)

@@ -19,9 +19,7 @@ from airflow_provider_connect.wire import Wire
 
 
 class SealedConnections(Wire):
-    """Connections for a driver on another machine, in two halves.
-
-    One half alone reveals nothing (:mod:`.submit.sealed`).
+    """Connections for a driver on another machine, in two halves that reveal nothing alone (:mod:`.submit.sealed`).
 
     :param url: the sealed half, in the stage. The driver deletes it after reading, or the task when it ends.
     :param pad: the other half with its key, in hex. It travels in the job file, which a cluster may copy.
@@ -35,8 +33,8 @@ class Allowance(Wire):
     """The share of a vendor's quota that a job may use.
 
     :param requests: most requests that the job may send.
-    :param until: time by which the requests must be sent, in seconds since 1970.
-    :param width: most days that may be polled at the same time.
+    :param until: end of the time for these requests, in seconds since 1970.
+    :param width: most days polled at the same time.
     :param per_second: most requests in a second.
     :param failed: by day, requests that earlier jobs of this try spent on failed polls.
     """
@@ -51,18 +49,15 @@ class Allowance(Wire):
 class JobConfig(Wire):
     """The configuration of a Spark job. It holds no secret.
 
-    :param source: options of the source ``source_name``, which is also its name in ledger and offset.
+    :param source_name: the source's name, also in ledger and offset.
     :param lookback: earlier days that are loaded again, after ``days``.
     :param attempt: unique for every start of a job, so that no two attempts write the same file name.
-    :param staging: path or URL of the stage, if the sink has none of its own. A day's files are deleted there after the
-        publish.
-    :param allowance: request limit of the job, or None if the source has no quota.
-    :param count_allowance: request limit for the vendor's counts, or None if they have no quota of their own.
+    :param staging: path or URL of the stage, if the sink has none. A day's files are deleted after the publish.
+    :param allowance: request limit of the job. None without a quota.
+    :param count_allowance: request limit for the vendor's counts. None without a quota of their own.
     :param shape: shapes that the poll applies, in the form of :meth:`.Chain.serialize`.
     :param rejects_keep: parts of a rejected record that the source's rejects keep.
-    :param sealed_connections: where a driver on another machine finds the connections. None if they lie beside the job
-        file.
-    :param definition: the parts of options, connection and shapes that decide the stream's rows.
+    :param sealed_connections: connections for a driver on another machine. None if they lie beside the job file.
     """
 
     source_name: str
@@ -89,7 +84,7 @@ class JobConfig(Wire):
 
     @property
     def all_days(self) -> tuple[Day, ...]:
-        """All days in processing order. The lookback's days come last, in case the source stops answering."""
+        """All days in processing order. The lookback's come last, in case the source stops answering."""
         return (*self.days, *self.lookback)
 
     @property
@@ -100,11 +95,11 @@ class JobConfig(Wire):
 
 DayStatus = Literal["published", "already_published", "unchanged", "superseded", "overtaken", "failed", "not_started"]
 SETTLED: tuple[DayStatus, ...] = ("published", "already_published", "unchanged", "superseded", "overtaken")
-"""The statuses after which a day needs no further try."""
+"""Statuses of days that need no further try."""
 
 
 def report_field(default: Any, unit: str, description: str, example: Any) -> Any:
-    """Declare a report field with its unit, description and example, from which docs/report.md is generated."""
+    """Declare a report field. docs/report.md is generated from unit, description and example."""
     return Field(default, description=description, examples=[example], json_schema_extra={"unit": unit})
 
 
@@ -205,12 +200,12 @@ class DayReport(Wire):
 
     @classmethod
     def for_day(cls, day: Day, status: DayStatus, polled: PollResult | None = None, **fields: Any) -> DayReport:
-        """Make the report of a day, including the figures of its poll if given."""
+        """Make the report of a day, with the figures of its poll."""
         if polled is not None:
             counts = dict(polled.counts)
-            same = {name: getattr(polled, name) for name in _OF_THE_POLL}
+            poll_fields = {name: getattr(polled, name) for name in _OF_THE_POLL}
             fields = {
-                **same,
+                **poll_fields,
                 "duplicates": counts.pop("duplicates", 0),
                 "rejected": counts.pop("rejected", 0),
                 "counts": counts,
@@ -246,27 +241,26 @@ class Totals(Wire):
 
 
 TOLD = frozenset(DayReport.model_fields) - {"stage_bytes", "failure"}
-"""Fields of a day that go to XCom and to the asset event. A task that succeeds has no ``failure``."""
+"""Fields of a day that go to XCom and asset event. A task that succeeds has no ``failure``."""
 
 
 class JobReport(Wire):
     """The outcome of a job: a report for each day, and the failure that decides how the task ends.
 
-    :param seconds: by phase: ``start`` (from the process to its first task), ``work``, ``total``. With a transform,
-        ``sql_session`` is a part of ``start``.
+    :param seconds: see :attr:`Totals.seconds`.
     :param sent: with an allowance: send times of the requests, in seconds since 1970.
     :param lost: most requests that lost Spark tasks may have sent in addition.
     :param failed: like :attr:`Allowance.failed`, after this job.
-    :param needs: by day, the requests that it takes, if its plan exceeded the requests that were left.
+    :param needs: by day, its requests, if its plan exceeded the requests that were left.
     :param ran_out: by day, the fewest requests that it takes, if the vendor refused some of them.
-    :param counted: send times of the requests for the vendor's counts, in seconds since 1970.
-    :param to_count: if the job ended for lack of requests: days that must be counted before they are planned.
-    :param alone: if the job ended for lack of requests: days to poll one by one, after a deadline of their group.
+    :param counted: send times of the requests for the vendor's counts.
+    :param to_count: if requests ran out: days that must be counted before they are planned.
+    :param alone: if requests ran out: days to poll one by one, after a deadline of their group.
     :param count_said: the vendor's refusal of a count request, as in :class:`.QuotaError`.
     :param columns: Spark types of the source's columns, for lineage. Empty beyond a thousand columns.
     :param staged_columns: Spark types of the published columns, if shapes changed them. ``made_of`` has the source
         columns of each.
-    :param result_columns: Spark types of a transform's result, or None without a transform.
+    :param result_columns: Spark types of a transform's result.
     :param warnings: changes of the stream's definition that do not fail the task.
     """
 
@@ -292,13 +286,13 @@ class JobReport(Wire):
 
     @classmethod
     def from_days(cls, attempt: str, days: list[DayReport], **fields: Any) -> JobReport:
-        """Make the report of a job from its days. The worst failure of the days becomes the job's."""
+        """Make the report of a job from its days, with their worst failure."""
         failures = [day.failure for day in days if day.failure and day.status in ("failed", "not_started")]
         return cls(attempt=attempt, days=tuple(days), failure=worst_failure(failures), **fields)
 
     @property
     def exit_code(self) -> int:
-        """The driver's exit code: 0, or the code of the failure."""
+        """The driver's exit code: 0, or the failure's."""
         return self.failure.error().exit_code if self.failure else 0
 
     def totals(self) -> dict[str, Any]:
@@ -315,7 +309,7 @@ class JobReport(Wire):
         return self.totals() | {"days": [day.model_dump(mode="json", include=set(TOLD)) for day in self.days]}
 
     def summary_of(self, failure: Failure) -> dict[str, Any]:
-        """Return the short report of a failed task: the summary with the failure of each day and of the task."""
+        """Return a failed task's short report: the summary with the failures of each day and of the task."""
         included: Any = {"failure": {"type", "message"}, **dict.fromkeys(TOLD, True)}
         days = [day.model_dump(mode="json", include=included) for day in self.days]
         return self.totals() | {"days": days, "failure": failure.model_dump(include={"type", "message"})}

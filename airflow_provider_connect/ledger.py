@@ -21,23 +21,22 @@ from airflow_provider_connect.wire import Wire
 
 
 class StreamKey(Wire):
-    """Identifies the stream of a ledger row: the connector's name, and the source's name for the stream."""
+    """Key of a stream in a ledger: the connector's name, and the source's name for the stream."""
 
     connector: str
     stream: str
 
     def __str__(self) -> str:
-        """Return ``connector/stream``."""
         return f"{self.connector}/{self.stream}"
 
 
 class Intent(Wire):
-    """The task run for which a day is published. Retries and crashes keep it. A clear or a new run has another one.
+    """The task run for which a day is published. Retries and crashes keep it. A clear or a new run has another.
 
     :param token: digest of (dag_id, run_id, task, map index, dag_run.start_date, dag_run.clear_number).
-    :param run: ``dag_id/run_id/task_id``, followed by ``[map index]`` for a mapped task. It stays the same after a
-        clear, and if a run is deleted and created again.
-    :param clear_number: number of clears of the run. It starts at 0 again when the run is created again.
+    :param run: ``dag_id/run_id/task_id``, and ``[map index]`` for a mapped task. The same after a clear, and for a run
+        that is deleted and created again.
+    :param clear_number: number of clears of the run. A run created again starts at 0.
     """
 
     token: str
@@ -46,7 +45,7 @@ class Intent(Wire):
 
     @property
     def task(self) -> str:
-        """The task without its run: ``dag_id/task_id``, followed by ``[map index]`` if it is mapped."""
+        """The task without its run: ``dag_id/task_id``, and ``[map index]`` if mapped."""
         return task_of(self.run)
 
     @property
@@ -56,7 +55,7 @@ class Intent(Wire):
 
 
 def task_of(run: str) -> str:
-    """Return the task in an intent's ``run``. A run id may contain slashes, but ids of DAGs and tasks do not."""
+    """Return the task in an intent's ``run``. Run ids may contain slashes, ids of DAGs and tasks do not."""
     return f"{run.partition('/')[0]}/{run.rpartition('/')[2]}"
 
 
@@ -64,18 +63,17 @@ class LedgerRow(Wire):
     """One published day, as the sink records it.
 
     :param generation: 1 for a day's first publish, one more for every reload.
-    :param checks: number of confirmations of this generation: the source returned the same answer again.
-    :param token: the intent that published the day or confirmed it last. ``run`` and ``clear_number`` belong to that
-        intent. All fields that describe the data stay as published.
+    :param checks: confirmations of this generation: the source returned the same answer again.
+    :param token: the intent that published the day or confirmed it last, like ``run`` and ``clear_number``. Fields that
+        describe the data stay as published.
     :param rows: visible rows in the sink, without soft-deleted ones.
-    :param counts: counts of the day's report, including ``rows_read``, ``duplicates`` and ``rejected``, which includes
-        the sink's rejects.
-    :param answer: digest of the published answer, see :class:`.Publish`. None if unknown.
-    :param polled_at: time of the last poll whose answer was published or confirmed, UTC. Like ``published_at``, it only
-        informs people: no decision depends on a clock.
-    :param span: the range that an increment has read, or None for other kinds.
+    :param counts: counts of the day's report, with ``rows_read``, ``duplicates`` and ``rejected`` (by source and sink).
+    :param answer: see :class:`.Publish`.
+    :param polled_at: time of the last poll whose answer was published or confirmed, UTC. Only for people, like
+        ``published_at``.
+    :param span: the range that an increment has read.
     :param definition: digest of the :class:`.StreamDefinition` with which the day was loaded. None if an earlier
-        version of this package published the day. An erase does not change it.
+        version of this package published the day. An erase keeps it.
     :param reference: id of the publish in the sink, for people: a job or a transaction.
     """
 
@@ -102,7 +100,7 @@ class DefinitionInForce(NamedTuple):
     """The definition with which a stream's newest publish was loaded, and the task that published it.
 
     :param digest: 15 hex digits, the id of the definition's note.
-    :param task: 15 hex digits, the publishing intent's :attr:`.Intent.task_digest`.
+    :param task: the publishing intent's :attr:`.Intent.task_digest`.
     """
 
     digest: str
@@ -110,7 +108,7 @@ class DefinitionInForce(NamedTuple):
 
 
 class Ledger(ABC):
-    """The published days of one stream in one sink, for driver and Airflow task. Offsets are derived from it.
+    """The published days of one stream in one sink, for driver and Airflow task.
 
     Every method reads the sink again.
     """
@@ -124,44 +122,41 @@ class Ledger(ABC):
         """Return all published days."""
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return the newest published state of each published day from ``first`` to ``last``, oldest first.
+        """Return the newest state of each published day from ``first`` to ``last``, oldest first.
 
-        The default reads each day by itself. Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``,
-        and the counts of late rows (:data:`.stage.counts.LATE_COUNTS`) and of removed rows (``shape_filtered``,
-        ``erased``, ``rows_polled``).
+        Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``, and the counts of late rows
+        (:data:`.stage.counts.LATE_COUNTS`) and of removed rows (``shape_filtered``, ``erased``, ``rows_polled``).
         """
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [row for day in days if (row := self.row(day)) is not None]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the next publish of a day must follow, or None if there is none.
+        """Return the publish that the next publish of a day must follow, if any.
 
-        For days, it is the day's newest publish. For snapshots that replace everything, it is the stream's newest
-        snapshot, of any day: rows that arrived after its ``polled_at`` count as late. For increments, it is the day's
-        newest publish or, if the day has none, the stream's publish whose span has the highest number.
+        * For days, the day's newest publish.
+        * For snapshots that replace everything, the stream's newest, of any day. Rows after its ``polled_at`` are late.
+        * For increments, the day's newest publish, else the stream's publish with the highest span number.
         """
         return self.row(day)
 
     def erased(self) -> EraseList:
-        """Return the erase list of the target, which all streams share. Empty by default."""
+        """Return the target's erase list, which all streams share. Empty by default."""
         return EraseList()
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish that has one, of any day, or None.
+        """Return the definition of the stream's newest publish that has one, of any day.
 
-        Erases, and publishes of an earlier version of this package, have no definition.
+        Erases, and publishes of an earlier version of this package, have none.
         """
         return None
 
     def notes(self) -> Sequence[LedgerNote]:
-        """Return all notes of the stream, unordered. Empty if the sink keeps no notes."""
+        """Return all notes of the stream, unordered. Empty if the sink keeps none."""
         return ()
 
     @abstractmethod
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the row that an intent published or confirmed for a day, or None if there is none.
-
-        A later generation may have replaced it: the sink remembers the tokens of earlier generations.
+        """Return the row that an intent published or confirmed for a day, even if a later generation followed.
 
         :raises ConfigError: the sink only appends, and another intent has published the day.
         """

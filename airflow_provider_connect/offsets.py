@@ -1,8 +1,8 @@
 """Offsets: the settled days of a stream, as an Airflow Variable that follows the sink's ledger.
 
-The ledger decides. Variables have no compare-and-set, so a task recomputes the offset: it writes the ledger's days and
-repeats until the ledger stands still. The last write is then right, even if many tasks finish at the same time. The
-Variable may lag behind the ledger, but never leads it.
+Variables have no compare-and-set. So a task writes the ledger's days and repeats until the ledger stands still. The
+last write is then right, even if many tasks finish at the same time. The Variable may lag behind the ledger, but never
+leads it.
 
 Only the origin, the stream's first day, is not in the ledger. It is the earliest start date of the DAGs that load the
 stream. An origin set with ``origin=`` or :meth:`Offset.set` takes precedence until it is set again or reset.
@@ -41,7 +41,7 @@ class Offset(BaseModel):
     :param days: ranges of settled days (:mod:`.window`), both ends included, in the source's zone.
     :param position: last day settled without a gap since ``origin``. None if ``origin`` is not settled.
     :param origin: first day of the stream. None means the first settled day.
-    :param origin_is_set: True if a person or ``origin=`` set the origin, so that start dates do not move it.
+    :param origin_is_set: True if a person or ``origin=`` set the origin. Start dates then do not move it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -86,7 +86,7 @@ class Offset(BaseModel):
 
     @classmethod
     def read(cls, source: Source, sink: Sink) -> Offset | None:
-        """Return the offset of a stream. None if it has none.
+        """Return the offset of a stream, if it has one.
 
         :raises ConfigError: the Variable does not contain an offset.
         """
@@ -96,10 +96,10 @@ class Offset(BaseModel):
 
     @classmethod
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
-        """Write an offset with these days. The stream's next task replaces the days by the ledger's.
+        """Write an offset with these days. The stream's next task replaces them by the ledger's.
 
-        :param origin: first day of the stream, until it is set again or the offset is reset. None means that the next
-            task uses the start date of its DAG.
+        :param origin: first day of the stream, until it is set again or the offset is reset. None means the start date
+            of the next task's DAG.
         """
         offset = cls.from_published(source, sink, DaySet.from_dates(days), origin, origin_is_set=origin is not None)
         variables.write(variable_key(source, sink), offset.model_dump_json(), _DESCRIPTION)
@@ -112,7 +112,7 @@ class Offset(BaseModel):
 
     @classmethod
     def list(cls) -> _Offsets:
-        """Return the offsets of all streams, sorted by their Variables' names."""
+        """Return the offsets of all streams, sorted by the Variables' names."""
         texts = {key: variables.read(key) for key in variables.keys(PREFIX)}
         return [_require_offset(key, text) for key, text in texts.items() if text is not None]
 
@@ -121,7 +121,7 @@ _Offsets = list[Offset]  # inside the class ``list`` is the method
 
 
 def stored_offsets() -> dict[str, Offset | None]:
-    """Return all offsets by the names of their Variables, without :data:`PREFIX`. An unreadable offset is None."""
+    """Return all offsets by Variable name, without :data:`PREFIX`. An unreadable offset is None."""
     texts = {key: variables.read(key) for key in variables.keys(PREFIX)}
     return {key.removeprefix(PREFIX): parse_offset(text) for key, text in texts.items() if text is not None}
 
@@ -145,9 +145,8 @@ def recompute(
 ) -> Offset:
     """Write the offset until it agrees with the ledger and the ledger stands still. Returns it.
 
-    The origin is read directly before each write. An origin set between that read and the write, two calls to Airflow's
-    API, is overwritten. Then a DAG's earlier start date is restored by its own task, which reads the Variable again. A
-    person must set it again.
+    An origin set between a write and the read before it, two calls to Airflow's API, is overwritten. An earlier start
+    date is restored by its own DAG's task. A person must set the origin again.
 
     :param first_day: first whole day from the DAG's start date. None if the DAG has none.
     :param origin: the operator's ``origin=``, which replaces an earlier one.
@@ -193,8 +192,8 @@ def _choose_origin(
 ) -> tuple[dt.date | None, bool]:
     """Return the origin to write, and True if it was set explicitly.
 
-    :param overruled: explicit origin that this task replaces. If it reappears, a task that has not read the new origin
-        wrote it.
+    :param overruled: explicit origin that this task replaces. Tasks that have not read the new origin may write it
+        again.
     """
     if stored is not None and stored.origin_is_set and (origin is None or stored.origin != overruled):
         return stored.origin, True
@@ -205,7 +204,7 @@ def _choose_origin(
 
 
 def _holds(text: str | None, offset: Offset) -> bool:
-    """Return True if a Variable's text is ``offset``. The time of writing may differ."""
+    """Return True if a Variable's text is ``offset``, except for the time of writing."""
     stored = parse_offset(text)
     return stored is not None and stored.model_copy(update={"updated_at": offset.updated_at}) == offset
 
@@ -246,7 +245,7 @@ def _require_offset(key: str, text: str) -> Offset:
 
 
 def parse_offset(text: str | None) -> Offset | None:
-    """Parse a Variable's text. None if it is not an offset."""
+    """Parse a Variable's text. None if it is no offset."""
     if text is None:
         return None
     try:

@@ -2,9 +2,8 @@
 
 Every wait in this package uses a :class:`Patience`, in one of two ways:
 
-* **An operation failed** and may succeed later: :meth:`Patience.wait_and_retry`. If a pause is longer than the
-  remaining time, it is not begun, because no try could follow it.
-* **An event is expected**: :meth:`Patience.wait_and_poll`. The last pause is shortened, so that the last check comes
+* After a failed operation, :meth:`Patience.wait_and_retry`. A pause longer than the remaining time is not begun.
+* For an expected event, :meth:`Patience.wait_and_poll`. The last pause is shortened, so that the last check comes
   at the end of the time.
 
 The caller decides which errors are retried. tenacity does not fit: its clock is fixed to ``time.monotonic``, and it has
@@ -29,17 +28,17 @@ class Clock(Protocol):
     """The clock of a wait. Tests use one that takes no time."""
 
     def now(self) -> float:
-        """Return seconds since a fixed instant, never fewer than before."""
+        """Return seconds since a fixed instant. Never decreases."""
 
     def sleep(self, seconds: float) -> None:
-        """Return after the given number of seconds."""
+        """Return after this time."""
 
 
 class SystemClock:
     """The machine's monotonic clock."""
 
     def now(self) -> float:
-        """Return the seconds of :func:`time.monotonic`."""
+        """Return :func:`time.monotonic`."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -52,7 +51,7 @@ CLOCK: Clock = SystemClock()
 
 
 def doubling_pauses(first_seconds: float, most_seconds: float) -> tuple[float, ...]:
-    """Return pauses in seconds that double from the first one to the longest."""
+    """Return pauses in seconds that double from the first to the longest."""
     pauses = [first_seconds]
     while pauses[-1] < most_seconds:
         pauses.append(min(2 * pauses[-1], most_seconds))
@@ -60,11 +59,11 @@ def doubling_pauses(first_seconds: float, most_seconds: float) -> tuple[float, .
 
 
 class Patience:
-    """One wait, begun on construction. ``tries`` is the number of tries, including the present one.
+    """One wait, begun on construction. ``tries`` counts the present try.
 
     :param seconds: limit of tries and pauses together.
-    :param pauses: seconds between tries, in order. The last one repeats.
-    :param jitter: lower and upper limit of a random number that multiplies each pause.
+    :param pauses: seconds between tries. The last one repeats.
+    :param jitter: lower and upper limit of a random factor of each pause.
     :param tries: most tries, including the first.
     :param chance: returns a random number between its two arguments.
     """
@@ -88,7 +87,7 @@ class Patience:
         self.restart()
 
     def restart(self) -> None:
-        """Start time and number of tries again, after progress."""
+        """Restart time and number of tries, after progress."""
         self.tries = 1
         self._started = self._clock.now()
         self._ends = self._started + self._seconds
@@ -113,7 +112,7 @@ class Patience:
         return self.left_seconds <= 0 or self.tries >= self._most_tries
 
     def next_pause(self, requested_seconds: float | None = None) -> float | None:
-        """Return the pause before the next try in seconds, or None if no time is left for one.
+        """Return the pause before the next try in seconds, or None if no time is left for a try.
 
         :param requested_seconds: shortest pause that the server requested. Jitter only makes it longer.
         """
@@ -127,7 +126,7 @@ class Patience:
     def pause_as_requested(self, seconds: float) -> float:
         """Return a pause between the requested seconds and one and a half times as many.
 
-        The jitter keeps clients that received the same request from returning together.
+        The jitter separates clients that received the same request.
         """
         return seconds * self._chance(*_ASKED_FOR)
 
@@ -138,7 +137,7 @@ class Patience:
             self._clock.sleep(seconds)
 
     def wait_and_retry(self, requested_seconds: float | None = None) -> bool:
-        """Pause before another try and return True. Return False without a pause if no time is left for a try."""
+        """Pause before another try. Returns False, without a pause, if no time is left for a try."""
         pause = self.next_pause(requested_seconds)
         if pause is None:
             return False
@@ -146,10 +145,7 @@ class Patience:
         return True
 
     def wait_and_poll(self) -> bool:
-        """Pause before another check and return True.
-
-        Return False without a pause if the time was up at the previous check.
-        """
+        """Pause before another check. Returns False, without a pause, if the time was up at the previous check."""
         if self.is_over:
             return False
         self.sleep(min(self._pause(), self.left_seconds))

@@ -25,10 +25,9 @@ class LoadPlan:
     """Cost of loading a stream's days. ``str()`` describes it.
 
     :param requests: lowest number of requests. Failed polls need more.
-    :param hours: hours from the first request to the last, if this load has the quota to itself. 0 if the quota has
-        room for all.
-    :param quota: None if the vendor sets none.
-    :param counts: highest number of requests of ``count_quota``, if the source counts the days before it plans them.
+    :param hours: from the first request to the last, if this load has the quota to itself. 0 if the quota has room for
+        all.
+    :param counts: highest number of requests of ``count_quota``, if the source counts days before it plans them.
     """
 
     stream: str
@@ -66,7 +65,7 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
     """Compute the cost of loading days. Reads only the connection from Airflow.
 
     :param days: list of days, or text such as ``2026-01-01..2026-12-31``.
-    :param connection: the source's. None reads the source's ``conn_id`` from Airflow.
+    :param connection: None reads the source's ``conn_id`` from Airflow.
     :raises ConfigError: the connection is missing or wrong.
     """
     day_list = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
@@ -77,7 +76,6 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
 def plan_runs(source: Source, runs: Sequence[Sequence[Day]], *, connection: Connection) -> LoadPlan:
     """Compute the cost of several runs, which share no request. Reads nothing.
 
-    :param runs: the days of each run.
     :param connection: the source's. Login and password are not used.
     :raises ConfigError: the connection is wrong.
     """

@@ -1,32 +1,29 @@
 """The commit decision: whether a publish may be committed, and as which generation.
 
-Every sink calls :func:`next_generation` in the step that commits the data, with the ledger's state in that step. Where
-the step is a SQL script (BigQuery), the script compares the same generation, and :func:`overtaken_error` and
-:func:`superseded_error` create the errors. The rule is a compare-and-set on the day's generation. It uses no clock.
+Every sink calls :func:`next_generation` in the step that commits the data, with the ledger's state in that step.
+BigQuery's SQL script makes the same comparison. The rule is a compare-and-set on the day's generation. It uses no
+clock.
 
 An attempt reads the newest publish **before it polls** and keeps it in its manifest, as :class:`.SeenPublish`. It may
-publish only while the ledger still has the same state. So every replaced answer was published before the replacing
-answer was polled: the newest *answer* wins, whichever attempt started first. This covers:
+publish only while the ledger still has the same state. So the newest *answer* wins, whichever attempt started first:
 
-* **Two runs of one day at the same time.** Both saw generation n. The sink lets one publish n + 1. The other run finds
-  n + 1. Its answer may be the older one, so it is discarded, and the day is polled again.
-* **A zombie** (a driver still alive) **of a cleared run.** It saw n, and the cleared run has published n + 1, so it is
-  refused. If the zombie was faster, the cleared run is refused, polls again and publishes n + 2, whose answer is newer
-  than the zombie's.
-* **A run that was deleted and created again** has the same run id and counts its clears from 0. Its token is new, and
-  its attempt saw the publish of the deleted run, so it may publish.
-* **A retry from the stage** publishes the answer that an earlier try of the same intent staged, without a poll. The
-  manifest names the publish that the earlier try saw. If the ledger has changed since, the retry polls.
-* **A retry after a commit whose response was lost** finds its own intent in the ledger, even if a later generation has
-  replaced it. It does nothing.
-* **An erase** between poll and commit. The attempt saw an older erase list, is refused and polls again
-  (:mod:`.stage.erase_list`).
+* **Two runs of one day at the same time** saw generation n. One publishes n + 1. The other may have the older answer,
+  so it is refused and polls again.
+* **A zombie** (a driver still alive) **of a cleared run** is refused if the cleared run has published n + 1. If the
+  zombie was faster, the cleared run is refused, polls again and publishes n + 2.
+* **A run that was deleted and created again** counts its clears from 0. Its token is new, and its attempt saw the
+  publish of the deleted run, so it may publish.
+* **A retry from the stage** publishes the answer that an earlier try of the same intent staged. If the ledger has
+  changed since that try read it, the retry polls.
+* **A retry after a commit whose response was lost** finds its own intent in the ledger, even after a later generation.
+  It does nothing.
+* **An erase** between poll and commit changes the version of the erase list. The attempt is refused and polls again.
 * **An unchanged answer** adds a check instead of a generation. Checks are compared as well. Otherwise an answer older
   than the confirmed one could replace it.
-* **Two runs of increments at the same time**, of any days. Both saw the stream's newest publish and read the rows after
-  it. One is published. The other is refused and reads the rows after the new publish (:mod:`.stage.spans`).
-* **A clear during a publish.** Airflow ends the running try. If its commit succeeds all the same, the cleared run saw
-  the commit before its poll, or is refused and polls again. In both cases the cleared run's answer is the newer one.
+* **Two runs of increments at the same time**, of any days, read the rows after the stream's newest publish. One is
+  published. The other is refused and reads the rows after the new publish (:mod:`.stage.spans`).
+* **A clear during a publish** ends the running try. If its commit succeeds all the same, the cleared run saw the commit
+  before its poll, or is refused and polls again.
 
 An attempt does not poll again if a later clear of its own run published last: that clear has cancelled this try. (If
 another run has published after that clear, the attempt polls again, which costs one poll.)
@@ -46,13 +43,13 @@ from airflow_provider_connect.stage.manifest import SeenPublish
 def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *, erased: int = 0) -> int:
     """Return the generation under which a publish may be committed. Pure. Called in the sink's commit step.
 
-    The caller has checked before that this intent is not published yet.
+    The caller has checked that this intent is not published yet.
 
     :param newest: the publish that this one must follow (:meth:`.Ledger.newest`), read in the commit step.
-    :param used: highest generation under which records were sent, published or not, or 0 if records become visible only
-        with the publish.
-    :param erased: version of the stream's erase list in that step.
-    :raises SupersededError: the target shows the snapshot of a later day.
+    :param used: highest generation of sent records, published or not. 0 if records become visible only with the
+        publish.
+    :param erased: the erase list's version in that step.
+    :raises SupersededError: the target shows a later day's snapshot.
     :raises OvertakenError: another attempt has published since this one read the ledger.
     """
     day = publish.day.date
@@ -65,7 +62,7 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *
 
 
 def seen_publish(newest: LedgerRow | None, erased: int = 0) -> SeenPublish:
-    """Return the ledger state that the commit compares: the newest publish, and the erase list's version."""
+    """Return the ledger state that the commit compares: newest publish, and version of the erase list."""
     if newest is None:
         return SeenPublish(erased=erased)
     return SeenPublish(day=newest.day, generation=newest.generation, checks=newest.checks, erased=erased)
@@ -74,9 +71,9 @@ def seen_publish(newest: LedgerRow | None, erased: int = 0) -> SeenPublish:
 def require_definition(publish: Publish, in_force: DefinitionInForce | None) -> None:
     """Refuse a publish if the stream's definition has changed since its attempt read the ledger.
 
-    Pure. Called in the commit step. The attempt then compares its definition with the new one.
+    Pure. Called in the commit step.
 
-    :raises OvertakenError: another definition is in force, and the attempt did not see it.
+    :raises OvertakenError: the attempt did not see the definition in force.
     """
     if in_force is None or publish.definition is None:
         return
@@ -89,7 +86,7 @@ def require_definition(publish: Publish, in_force: DefinitionInForce | None) -> 
 
 
 def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
-    """Return True if the answer equals the published one, so that publishing it would change nothing."""
+    """Return True if the answer equals the published one."""
     if newest is None or publish.answer is None or publish.kind != "day":
         return False
     return (newest.day, newest.answer) == (publish.day.date, publish.answer)
@@ -98,10 +95,8 @@ def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
 def confirmed_row(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> LedgerRow:
     """Return a day's ledger row with one more confirmation. Pure. Called in the sink's confirmation step.
 
-    The caller has checked before that this intent is not published yet.
+    The caller has checked that this intent is not published yet. ``newest`` and ``erased`` are read in that step.
 
-    :param newest: the day's newest row, read in the confirmation step.
-    :param erased: version of the stream's erase list in that step.
     :raises OvertakenError: another attempt has published or confirmed the day since this one read the ledger.
     """
     if newest is None or seen_publish(newest, erased) != publish.manifest.seen or not is_unchanged(publish, newest):
@@ -118,7 +113,7 @@ def confirmed_row(publish: Publish, newest: LedgerRow | None, erased: int = 0) -
 
 
 def superseded_error(publish: Publish, newest: LedgerRow) -> SupersededError:
-    """Return the error for a snapshot that is older than the published one."""
+    """Return the error for a snapshot older than the published one."""
     return SupersededError(
         f"{publish.key} {publish.day}: a snapshot of {newest.day} is published already (generation "
         f"{newest.generation}). The snapshot that {publish.intent.run} staged is older and stays unpublished"
@@ -126,10 +121,10 @@ def superseded_error(publish: Publish, newest: LedgerRow) -> SupersededError:
 
 
 def overtaken_error(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> OvertakenError:
-    """Return the error for an attempt whose ledger changed between its first read and its commit.
+    """Return the error for an attempt whose ledger changed before its commit.
 
-    :param newest: the new publish, or None if the ledger has lost the publish that the attempt saw.
-    :param erased: present version of the stream's erase list.
+    :param newest: None if the ledger has lost the publish that the attempt saw.
+    :param erased: the erase list's present version.
     """
     subject, seen_generation = f"{publish.key} {publish.day}", publish.manifest.seen.generation
     if erased != publish.manifest.seen.erased:

@@ -1,6 +1,6 @@
 """Finds a connector by name: the name of its file in ``sources/`` or ``sinks/``, or of an entry point.
 
-Also looks up capabilities, with a default for connectors that lack one.
+Also looks up capabilities, with defaults.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ C = TypeVar("C")
 
 
 def names(room: str) -> list[str]:
-    """Return the names of all connectors in ``sources`` or ``sinks`` (the room), including those of other packages.
+    """Return the names of all connectors in ``sources`` or ``sinks`` (the room), also of other packages.
 
     This package's connectors take precedence over entry points of the same name.
     """
@@ -37,25 +37,19 @@ def names(room: str) -> list[str]:
 
 
 def source_class(name: str) -> type[Source]:
-    """Return the source class with this name.
-
-    :raises ConfigError: no source has this name.
-    """
+    """Return the source class of this name. Raises ConfigError without one."""
     return _connector("sources", name, Source)
 
 
 def sink_class(name: str) -> type[Sink]:
-    """Return the sink class with this name.
-
-    :raises ConfigError: no sink has this name.
-    """
+    """Return the sink class of this name. Raises ConfigError without one."""
     return _connector("sinks", name, Sink)
 
 
 def require_capability(poller: Poller, kind: type[C], because: str) -> C:
     """Return the poller, typed as a capability.
 
-    :param because: reason why the capability is necessary, for the message.
+    :param because: reason for the message.
     :raises ConfigError: the poller lacks the capability.
     """
     if not isinstance(poller, kind):
@@ -64,15 +58,15 @@ def require_capability(poller: Poller, kind: type[C], because: str) -> C:
 
 
 def quota_of(source: Source, connection: Connection) -> Quota | None:
-    """Return a source's quota (its request limit), or None without one."""
+    """Return a source's quota (its request limit), if any."""
     limited = source.capability(HasQuota)
     return None if limited is None else limited.quota(connection)
 
 
 def requests_for(source: Source, days: Sequence[Day], alone: Collection[dt.date] = ()) -> int:
-    """Return the fewest requests that a poll of days needs. For a source without a quota, one for each day.
+    """Return the fewest requests that a poll of days needs. Without a quota, one for each day.
 
-    :param alone: dates of days that share no request with another day.
+    :param alone: days that share no request with another day.
     """
     limited = source.capability(HasQuota)
     if limited is None:
@@ -83,13 +77,13 @@ def requests_for(source: Source, days: Sequence[Day], alone: Collection[dt.date]
 
 
 def column_names(source: Source) -> Sequence[str] | None:
-    """Return the names of the source's columns, or None if the options leave some of them to the source."""
+    """Return the names of the source's columns, or None if the options do not name all."""
     names = source.capability(NamesColumns)
     return None if names is None else names.column_names()
 
 
 def days_per_plan(poller: Poller) -> int:
-    """Return the most days that one plan of a poller may span."""
+    """Return the most days that a plan of the poller may span."""
     return poller.days_per_plan if isinstance(poller, SeveralDaysARequest) else 1
 
 

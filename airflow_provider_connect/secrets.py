@@ -3,8 +3,8 @@
 A field is secret by its name (:func:`is_secret_name`), the one rule for masking, hiding and redacting. Other text may
 still look like a credential (:func:`redact_tokens`).
 
-A server may echo a request as JSON, as HTML, in a URL, or nested in each other. So :class:`Secrets` searches a text in
-its original form and as decoded by chains of up to three decoders. It redacts each match at its original position.
+A server may echo a request as JSON, as HTML, in a URL, or nested in each other. So :class:`Secrets` searches a text and
+its decodings by up to three decoders in a row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STRUCK = "***"
 _NOT_SHOWN = re.compile(r"[^\x21-\x7e]+")
 _REPLACED = r"\?*"  # what servers put where a character is not in their encoding
 _AS_COMPARED = re.compile(r"(?:[^\x21-\x7e]|\?)+")
-"""Characters that the search for a partial echo ignores: those that no message shows, and their replacements."""
+"""Characters that the search for a partial echo ignores: those that messages do not show, and their replacements."""
 _HALF_AN_ESCAPE = re.compile(
     r"(?:\\(?:[uU]\{?[0-9A-Fa-f]{0,8}|x[0-9A-Fa-f]?|[0-3][0-7]?)?"
     r"|&(?:#(?:[0-9]{0,8}|[xX][0-9A-Fa-f]{0,7})|[A-Za-z][A-Za-z0-9]{0,31})?"
@@ -40,17 +40,17 @@ _SIMPLE_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "
 
 
 def is_secret_name(name: str) -> bool:
-    """Return True if the value of a connection field with this name must be hidden."""
+    """Return True if a connection field of this name is secret."""
     return bool(_SECRET_NAME.search(name)) and not _PLACE_NAME.search(name)
 
 
 def redact_tokens(text: str) -> str:
-    """Return a text in which anything that looks like a credential is replaced by ``…``."""
+    """Return a text with ``…`` for anything that looks like a credential."""
     return _TOKEN.sub("…", text)
 
 
 class Secrets:
-    """A set of secret values, which can be redacted in texts."""
+    """Secret values that can be redacted in texts."""
 
     def __init__(self, values: Iterable[str]) -> None:
         refuse_text("values", values)
@@ -65,22 +65,22 @@ class Secrets:
         return f"{len(self._patterns) + len(self._not_shown)} secrets"
 
     def redact(self, text: str, *, is_cut: bool = False) -> str:
-        """Return the text with every secret replaced by ``***``, in any encoding of an echo.
+        """Return the text with ``***`` for every secret, in any encoding of an echo.
 
         Characters that messages do not show (spaces, non-ASCII) are ignored, because an echo may lack them.
 
-        :param is_cut: True if the end of the text is missing. Then the beginning of a secret there is replaced, too.
+        :param is_cut: True if the end of the text is missing. Then a secret's beginning there is replaced, too.
         """
         readings = list(_readings(text, is_cut=is_cut))
         spans = [span for reading in readings for span in self._find_secrets(reading)]
         if is_cut:
             spans += [(begin, len(text)) for reading in readings for begin in self._partial_matches(reading)]
-        pieces, at = [], 0
+        text_parts, position = [], 0
         for begin, end in sorted(spans):
-            if begin >= at:
-                pieces += [text[at:begin], _STRUCK]
-            at = max(at, end)
-        return "".join([*pieces, text[at:]])
+            if begin >= position:
+                text_parts += [text[position:begin], _STRUCK]
+            position = max(position, end)
+        return "".join([*text_parts, text[position:]])
 
     def _find_secrets(self, reading: _Reading) -> Iterator[tuple[int, int]]:
         visible = reading.decoded(_NOT_SHOWN, lambda run: [])
@@ -92,20 +92,20 @@ class Secrets:
                 yield reading.begins[match.start()], reading.ends[match.end() - 1]
 
     def _partial_matches(self, reading: _Reading) -> Iterator[int]:
-        """Yield positions near the end of a text where the beginning of a secret, or half an escape, may stand."""
-        compared = reading.decoded(_AS_COMPARED, lambda run: [])
+        """Yield positions near the end of a text where a secret's beginning or half an escape may stand."""
+        compared_reading = reading.decoded(_AS_COMPARED, lambda run: [])
         for value in self._beginnings:
-            most = min(len(value), len(compared.text))
-            length = next((n for n in range(most, 0, -1) if compared.text.endswith(value[:n])), 0)
+            most = min(len(value), len(compared_reading.text))
+            length = next((n for n in range(most, 0, -1) if compared_reading.text.endswith(value[:n])), 0)
             if length:
-                yield compared.begins[len(compared.text) - length]
+                yield compared_reading.begins[len(compared_reading.text) - length]
         half = _HALF_AN_ESCAPE.search(reading.text)
         if half is not None:
             yield reading.begins[half.start()]
 
 
 class _Reading(NamedTuple):
-    """A decoded text. Each of its characters has a position in the original text."""
+    """A decoded text, with each character's position in the original."""
 
     text: str
     begins: list[int]
@@ -135,30 +135,29 @@ class _Reading(NamedTuple):
         return _Reading("".join(text), begins + self.begins[last:], ends + self.ends[last:])
 
     def without_half_an_escape(self) -> _Reading:
-        """Return the text without an incomplete escape at its end."""
         half = _HALF_AN_ESCAPE.search(self.text)
         end = half.start() if half is not None else len(self.text)
         return _Reading(self.text[:end], self.begins[:end], self.ends[:end])
 
 
 def _readings(text: str, *, is_cut: bool) -> Iterator[_Reading]:
-    """Yield the text as it is, and as decoded by chains of decoders, without repetitions.
+    """Yield the text and its decodings by chains of decoders, without repetitions.
 
     :param is_cut: True to also yield it without half an escape at its end, which decoders would misread.
     """
-    places = list(range(len(text) + 1))
-    others = [_Reading(text, places[:-1], places[1:])]
+    positions = list(range(len(text) + 1))
+    pending = [_Reading(text, positions[:-1], positions[1:])]
     texts_read: set[str] = set()
     for depth_left in range(_DECODINGS_DEEP, -1, -1):
         if is_cut:
-            others += [reading.without_half_an_escape() for reading in others]
+            pending += [reading.without_half_an_escape() for reading in pending]
         generation = []
-        for other in others:
-            if other.text not in texts_read:
-                texts_read.add(other.text)
-                generation.append(other)
+        for candidate in pending:
+            if candidate.text not in texts_read:
+                texts_read.add(candidate.text)
+                generation.append(candidate)
         yield from generation
-        others = [reading.decoded(*decoder) for reading in generation for decoder in _DECODERS] if depth_left else []
+        pending = [reading.decoded(*decoder) for reading in generation for decoder in _DECODERS] if depth_left else []
 
 
 def _backslash(escape: str) -> list[tuple[str, int]]:

@@ -47,9 +47,9 @@ class Publish:
     :param labels: DAG, run and task, for people. No secret.
     :param on_empty: treatment of an answer without rows. The driver has consulted the ledger.
     :param answer: 32 hex digits, a digest of the answer's contents and of everything that decides the published rows:
-        the options of source and sink, the target, and this package's version. None if unknown.
+        options of source and sink, target, version of this package. None if unknown.
     :param definition: digest of the stream's definition, whose note the ledger has.
-    :param definition_seen: digest of the definition in force when this attempt read the ledger, or None.
+    :param definition_seen: digest of the definition in force when this attempt read the ledger.
     """
 
     key: StreamKey
@@ -71,7 +71,7 @@ class Sink(Connector):
 
     name: ClassVar[str]
     connection_types: ClassVar[dict[str, tuple[str, ...]]] = {}
-    """Options that name an Airflow connection, each with its allowed connection types."""
+    """Options that name an Airflow connection, with its allowed connection types."""
 
     @property
     def connection_ids(self) -> tuple[str, ...]:
@@ -89,20 +89,20 @@ class Sink(Connector):
         """URI of the target's Airflow asset."""
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Return True if a publish replaces published rows, so that an empty one would delete them."""
+        """Return True if a publish replaces published rows, so that an empty one deletes them."""
         return True
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Return True if a publish replaces everything in the target, and so supersedes all earlier days."""
+        """Return True if a publish replaces everything in the target, and so supersedes earlier days."""
         return False
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Return a problem for each option that has no meaning for this kind of rows. No network."""
+        """Return a problem for each option without meaning for this kind of rows. No network."""
         return []
 
     @property
     def reloads(self) -> bool:
-        """True if a day may be published again. False if that would double its rows."""
+        """True if a day may be published again without doubling its rows."""
         return True
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
@@ -111,14 +111,11 @@ class Sink(Connector):
 
     @property
     def keeps_spans(self) -> bool:
-        """True if the ledger records the end of each increment, so that a source can continue there."""
+        """True if the ledger records the end of each increment, where a source can continue."""
         return False
 
     def check(self, connections: Connections) -> list[str]:
-        """Validate the options against the connections.
-
-        Returns problems with remedies, or an empty list. No network.
-        """
+        """Return problems of the options with these connections, with remedies. No network."""
         return []
 
     def stage_root(self, connections: Connections) -> str | None:
@@ -134,7 +131,7 @@ class Sink(Connector):
 
     @property
     def tables(self) -> TableTemplate | None:
-        """The rule that assigns each row to a table, or None if all rows share one table."""
+        """The rule that assigns rows to tables, or None if all share one."""
         return None
 
     @abstractmethod
@@ -148,7 +145,7 @@ class Sink(Connector):
 class Publisher(Opened):
     """Publishes one stream.
 
-    The driver has one publisher for all days of a job, called from several threads. Each executor task has its own.
+    The driver has one for all days of a job, called from several threads. Each executor task has its own.
     """
 
     @property
@@ -164,9 +161,8 @@ class Publisher(Opened):
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Make the day and its ledger row visible in one step. Driver, once an attempt. Safe to repeat.
 
-        If the ledger already has the intent, the ledger's row is returned. Any other intent is committed only if the
-        ledger's state in that step equals the manifest's ``seen`` (:mod:`.publishing`). If a response was lost, read
-        the ledger again.
+        Returns the ledger's row if it already has the intent. Otherwise commits only if the ledger's state in that step
+        equals the manifest's ``seen`` (:mod:`.publishing`). If a response was lost, read the ledger again.
 
         :param token: return value of :meth:`.StagesByExecutors.begin`, or None without that capability.
         :raises OvertakenError: another attempt has published the day since this one began to poll.

@@ -1,7 +1,7 @@
 """The contract of sources, which every file in ``sources/`` fulfils.
 
 A source is a pydantic model of its options, cheap to import in a DAG file. :meth:`Source.open` returns the
-:class:`Poller` that does the work. Optional abilities are classes in :mod:`.capabilities`. The life of one day::
+:class:`Poller` that does the work. :mod:`.capabilities` has optional abilities. The life of one day::
 
     Airflow task   check(connection)     options against the connection, before any process starts
     driver         schema()              once a job; travels with the tasks
@@ -36,7 +36,7 @@ class PlanGoneError(RetriableError):
 
 
 class InputPartition(Wire):
-    """Part of a day, polled by one Spark task. It spans several days if one request serves them.
+    """Part of a day, or of several days that one request serves. One Spark task polls it.
 
     :param days: the days of its rows, ascending. Usually one.
     :param index: 0-based, unique within a plan, the same in every plan of the same days.
@@ -54,12 +54,12 @@ class PollContext:
 
     Defaults are for a caller that plans, polls and closes by itself.
 
-    :param polls_at_once: number of the job's polls that may run at the same time, each in its own process. They share
-        limits per second and on concurrent requests. None if unknown.
+    :param polls_at_once: most concurrent polls of the job, each in its own process. They share limits per second and on
+        concurrent requests. None if unknown.
     :param looks_ahead: False if the caller wants only the first rows, so that nothing is prefetched.
-    :param is_closed_before_polls: True if the planning poller is closed before the partitions are polled, so that it
-        cannot keep anything open for them.
-    :param spark: returns the Spark SQL session, or None outside a job's driver.
+    :param is_closed_before_polls: True if the planning poller is closed before the polls, and can keep nothing open for
+        them.
+    :param spark: returns the Spark SQL session. None outside a job's driver.
     """
 
     polls_at_once: int | None = None
@@ -72,7 +72,7 @@ ALONE = PollContext()
 
 
 class Source(Connector):
-    """Base of every source, with the options that all sources have. ``name`` is the name of its file."""
+    """Base of every source, with the options of all sources. ``name`` is the name of its file."""
 
     name: ClassVar[str]
     connection_types: ClassVar[tuple[str, ...]]
@@ -80,10 +80,7 @@ class Source(Connector):
     connection_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the connection's extra that decide which rows are read. They must not contain secrets."""
     row_options: ClassVar[Mapping[str, RowRole]] = {}
-    """Options that are part of the :class:`.StreamDefinition`.
-
-    A dotted name is a field of an option: ``records.key``.
-    """
+    """Options in the :class:`.StreamDefinition`. A dotted name is a field of an option: ``records.key``."""
 
     conn_id: str = Field(description="Airflow connection with the address and the credentials of the source.")
     retry_budget_seconds: float = Field(
@@ -108,12 +105,12 @@ class Source(Connector):
 
     @property
     def kind(self) -> SourceKind:
-        """Kind of the rows: those of a day, a snapshot of everything, or an increment (:class:`.Follows`)."""
+        """Kind of the rows: of a day, a snapshot of everything, or an increment (:class:`.Follows`)."""
         return "day"
 
     @property
     def reloads(self) -> bool:
-        """True if an earlier day can be polled again. False if the source only returns its present state."""
+        """True if an earlier day can be polled again. False if the source has only its present state."""
         return self.kind == "day"
 
     @property
@@ -127,14 +124,11 @@ class Source(Connector):
         return "UTC"
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return the parts of the connection that decide which rows are read, by name.
-
-        They must not contain secrets.
-        """
+        """Return the parts of the connection that decide which rows are read, by name. No secrets."""
         return {name: connection.option(name) for name in self.connection_fields}
 
     def check(self, connection: Connection) -> list[str]:
-        """Validate the options against the connection. Returns problems with remedies, or an empty list. No network."""
+        """Return problems of the options with this connection, with remedies. No network."""
         return []
 
     def dataset(self, connection: Connection) -> Dataset:
@@ -149,7 +143,7 @@ class Source(Connector):
 class Poller(Opened):
     """Polls one stream.
 
-    The driver has one poller for all days of a job, called from several threads. Each executor task has its own.
+    The driver has one for all days of a job, called from several threads. Each executor task has its own.
     """
 
     @abstractmethod
@@ -163,8 +157,8 @@ class Poller(Opened):
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Cut days into partitions that are deterministic, disjoint and complete. Runs on the driver.
 
-        A single day without a partition is empty. Of several days, each needs a partition, even an empty day. If one
-        lacks a partition, all days fail. A failed partition fails only its own days.
+        A single day without a partition is empty. Of several days, even an empty one needs a partition, or all days
+        fail. A failed partition fails only its own days.
 
         :param days: one day, or as many consecutive days as :class:`.SeveralDaysARequest` allows.
         :raises ConfigError: a day cannot be read with these options.
@@ -173,11 +167,10 @@ class Poller(Opened):
 
     @abstractmethod
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a partition, each batch with its day.
+        """Yield the rows of a partition, each batch with its day. Runs on the executor.
 
-        Runs on the executor. After any error it starts again from the beginning. It may end normally only if it saw the
-        end of the data. Counts and rejects go to ``tally.for_day(day)``. Bytes and requests go to ``tally`` as soon as
-        they are sent. A request that could not be sent is not counted.
+        After any error it starts again from the beginning. It may end normally only if it saw the end of the data.
+        Counts and rejects go to ``tally.for_day(day)``. Bytes and requests go to ``tally`` as soon as they are sent.
 
         :raises RetriableError: the answer was cut, the source refused for now or is unreachable. The yielded rows are
             discarded. A :class:`.DeadlineError` if a request exceeded its deadline.

@@ -1,7 +1,7 @@
 """Schedules with a data interval of exactly one day for each run, and the day that a run started by hand loads.
 
 Airflow stores the import path of :class:`DailyTimetable` with each DAG, so the path never changes. Every process of
-Airflow imports this module, so the rest of the package is imported where it is used.
+Airflow imports this module, so it imports the rest of the package on use.
 """
 
 from __future__ import annotations
@@ -19,16 +19,13 @@ if TYPE_CHECKING:
 
 MIDNIGHT_CRON = "0 0 * * *"
 DAYS_PARAM = "days"
-"""Name of the DAG parameter that names the days of a run started by hand."""
+"""DAG parameter for the days of a run started by hand."""
 
 
 class DailyTimetable(CronDataIntervalTimetable):
-    """One run for each calendar day of a zone. The run starts when its day is over.
+    """One run for each calendar day of a zone. Use :func:`daily`.
 
-    A run started by hand gets the day of its logical date, see :func:`day_of_manual_run`.
-
-    :param timezone: IANA zone of the days. Days with a clock change have 23 or 25 hours.
-    :raises ConfigError: the zone is unknown.
+    A run started by hand gets the day of :func:`day_of_manual_run`.
     """
 
     def __init__(self, timezone: str) -> None:
@@ -57,10 +54,7 @@ class DailyTimetable(CronDataIntervalTimetable):
         return DataInterval(start=airflow_timezone.coerce_datetime(start), end=airflow_timezone.coerce_datetime(end))
 
     def manual_interval(self, logical_date: dt.datetime, created: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
-        """Return the first instant of a manual run's day, and the first instant after it, in UTC.
-
-        :param created: creation time of the run.
-        """
+        """Return the first instant of a manual run's day, and the first instant after it, in UTC."""
         from airflow_provider_connect.window import Day  # noqa: PLC0415
 
         day = Day(date=day_of_manual_run(logical_date, created, self.timezone), zone=self.timezone)
@@ -88,8 +82,8 @@ def daily(timezone: str = "UTC") -> DailyTimetable:
 def days_form() -> dict[str, Param]:
     """Return DAG parameters with a field for the days of a run started by hand.
 
-    ``DAG(…, params=days_form())`` adds the field to Airflow's Trigger form. A day, or a range such as
-    ``2026-11-01..2026-11-07``, decides the days of the run. An empty field leaves them to the run's date.
+    ``DAG(…, params=days_form())`` adds the field to Airflow's Trigger form: a day, or a range such as
+    ``2026-11-01..2026-11-07``. If empty, the run's date decides.
     """
     from airflow.sdk import Param  # noqa: PLC0415  # only DAGs with a form need it
 
@@ -107,11 +101,11 @@ def days_form() -> dict[str, Param]:
 def day_of_manual_run(logical_date: dt.datetime, created: dt.datetime, zone_name: str) -> dt.date:
     """Return the day that a run started by hand loads.
 
-    Midnight in Airflow's default zone is how Airflow reads a bare date, and means the calendar day of that name in the
-    source's zone. Any other instant means the day on which it lies in that zone. The day on which the run was created
-    is not over, so it means the day before.
+    Airflow reads a bare date as midnight in its default zone. Such an instant means the day of that date in the
+    source's zone, any other instant its day in that zone. The day on which the run was created is not over, so it means
+    the day before.
 
-    :param created: creation time of the run. A retry or clear on a later day then loads the same day.
+    :param created: creation time of the run. Retries and clears on a later day then load the same day.
     """
     from airflow_provider_connect.window import ONE_DAY, zone  # noqa: PLC0415
 

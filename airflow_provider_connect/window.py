@@ -5,9 +5,7 @@ changes its offset. A *window* is a half-open span ``[start, end)`` in UTC that 
 
 A day is *settled* if it needs no load: it is published, its answer was found unchanged, or it is superseded. Where a
 snapshot replaces everything in its target (:meth:`.Sink.replaces_whole`), the newest published day supersedes all
-earlier days: the sink refuses to publish them, so no clear could fill the gap. Where each day is kept, as with
-``snapshot="daily"``, only a publish settles a day. Offset, gaps, lag, lateness, page and commands all use
-:class:`Settled`.
+earlier days, and the sink refuses to publish them. Elsewhere only a publish settles a day.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ SourceKind = Literal["day", "snapshot", "increment"]
 
 @lru_cache(maxsize=64)
 def zone(name: str) -> ZoneInfo:
-    """Return the IANA zone with this name.
+    """Return the IANA zone of this name.
 
     :raises ConfigError: this machine's zone database has no such zone.
     """
@@ -87,15 +85,11 @@ class Day(Wire):
         return (self.end - self.start).total_seconds() / 3600
 
     def __str__(self) -> str:
-        """Return the ISO date, as paths, ledgers and offsets have it."""
         return self.date.isoformat()
 
 
 def days_of_window(start: dt.datetime, end: dt.datetime, zone_name: str) -> list[Day]:
-    """Cut the window ``[start, end)`` into days.
-
-    :raises ConfigError: see :func:`first_and_last_date`.
-    """
+    """Cut the window ``[start, end)`` into days. Raises the errors of :func:`first_and_last_date`."""
     return [day for day in days_between(*first_and_last_date(start, end, zone_name), zone_name) if day.hours > 0]
 
 
@@ -170,13 +164,13 @@ def parse_first_and_last(text: str) -> tuple[dt.date, dt.date]:
 
 
 class DaySet(Wire):
-    """A set of dates as an offset keeps it: sorted ranges, both ends included."""
+    """A set of dates: sorted ranges, both ends included."""
 
     ranges: tuple[tuple[dt.date, dt.date], ...] = ()
 
     @classmethod
     def from_dates(cls, dates: Iterable[dt.date]) -> DaySet:
-        """Make the set of dates, which may be unsorted and repeated."""
+        """Make the set of dates in any order, perhaps repeated."""
         ranges: list[tuple[dt.date, dt.date]] = []
         for date in sorted(set(dates)):
             if ranges and ranges[-1][1] + ONE_DAY == date:
@@ -186,34 +180,31 @@ class DaySet(Wire):
         return cls(ranges=tuple(ranges))
 
     def __iter__(self) -> Iterator[dt.date]:  # type: ignore[override]  # a set of days, not of fields
-        """Yield the dates, oldest first."""
         for first, last in self.ranges:
             for i in range((last - first).days + 1):
                 yield first + ONE_DAY * i
 
     def __len__(self) -> int:
-        """Return the number of dates."""
         return sum((last - first).days + 1 for first, last in self.ranges)
 
     def __contains__(self, date: dt.date) -> bool:
-        """Return True if the date is in the set."""
         return any(first <= date <= last for first, last in self.ranges)
 
     def missing(self, first: dt.date, last: dt.date) -> DaySet:
         """Return the dates from ``first`` to ``last``, both included, that the set lacks."""
         ranges: list[tuple[dt.date, dt.date]] = []
-        at = first
+        next_date = first
         for begin, end in self.ranges:
-            if at < begin:
-                ranges.append((at, min(last, begin - ONE_DAY)))
-            at = max(at, end + ONE_DAY)
-        ranges.append((at, last))
+            if next_date < begin:
+                ranges.append((next_date, min(last, begin - ONE_DAY)))
+            next_date = max(next_date, end + ONE_DAY)
+        ranges.append((next_date, last))
         return DaySet(ranges=tuple((begin, end) for begin, end in ranges if begin <= end))
 
     def position(self, origin: dt.date | None) -> dt.date | None:
         """Return the end of the unbroken run of days that begins at ``origin``, or None if the set lacks ``origin``.
 
-        Without an origin, the run begins at the first date of the set.
+        Without an origin, the run begins at the set's first date.
         """
         for first, last in self.ranges:
             if origin is None or first <= origin <= last:
@@ -224,8 +215,8 @@ class DaySet(Wire):
 class Schedule(NamedTuple):
     """The days that a DAG's schedule requests.
 
-    :param is_set: True if the DAG has a schedule. Without one, no day after the last settled day is requested.
-    :param last_day: the last day that begins before the end date of the DAG or task, or None without an end date.
+    :param is_set: False without a schedule. Then no day after the last settled day is requested.
+    :param last_day: the last day that begins before the end date of the DAG or task.
     """
 
     is_set: bool = True
@@ -236,7 +227,6 @@ class Schedule(NamedTuple):
         """Return the schedule of a task.
 
         :param end: end date of the task, never later than its DAG's. The last run's interval begins on it or before.
-        :param zone_name: the source's zone.
         """
         return cls(is_set, None if end is None else end.astimezone(zone(zone_name)).date())
 
@@ -253,10 +243,7 @@ class Settled:
 
     @classmethod
     def from_published(cls, published: DaySet, origin: dt.date | None, *, replaces_whole: bool) -> Settled:
-        """Derive the settled days from a stream's published days.
-
-        :param replaces_whole: True if a publish replaces everything in the target.
-        """
+        """Derive the settled days from a stream's published days."""
         if not (replaces_whole and published.ranges):
             return cls(published, origin)
         first, newest = published.ranges[0][0], published.ranges[-1][1]
@@ -264,7 +251,7 @@ class Settled:
 
     @property
     def last_day(self) -> dt.date | None:
-        """The last settled day, or None if there is none."""
+        """The last settled day."""
         return self.days.ranges[-1][1] if self.days.ranges else None
 
     @property
@@ -274,14 +261,12 @@ class Settled:
 
     @property
     def gaps(self) -> DaySet:
-        """The unsettled days between the origin and the last settled day."""
+        """The unsettled days between origin and last settled day."""
         last = self.last_day
         return DaySet() if last is None else self.days.missing(self.origin or self.days.ranges[0][0], last)
 
     def lag_days(self, yesterday: dt.date, schedule: Schedule) -> int | None:
-        """Return the number of requested days after the position.
-
-        None if neither an origin nor a settled day is known.
+        """Return the number of requested days after the position. None if neither origin nor settled day is known.
 
         :param yesterday: the last complete day in the source's zone.
         """

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 class Wire(BaseModel):
     """A value that one process writes and another reads. The reader refuses unknown fields.
 
-    Validators are built at first use, because a DAG file imports most of these classes and uses none of them.
+    Validators are built at first use, because a DAG file imports most of these classes and uses none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)

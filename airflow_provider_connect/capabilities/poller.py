@@ -1,4 +1,4 @@
-"""Capabilities of some pollers, tested with ``isinstance``. Docstrings tell what runs on the driver or on executors."""
+"""Capabilities of some pollers, tested with ``isinstance``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class CountsRows(ABC):
-    """A poller that requests the vendor's own count of a day, to compare it with the rows."""
+    """A poller that requests the vendor's own count of a day."""
 
     @abstractmethod
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Request the vendor's count of one day. Runs on the driver, before ``plan`` if ``counts_first`` is True.
 
         :param tally: records each request as soon as it is sent.
-        :raises ConfigError: the credentials or the vendor's plan do not allow counts of any day.
+        :raises ConfigError: the credentials or the vendor's plan allow no counts of any day.
         """
 
 
@@ -64,7 +64,7 @@ class AcceptsParts(ABC):
 
     @abstractmethod
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Check all partitions of a day together (DataError). Release their resources. Runs on the driver."""
+        """Check all partitions of a day together (DataError), and release their resources. Runs on the driver."""
 
 
 class LimitsPartitions:
@@ -74,10 +74,7 @@ class LimitsPartitions:
 
 
 class LimitsPolls:
-    """A poller with a limit on the partitions of a job, over all its plans, that are polled at the same time.
-
-    None: no limit.
-    """
+    """A poller with a limit on the partitions of a job that are polled at the same time. None: no limit."""
 
     max_polls: int | None = None
 
@@ -87,12 +84,12 @@ class Follows(ABC):
 
     @abstractmethod
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
-        """Fix the rows that the day's next plans read, and return the position where these rows end.
+        """Fix the rows that the day's next plans read, and return the position where they end.
 
         Runs on the driver, before ``plan``. Without it, as for ``spark.read``, a plan reads from the stream's
         beginning.
 
-        :param after: position after which the rows begin, or None for the beginning of the stream.
+        :param after: position after which the rows begin, or None for the stream's beginning.
         :param to: position where an earlier load of the day ended, or None to read to the source's end.
         :return: ``to`` if given, else the last position. ``after`` if there are no rows. The ledger keeps it: at most
             :data:`.stage.spans.MAX_POSITION_CHARACTERS` characters, no secret.
@@ -104,8 +101,7 @@ class Follows(ABC):
 class Resumes(ABC):
     """A poller whose complete partitions survive the death of a driver: the next try does not poll them again.
 
-    Each partition must be correct by itself, whenever it is polled. It must not need anything of the driver that
-    planned it, such as a session.
+    Each partition must be correct by itself, whenever it is polled, and need nothing of the driver that planned it.
     """
 
     begins_anew: str = ""
@@ -113,7 +109,7 @@ class Resumes(ABC):
 
     @abstractmethod
     def resume(self, day: Day, parts: Sequence[InputPartition]) -> Sequence[InputPartition]:
-        """Plan a day as an earlier try did, on the driver. If the returned partitions differ, all of them are polled.
+        """Plan a day as an earlier try did. Runs on the driver. If the returned partitions differ, all are polled.
 
         :param parts: the earlier try's partitions, read from the stage. Check them: others may write there.
         """

@@ -45,10 +45,7 @@ class Confirms(ABC):
 
     @abstractmethod
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Replace the day's row by :func:`.publishing.confirmed_row`, as a commit would.
-
-        Runs on the driver. Safe to repeat.
-        """
+        """Replace the day's row by :func:`.publishing.confirmed_row`, on the driver. Safe to repeat."""
 
 
 class TellsDifferences(ABC):
@@ -79,7 +76,7 @@ class Erases(ABC):
     ) -> Erasure:
         """Add values to the erase list, then delete their rows from all days. Jobs may run meanwhile.
 
-        Safe to repeat, also after a kill: values that are on the list already are searched again.
+        Safe to repeat, also after a kill: listed values are searched again.
 
         :param shaping: digests of the shapes that made the values, for the list.
         :raises ConfigError: the target has no such column, or its list is full or belongs to another column or other
@@ -88,7 +85,7 @@ class Erases(ABC):
         """
 
     def copies(self) -> list[str]:
-        """Describe the places whose rows :meth:`erase` does not delete, such as rejects, each with its remedy."""
+        """Describe the places whose rows :meth:`erase` does not delete, such as rejects, with remedies."""
         return []
 
 
@@ -99,7 +96,7 @@ class KeepsRejects(ABC):
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
         """Yield the rejects of each published day from ``first`` to ``last``, oldest day first.
 
-        :param records: largest number of records of a day that come with their content.
+        :param records: largest number of a day's records that come with their content.
         """
 
 
@@ -108,7 +105,7 @@ class Sweeps(ABC):
 
     @abstractmethod
     def sweep(self) -> int:
-        """Delete leftovers of long-dead attempts, on the driver, last in each job. Returns the number of files."""
+        """Delete leftovers of long-dead attempts, on the driver, last in each job. Returns their number."""
 
     @abstractmethod
     def leftovers(self) -> list[str]:
@@ -124,7 +121,7 @@ class KeepsNotes(ABC):
 
 
 class InspectsTarget(ABC):
-    """A publisher that can check the target for a person, before the first day is loaded."""
+    """A publisher that can check the target for a person, before the first load."""
 
     @abstractmethod
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
@@ -144,6 +141,18 @@ class RewritesByKey(ABC):
     @abstractmethod
     def rewrite_by_key(self) -> RewrittenRows:
         """Keep the newest row of each key, so that later publishes can merge. Safe to repeat."""
+
+
+class TestsConnection(ABC):
+    """A publisher that can find out in seconds whether its server answers, although its other calls wait longer."""
+
+    @abstractmethod
+    def test_connection(self, max_seconds: float) -> None:
+        """Return if the server answers. Runs in the Airflow task, before a stream's first load.
+
+        :raises ConfigError: the server refuses the connection's user or protocol.
+        :raises RetriableError: no answer within ``max_seconds``.
+        """
 
 
 class StagesMarks(ABC):

@@ -30,25 +30,25 @@ class HasQuota(ABC):
         return len(days)
 
     def requests_at_once(self, days: Sequence[Day]) -> int:
-        """Return how many requests for the days may run at the same time."""
+        """Return how many of the days' requests may run at the same time."""
         return min(self.parallel_days, len(days), max(1, self.requests_for(days)))
 
 
 class Counts:
-    """A source whose vendor counts a day's rows, to compare with the answer. Its poller is a :class:`.CountsRows`."""
+    """A source whose vendor counts a day's rows. Its poller is a :class:`.CountsRows`."""
 
     def count_problems(self) -> list[str]:
-        """Return why the options do not allow to compare the vendor's count with the rows. Empty if they do."""
+        """Return why these options do not allow to compare the vendor's count with the rows. Empty if they do."""
         return []
 
     @property
     def counts_first(self) -> bool:
-        """True if a plan needs the day's count. Each day is then counted and compared, whatever ``reconcile`` says."""
+        """True if a plan needs the day's count. Each day is then counted and compared, whatever ``reconcile`` is."""
         return False
 
     @property
     def parts_at_once(self) -> int:
-        """Number of a split day's partitions (:class:`.Splits`) to poll at the same time. 1 if days are not split."""
+        """Most partitions of a split day (:class:`.Splits`) to poll at the same time. 1 if days are not split."""
         return 1
 
     def requests_to_count(self, days: Sequence[Day]) -> int:
@@ -56,7 +56,7 @@ class Counts:
         return len(days)
 
     def count_quota(self, connection: Connection) -> Quota | None:
-        """Return the quota of counts if it is separate from the source's quota, else None. No network."""
+        """Return the quota of counts if it is separate from the source's. No network."""
         return None
 
 
@@ -65,7 +65,7 @@ class NamesColumns(ABC):
 
     @abstractmethod
     def column_names(self) -> Sequence[str] | None:
-        """Return the column names. None if the options do not name all columns."""
+        """Return the column names, or None if the options do not name all."""
 
 
 class CountsLate:
@@ -84,7 +84,7 @@ class Inspects(ABC):
         """Return the findings of all checks, each problem with its remedy. Loads nothing.
 
         :param day: the day that a run would load.
-        :param store: where the quota's requests are counted. None counts none.
+        :param store: store of the quota's counts. None counts no requests.
         :raises ConnectError: the system is unreachable.
         """
 
@@ -98,9 +98,9 @@ class Proposes(ABC):
     @classmethod
     @abstractmethod
     def propose(cls, request: ProposalRequest, connection: Connection | None, store: KeyStore | None) -> str:
-        """Return text to paste into a DAG or declaration file. It shows no value of a record.
+        """Return text to paste into a DAG or declaration file, without values of records.
 
         :param connection: None if the request contains a document instead.
-        :param store: where the quota's requests are counted. None counts none.
+        :param store: see :meth:`Inspects.inspect`.
         :raises ConnectError: as a poll does.
         """

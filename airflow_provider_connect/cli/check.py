@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from airflow_provider_connect.capabilities.poller import ReadBySpark
 from airflow_provider_connect.capabilities.publisher import InspectsTarget
 from airflow_provider_connect.capabilities.source import Inspects
+from airflow_provider_connect.cli.check_functions import describe_function_days, function_tasks
 from airflow_provider_connect.cli.check_schedule import describe_next_days
 from airflow_provider_connect.cli.check_spark import describe_spark
 from airflow_provider_connect.cli.dag_files import read_dag_files
@@ -23,9 +24,10 @@ from airflow_provider_connect.cli.preview import first_rows
 from airflow_provider_connect.cli.tasks import (
     DeclaredTask,
     RenderedTask,
-    connect_tasks,
+    choose_tasks,
     open_source,
     parse_day,
+    require_dag,
     source_of_arguments,
     tasks_of_dag,
 )
@@ -51,14 +53,17 @@ _Result = TypeVar("_Result")
 FINE, NOTE, PROBLEM, TRY_LATER, UNKNOWN = "ok", "note", "problem", "try later", "not checked"
 STATES: dict[Level, str] = {"ok": FINE, "note": NOTE, "problem": PROBLEM, "later": TRY_LATER, "unknown": UNKNOWN}
 
+_STATES_ON_TOP = {PROBLEM: 0, TRY_LATER: 1}
+
 
 Depth = Literal["offline", "login", "poll"]
-"""``offline``: nothing leaves this machine. ``login``: asks source and sink. ``poll``: also polls the first rows."""
+"""``offline``: nothing leaves this machine. ``login``: also asks source and sink. ``poll``: also polls the first rows.
+"""
 
 
 @command
 def check(args: Namespace) -> int:
-    """Print a line for each check. The exit code is that of the worst result."""
+    """Print a line for each check. The worst result decides the exit code."""
     depth = _depth(args)
     if args.all:
         lines = _check_all(args, depth)
@@ -67,9 +72,9 @@ def check(args: Namespace) -> int:
         check_source(source, args.day, report, depth)
         lines = report.lines
     else:
-        lines = _check_tasks(connect_tasks(args.dag_id, args.task_id, args.bundle_name), args.day, depth)
-    print_rows(lines, args.output)
+        lines = _check_dag(require_dag(args.dag_id, args.bundle_name), args, depth)
     states = {line["state"] for line in lines}
+    print_rows(sorted(lines, key=lambda line: _STATES_ON_TOP.get(line["state"], len(_STATES_ON_TOP))), args.output)
     if PROBLEM in states:
         return EXIT_PROBLEMS
     return RetriableError.exit_code if TRY_LATER in states else 0
@@ -82,7 +87,6 @@ def _depth(args: Namespace) -> Depth:
 
 
 def _check_all(args: Namespace, depth: Depth) -> list[dict[str, Any]]:
-    """Check every ConnectOperator task of every DAG. A file that cannot be imported is a problem."""
     if args.dag_id is not None or args.source is not None:
         raise ConfigError("--all checks every DAG. Leave out the DAG and --source")
     files = read_dag_files(args.bundle_name or ())
@@ -93,6 +97,26 @@ def _check_all(args: Namespace, depth: Depth) -> list[dict[str, Any]]:
         lines += report.lines
     for _, dag in sorted(files.dags.items()):
         lines += _check_tasks(list(tasks_of_dag(dag).values()), args.day, depth)
+        lines += _check_functions(dag, function_tasks(dag))
+    return lines
+
+
+def _check_dag(dag: Any, args: Namespace, depth: Depth) -> list[dict[str, Any]]:
+    """Check a DAG's tasks, or only the task that the arguments name."""
+    functions = [task_id for task_id in function_tasks(dag) if args.task_id in (None, task_id)]
+    if functions and (args.task_id is not None or not tasks_of_dag(dag)):
+        return _check_functions(dag, functions)
+    return _check_tasks(choose_tasks(dag, args.task_id), args.day, depth) + _check_functions(dag, functions)
+
+
+def _check_functions(dag: Any, task_ids: Sequence[str]) -> list[dict[str, Any]]:
+    lines = []
+    for task_id in task_ids:
+        report = CheckReport(f"{dag.dag_id}.{task_id}")
+        report.add("source, sink", UNKNOWN, "@task.connect: only a run calls the function that returns them")
+        problem = describe_function_days(dag, task_id)
+        report.add("days", UNKNOWN if problem is None else NOTE, problem or "only a run knows its days")
+        lines += report.lines
     return lines
 
 
@@ -113,7 +137,7 @@ class CheckReport:
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, subject: str, state: str, text: str) -> None:
-        """Add a line about one check. A problem that an earlier check has found is not repeated."""
+        """Add a line about one check, unless an earlier check found the same problem."""
         is_known = state == PROBLEM and any((line["state"], line["found"]) == (state, text) for line in self.lines)
         if not is_known:
             self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})
@@ -133,7 +157,7 @@ class CheckReport:
 
 
 def check_task(task: DeclaredTask, text: str | None, report: CheckReport, depth: Depth = "login") -> None:
-    """Check a task step by step. Stops if the next step needs the result of a failed one."""
+    """Check a task step by step. Stops if the next step needs a failed one's result."""
     day = report.run_step("options", lambda: task.parse_day(text))
     pipeline = None if day is None else report.run_step("options", lambda: task.render(day))
     if day is None or pipeline is None:

@@ -59,7 +59,6 @@ def print_rows(rows: Sequence[Mapping[str, Any]], output: str, *, empty: str = "
 
 
 def _table_width(cells: Sequence[Mapping[str, str]]) -> int:
-    """Return the columns of the terminal that a table takes: text, a bar and two spaces for each column."""
     return 1 + sum(3 + max(len(name), *(len(row[name]) for row in cells)) for name in cells[0])
 
 

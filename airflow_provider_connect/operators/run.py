@@ -1,6 +1,6 @@
 """One run of the operator's task: plan, start Spark, check the report against the ledger, update the offset.
 
-Separate from the operator, so that parsing a DAG file does not import this module.
+DAG files do not import this module.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_connect import offsets
+from airflow_provider_connect.capabilities.publisher import TestsConnection
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import write_connections
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.job import Allowance, JobConfig, JobReport
 from airflow_provider_connect.operators import job_outcome
 from airflow_provider_connect.operators.declared_options import DeclaredBy, DeclaredOptions
@@ -28,7 +30,7 @@ from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.run_days import first_whole_day, format_days
 from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.shapes.shape import Shape
-from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
+from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.manifest import CONTROL_FOLDER
 from airflow_provider_connect.stage.rejects import RejectsKeep
@@ -38,6 +40,8 @@ from airflow_provider_connect.stage.transform import parse_transform
 from airflow_provider_connect.submit import launch, sealed
 from airflow_provider_connect.submit.master import require_master
 from airflow_provider_connect.window import Day, Schedule
+
+_SINK_ANSWER_SECONDS = 20.0
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -51,7 +55,6 @@ class RunSpec:
     :param lookback: earlier days to load again.
     :param declared_options: fields of :class:`.DeclaredOptions`.
     :param end_date: the task's or its DAG's, whichever is earlier.
-    :param conn_id: the Spark connection.
     :param allowance: the job's share of the source's quota.
     :param count_allowance: the job's share of the quota for the vendor's counts.
     """
@@ -125,10 +128,7 @@ class Run:
 
     @classmethod
     def plan(cls, spec: RunSpec, context: Context, folder: Path) -> Run:
-        """Build the run: everything that can be decided before Spark starts.
-
-        :raises ConfigError: with a problem that a person must correct.
-        """
+        """Build the run: everything that can be decided before Spark starts."""
         source, sink = spec.source, spec.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
         connections = spec.connections
@@ -187,9 +187,10 @@ class Run:
         :raises ConnectError: the job failed, or its report contradicts the ledger.
         """
         log, source, sink = self.spec.log, self.spec.source, self.spec.sink
-        opened = sink.open(self.key, self.connections)
-        with closing_quietly(opened, lambda text: log.warning("%s", text)) as publisher:
+        new_publisher = sink.open(self.key, self.connections)
+        with closing_quietly(new_publisher, lambda text: log.warning("%s", text)) as publisher:
             ledger = publisher.ledger
+            self._ask_sink(publisher)
             try:
                 report = self._run_job(submit, on_report)
                 job_outcome.verify_report(report, self.config, ledger)
@@ -200,6 +201,24 @@ class Run:
             self.spec.metrics.send_lag(offset, source.timezone, self.schedule)
         log.info("Offset %s: settled days: %d, %s", self.key, len(offset.done), _position_text(offset))
         return report
+
+    def _ask_sink(self, publisher: Publisher) -> None:
+        """Ask the sink of a stream that has published no day, so that a wrong connection fails before Spark starts.
+
+        The sink of a stream that has published days is asked by the job, which waits longer for a server's restart.
+        """
+        offset = offsets.parse_offset(variables.read(offsets.variable_key(self.spec.source, self.spec.sink)))
+        if offset is not None and offset.days:
+            return
+        self.spec.log.info("First load of %s: asking %s before Spark starts", self.key, self.spec.sink.target)
+        try:
+            if isinstance(publisher, TestsConnection):
+                publisher.test_connection(_SINK_ANSWER_SECONDS)
+            else:
+                publisher.ledger.days()
+        except BaseException:
+            self._delete_sealed_connections()
+            raise
 
     def _run_job(self, submit: Callable[[Submission], None], on_report: Callable[[JobReport], None]) -> JobReport:
         failure: Exception | None = None
@@ -262,7 +281,6 @@ class Run:
                 self.spec.log.warning("The sealed connections could not be deleted: %s", error)
 
     def _update_offset_after_failure(self, ledger: Ledger) -> None:
-        """Update the offset with the published days. Errors are only logged: they must not hide the task's failure."""
         try:
             spec = self.spec
             offset = offsets.recompute(spec.source, spec.sink, ledger, self.first_day, origin=spec.origin)
@@ -288,10 +306,7 @@ def _require_binary(binary: str, path: str | None) -> None:
 
 
 def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage: str) -> str | None:
-    """Return where polled days lie until they are published. None if the sink stages them itself.
-
-    :raises ConfigError: ``staging=`` is missing, and Spark may run on other machines.
-    """
+    """Return where polled days wait for their publish. None if the sink stages them itself."""
     if sink_stage is not None:
         return None
     if spec.staging:
@@ -305,10 +320,6 @@ def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage:
 
 
 def _require_folder(location: str | None) -> None:
-    """Refuse a local path whose parent folder is missing: the name is wrong, or a volume is not mounted.
-
-    :raises ConfigError: with the folder.
-    """
     path = normalise_path(location) if location else ""
     if not path.startswith("/"):
         return

@@ -28,7 +28,7 @@ class RowColumn(NamedTuple):
 
 
 def arrow_field(name: str, column: RowColumn) -> pa.Field:
-    """Return a column as an Arrow field. :meth:`.Poller.schema` defines its metadata."""
+    """Return a column as an Arrow field, with the metadata of :meth:`.Poller.schema`."""
     import pyarrow as pa
 
     kind = column.kind

@@ -1,4 +1,4 @@
-"""API client that counts its requests against a quota, which all tasks share."""
+"""API client that counts requests against a quota, which all tasks share."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from airflow_provider_connect.polling.tally import Tally
 
 
 class CountedApi(Closable):
-    """API client of one poll. Thread-safe.
-
-    :param quota: None if no quota is declared.
-    """
+    """API client of one poll. Thread-safe. Counts nothing without a quota."""
 
     def __init__(self, api: JsonApi, quota: Quota | None) -> None:
         self._api = api
@@ -37,7 +34,7 @@ class CountedApi(Closable):
         """Send a call and return the whole answer. Raises the errors of :meth:`.JsonApi.ask`.
 
         :param tally: counts bytes, and requests if there is a quota.
-        :raises QuotaError: there is a quota, and the API asks for a pause.
+        :raises QuotaError: there is a quota, and the API requests a pause.
         """
 
         def count() -> None:

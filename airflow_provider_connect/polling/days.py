@@ -14,7 +14,6 @@ _LATE = dt.timedelta(days=1)
 def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -> None:
     """Check that a day is in ``zone`` and over.
 
-    :param current_time: defaults to the system's clock.
     :raises ConfigError: the day is in another zone, or ends in more than an hour.
     :raises RetriableError: the day ends within the hour. Clocks may differ.
     """

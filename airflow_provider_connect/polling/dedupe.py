@@ -1,6 +1,6 @@
 """An exact set of 128-bit keys. It takes 16 bytes a key, and moves to disk beyond a limit.
 
-Each batch of keys becomes a sorted run, and runs of similar size are merged, as in a log-structured merge tree. Beyond
+Each batch becomes a sorted run, and runs of similar size are merged, as in a log-structured merge tree. Beyond
 ``limit_bytes`` the runs move to memory-mapped files.
 """
 
@@ -28,12 +28,12 @@ _GROWTH = 2
 """Two runs are merged unless the earlier is this many times larger."""
 _SMALL_RUN = 1 << 16
 _FEW_KEYS = 1 << 13
-"""Small batches are collected up to this many keys and then merged together."""
+"""Small batches are collected up to this many keys, then merged together."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Keys sorted by their upper 64 bits (``hi``). Keys with equal ``hi`` are in any order."""
+    """Keys sorted by their upper 64 bits (``hi``). Keys of equal ``hi`` are in any order."""
 
     hi: Keys
     lo: Keys
@@ -42,7 +42,7 @@ class _Run:
         return len(self.hi)
 
     def holds(self, hi: Keys, lo: Keys) -> Mask:
-        """Return a mask: True for each key that this run contains. Fastest if ``hi`` is sorted."""
+        """Return a mask of the keys that this run contains. Fastest if ``hi`` is sorted."""
         import numpy as np
 
         positions = np.searchsorted(self.hi, hi)
@@ -59,7 +59,7 @@ class _Run:
 
 
 class _BloomFilter:
-    """A Bloom filter with one hash, in 2 MiB. It recognises most new keys without a search in the runs."""
+    """Bloom filter with one hash, in 2 MiB. Recognises most new keys without a search in the runs."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -137,7 +137,7 @@ class KeySet:
         self.close()
 
     def add(self, hi: Keys, lo: Keys) -> Mask:
-        """Add keys. Returns a mask: True for each key that is new, at its first occurrence.
+        """Add keys. Returns a mask: True for each new key, at its first occurrence.
 
         :param hi: upper 64 bits of each key. ``lo`` holds the lower 64.
         """
@@ -164,9 +164,9 @@ class KeySet:
         return first
 
     def add_keys(self, key_bytes: bytes, selected: Mask | None = None) -> Mask:
-        """Add concatenated 16-byte keys. Returns a mask: True for each key that is new.
+        """Add concatenated 16-byte keys. Returns a mask: True for each new key.
 
-        :param selected: mask of the keys to add. Defaults to all. The result covers only these.
+        :param selected: mask of the keys to add. The result covers only these.
         """
         import numpy as np
 

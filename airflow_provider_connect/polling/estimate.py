@@ -25,7 +25,7 @@ class ExpectedTotal(NamedTuple):
 
 
 def seconds_left(first: ProgressPoint, latest: ProgressPoint, total: float) -> float | None:
-    """Return the time left at the average pace since ``first``. None if the pace is unknown or the total is reached."""
+    """Return the time left at the average pace. None if the pace is unknown or the total is reached."""
     seconds, done = latest.seconds - first.seconds, latest.done - first.done
     if seconds < _LEAST_SECONDS or done <= 0 or latest.done >= total:
         return None

@@ -22,10 +22,10 @@ _ORDER: tuple[Level, ...] = ("problem", "later", "note", "unknown", "ok")
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of checking one thing.
+    """Result of one check.
 
     :param result: outcome, without secrets and record values.
-    :param todo: what a person should do, or "".
+    :param todo: action for a person, or "".
     """
 
     subject: str
@@ -34,7 +34,6 @@ class Finding:
     todo: str = ""
 
     def __str__(self) -> str:
-        """Return the finding as one line."""
         todo = f" To do: {self.todo}." if self.todo else ""
         return f"{self.level.upper()} {self.subject}: {self.result}.{todo}"
 
@@ -65,7 +64,7 @@ class PreflightReport:
         return passed(self.findings)
 
     def __str__(self) -> str:
-        """Return the verdict and the findings, problems first. Each line is a sentence, so lines can be joined."""
+        """Return the verdict and the findings, problems first. Each line is a sentence."""
         rows = sorted(self.findings, key=lambda finding: _ORDER.index(finding.level))
         return "\n".join([f"{self.subject} {'works' if self.passed else 'does not work yet'}.", *map(str, rows)])
 
@@ -78,7 +77,7 @@ class ProposalRequest:
     :param openapi: an OpenAPI 3 document, read instead of sending a request.
     :param day: day of the sample.
     :param records: number of records in the sample.
-    :param columns: largest number of columns to propose.
+    :param columns: most columns to propose.
     """
 
     path: str | None = None
@@ -110,6 +109,6 @@ class InspectsConnection(ABC):
     def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
         """Test a connection without loading. Returns whether it works, and the findings as text.
 
-        :param store: counts the requests of all tasks. None for no count.
+        :param store: store of the quota's counts. None counts no requests.
         :raises ConnectError: the system is unreachable or refuses.
         """

@@ -69,7 +69,7 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
 
 
 def _start_of_long_line(chunk: bytes, earlier_bytes: int, max_line_bytes: int) -> int | None:
-    """Return the start of the first line that is too long, or None. Negative if it began in earlier chunks.
+    """Return the start of the first line that is too long. Negative if it began in earlier chunks.
 
     :param earlier_bytes: bytes of the chunk's first line in earlier chunks.
     """

@@ -30,7 +30,7 @@ def record_keys(variant: str, columns: Sequence[pa.Array]) -> bytes:
 
 
 def hex_record_keys(variant: str, columns: Sequence[pa.Array]) -> pa.StringArray:
-    """Return the keys of :func:`record_keys` as a column of 32 hex digits each."""
+    """Return the keys of :func:`record_keys` as a column of 32 hex digits."""
     return keys_as_hex(record_keys(variant, columns))
 
 

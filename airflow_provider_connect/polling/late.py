@@ -1,4 +1,4 @@
-"""Counts late rows: rows that reached the vendor after the end of their day. For sources with an arrival time."""
+"""Counts late rows: rows that reached the vendor after the end of their day."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(micro
 
 
 def count_late(tally: Tally, day: Day, arrival_times: pa.Array) -> None:
-    """Add a batch's late rows to the day's counts. :mod:`airflow_provider_connect.stage.counts` explains the names.
+    """Add a batch's late rows to the day's counts, with the names of :mod:`airflow_provider_connect.stage.counts`.
 
     :param arrival_times: when each row reached the vendor, UTC, in microseconds. A null is not late.
     """

@@ -65,8 +65,8 @@ def prefetch(iterator: Iterator[T], depth: int) -> Generator[T, None, None]:
 
     With depth 0, the thread starts the next item when the consumer requests the current one.
 
-    An exception of the iterator is raised after the items before it. If the consumer stops early, the iterator is
-    closed. ``close()`` waits for the thread's current item, so an iterator that reads needs a timeout.
+    The iterator's exception is raised after the items before it. If the consumer stops early, the iterator is closed.
+    ``close()`` waits for the thread's current item, so an iterator that reads needs a timeout.
     """
     worker = _Worker(iterator, depth)
     worker.thread.start()

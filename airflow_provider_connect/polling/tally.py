@@ -19,20 +19,16 @@ class Tally:
 
     :ivar rows: rows read, before duplicates are dropped.
     :ivar counts: other counts by name: ``duplicates``, ``rejected``, …. Each source documents its own.
-    :ivar requests: requests sent, answered or not: see ``retry_budget_requests``. A failed connection does not count.
-    :ivar sent: time of each sent request, in seconds since 1970.
+    :ivar requests: requests sent, answered or not. A failed connection does not count.
+    :ivar sent: send times of the requests, in seconds since 1970.
     :ivar wire_bytes: bytes received.
     :ivar raw_bytes: bytes after decoding.
     :ivar announced_bytes: final ``wire_bytes`` if a single answer announces it, else 0. Only for the time left.
-    :ivar announced_rows: final ``rows`` if the answer announces it, else 0. Only for the time left.
+    :ivar announced_rows: final ``rows`` if announced. Only for the time left.
     :ivar polled_before: poll time of the day's previous publish, UTC. None if there is none or its time is unknown.
     """
 
     def __init__(self, days: Sequence[Day] = (), polled_before: Sequence[dt.datetime | None] = ()) -> None:
-        """Start at zero.
-
-        :param polled_before: poll time of each day's previous publish.
-        """
         previous_polls = dict(zip(days, polled_before, strict=False))
         self.rows = self.requests = self.wire_bytes = self.raw_bytes = 0
         self.announced_bytes = self.announced_rows = 0
@@ -61,7 +57,7 @@ class Tally:
         return self.rows + sum(tally.rows for tally in self._days.values())
 
     def widen_span(self, earliest: dt.datetime, latest: dt.datetime) -> None:
-        """Include a batch's earliest and latest event time (UTC) in ``earliest`` and ``latest``."""
+        """Include a batch's earliest and latest event time (UTC)."""
         self.earliest = min(self.earliest or earliest, earliest)
         self.latest = max(self.latest or latest, latest)
 

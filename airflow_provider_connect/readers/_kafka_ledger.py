@@ -1,7 +1,7 @@
-"""Reads ledger records, and the partition spans that they name, for :mod:`.readers.kafka`.
+"""Reads ledger records and the offset spans in them, for :mod:`.readers.kafka`.
 
-A span is a range of offsets. Its records may belong to other days, may be missing, or may be hidden by an open
-transaction. The sink reads the ledger with its own code, and a test compares the two.
+A span may contain records of other days, lack records, or be hidden by an open transaction. The sink reads the ledger
+with its own code, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.1
 
 
 class SpanIndex(Generic[T]):
-    """Finds the holders whose spans contain an offset. Spans may overlap."""
+    """Finds the holders of spans that contain an offset. Spans may overlap."""
 
     def __init__(self, spans: Iterable[tuple[T, Mapping[PartitionId, tuple[int, int]]]]) -> None:
         by_partition: dict[PartitionId, list[tuple[int, int, T]]] = {}
@@ -41,14 +41,14 @@ class SpanIndex(Generic[T]):
         self._by_partition = {partition: _steps(partition_spans) for partition, partition_spans in by_partition.items()}
 
     def holders_at(self, partition: PartitionId, offset: int) -> tuple[T, ...]:
-        """Return the holders whose spans contain this offset."""
+        """Return the holders of spans that contain this offset."""
         edges, holders = self._by_partition.get(partition, ([], []))
         at = bisect_right(edges, offset) - 1
         return holders[at] if at >= 0 else ()
 
 
 def _steps(spans: list[tuple[int, int, T]]) -> tuple[list[int], list[tuple[T, ...]]]:
-    """Return the offsets at which spans begin or end, and for each of them the holders up to the next."""
+    """Return the offsets at which spans begin or end, and for each offset the holders up to the next."""
     edges = sorted({edge for first, end, _ in spans for edge in (first, end)})
     begun: dict[int, list[tuple[int, T]]] = {}
     for first, end, holder in spans:
@@ -64,7 +64,7 @@ def _steps(spans: list[tuple[int, int, T]]) -> tuple[list[int], list[tuple[T, ..
 def read_messages(
     reader: Consumer, spans: Mapping[PartitionId, tuple[int, int]], timeout_seconds: float, client_errors: ClientErrors
 ) -> Iterator[Message]:
-    """Yield the committed records of each span. Stops reading a partition at the end of its span."""
+    """Yield the committed records of each span."""
     from confluent_kafka import TopicPartition
 
     reader.assign([TopicPartition(*partition, first) for partition, (first, _) in spans.items()])
@@ -74,12 +74,12 @@ def read_messages(
         batch = reader.consume(_BATCH, _LOOK_SECONDS)
         for message in batch:
             partition, offset = partition_of(message), message.offset() or 0
-            reached = offset + 1 if message.error() is None else _end_offset(message)
+            reached_offset = offset + 1 if message.error() is None else _end_offset(message)
             if partition not in unread:
                 continue
             if message.error() is None and offset < unread[partition]:
                 yield message
-            if reached >= unread[partition]:
+            if reached_offset >= unread[partition]:
                 del unread[partition]
                 reader.pause([TopicPartition(*partition)])
         if any(message.error() is None for message in batch):
@@ -175,7 +175,7 @@ class LedgerEntry:
     def supersedes(self, earlier: LedgerEntry) -> bool:
         """Return True if this later record counts instead of an earlier one.
 
-        Without transactions two runs may publish a day on top of the same generation. Then the first record counts.
+        If two runs publish a day on the same generation without transactions, the first record counts.
         """
         is_repeated = (self.token, self.attempt, self.checks) == (earlier.token, earlier.attempt, earlier.checks)
         if self.built_on is None or is_repeated:
@@ -187,7 +187,7 @@ class LedgerEntry:
 
 
 def ledger_records(connection: Connection, topic: str, timeout_seconds: float) -> Iterator[Message]:
-    """Yield the ledger's committed records up to its present end, waiting for transactions that are open before it."""
+    """Yield the ledger's committed records up to its present end, after waiting for transactions open before it."""
     with open_topic(connection, topic, timeout_seconds, "read_uncommitted", "ledger topic") as partitions:
         numbers = partitions.partition_numbers()
         if not numbers:

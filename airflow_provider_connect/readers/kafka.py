@@ -10,11 +10,9 @@ and the offsets of its records. So a reader first reads the ledger, then the top
         print(day.day, day.generation, message.value())
 
 ``settings`` are librdkafka's, as in the extra of the sink's connection. Everything committed before the call is read.
-If an open transaction hides records, the reader waits until no new record has come for ``timeout_seconds``. It joins no
-group and commits no offset. Memory holds one entry for each day, never a day's records.
+The reader joins no group and commits no offset. Memory holds one entry for each day.
 
-Not for compacted topics of snapshots (``cleanup="compact"``). There the newest record of each key counts, and no ledger
-is needed.
+Not for compacted topics of snapshots (``cleanup="compact"``). There the newest record of each key counts.
 
 ``sinks/_kafka/ledger/records.py`` defines the ledger's format. A test compares this reader with the sink's records.
 """
@@ -55,11 +53,9 @@ class PublishedDay:
 
     :param connector: the source's connector. ``stream`` is its name of the stream.
     :param generation: 1 for the first publish, plus one for each reload.
-    :param rows: number of records of this generation.
-    :param exact: True if there are exactly ``rows`` records, because a transaction wrote them. False if there may be
-        more.
+    :param exact: True if a transaction wrote exactly ``rows`` records. False if there may be more.
     :param spans: first offset and offset after the last record, by topic and partition. Records of other days may lie
-        between. Empty for a day without rows.
+        between.
     """
 
     connector: str
@@ -80,7 +76,7 @@ def newest_days(
 ) -> list[PublishedDay]:
     """Return the newest generation of each day published into a topic, sorted by connector, stream and day.
 
-    :param topic: the sink's option. For a template the template itself: ``mixpanel_{event}``.
+    :param topic: the sink's option, also if it is a template: ``mixpanel_{event}``.
     :param timeout_seconds: wait for a broker that does not answer, or for an open transaction.
     :raises ConfigError: the ledger has no day of the topic, is missing, or holds records that no Kafka sink wrote. Or
         the topic only receives changes of snapshots, or the cluster refuses the settings.
@@ -142,15 +138,13 @@ def records(
 ) -> Iterator[tuple[PublishedDay, Message]]:
     """Yield the records of these days' newest generation, each with its day.
 
-    Records are in each partition's order, so records of several days come mixed. Use them only after the iteration has
-    ended without an error, because only its end shows whether the days are complete.
+    Records are in each partition's order, so days come mixed. Use them only after the iteration has ended without an
+    error, because only its end shows whether the days are complete.
 
-    :param days: days from :func:`newest_days`, all or some.
     :param day_of: returns a record's day, for records without headers (``KafkaSink(headers=False)``): :func:`json_day`,
-        or your own function. It returns None for a value without a day. Such records, and records without a value, are
-        assigned by their offsets, unless records of other days lie between. All days must then be of one stream.
-        Defaults to the day in the headers.
-    :param timeout_seconds: wait for a broker that does not answer, or for an open transaction.
+        or your own function. None for a value without a day. Such records, and records without a value, are assigned by
+        their offsets, unless records of other days lie between. All days must then be of one stream.
+    :param timeout_seconds: wait for new records, from a broker that does not answer or behind an open transaction.
     :raises DataError: records are lost, by retention or compaction, or the topic was recreated. Or ``day_of`` returns
         no day for a record that cannot be assigned by its offset.
     :raises RetriableError: the broker does not answer, or a transaction stays open.
@@ -208,8 +202,6 @@ def _key(day: PublishedDay) -> Key:
 
 
 class _DayFinder:
-    """Finds the requested day of a record, if the record belongs to that day's newest generation."""
-
     def __init__(self, days: Iterable[PublishedDay], day_of: DayOf | None) -> None:
         self.days: dict[Key, PublishedDay] = {_key(day): day for day in days}
         self.day_of = day_of
@@ -247,7 +239,7 @@ class _DayFinder:
         return day if day in holders else None
 
     def _day_by_value(self, message: Message, day_of: DayOf, holders: tuple[PublishedDay, ...]) -> PublishedDay | None:
-        """Return the day in the record's value, or else the only day whose records lie around it."""
+        """Return the day in the record's value, or else the only day with records around it."""
         undivided_day = next((day for day in holders if day in self._undivided_days), None)
         if undivided_day is not None and message.value() is None:
             return undivided_day

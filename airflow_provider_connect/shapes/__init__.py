@@ -1,4 +1,4 @@
-"""Changes rows between source and sink: ``shape=[…]``, applied during the poll, before anything is written."""
+"""Changes rows between source and sink: ``shape=[…]``, applied during the poll."""
 
 from airflow_provider_connect.shapes.added import Constant, Route
 from airflow_provider_connect.shapes.cast import Cast

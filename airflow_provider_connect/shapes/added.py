@@ -47,10 +47,7 @@ class Constant(Shape):
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the new column at the end.
-
-        :raises ConfigError: the column exists, the value does not fit its type, or the condition does not fit.
-        """
+        """Return the schema with the new column at the end."""
         import pyarrow as pa
 
         wrong = name_conflicts([self.column], schema.names) + condition_problems(self.when, schema)
@@ -110,7 +107,7 @@ def template_columns(template: str) -> list[str]:
 
 
 def template_problems(template: str, schema: pa.Schema) -> list[str]:
-    """Return a problem for each column of a template that the schema lacks, or whose type cannot be part of a name."""
+    """Return a problem for each column of a template that is unknown or cannot be part of a name."""
     problems = unknown_column_problems(template_columns(template), schema)
     for name, form in _PLACEHOLDER.findall(template):
         if name not in schema.names:
@@ -127,7 +124,7 @@ def template_problems(template: str, schema: pa.Schema) -> list[str]:
 def bind_template(template: str, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.Array | pa.Scalar]:
     """Return a function that fills a template for each row of a batch. NULL if one of its columns is NULL.
 
-    For a template without columns, the function returns a scalar.
+    Without columns, the function returns a scalar.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -159,7 +156,7 @@ def _text(array: pa.Array, form: str) -> pa.Array:
 
 
 class Case(BaseModel):
-    """A condition that selects rows, and the column's value for these rows."""
+    """A condition that selects rows, and the column's value for them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
@@ -190,10 +187,7 @@ class Route(Shape):
         return [*(case.to for case in self.cases), self.default]
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the new column at the end.
-
-        :raises ConfigError: the column exists, or a template or a condition does not fit the schema.
-        """
+        """Return the schema with the new column at the end."""
         import pyarrow as pa
 
         wrong = name_conflicts([self.column], schema.names)
@@ -207,7 +201,7 @@ class Route(Shape):
         return schema.append(pa.field(self.column, pa.string(), is_nullable, {"few_values": "yes"}))
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins. The new column has the origins of the columns in its templates."""
+        """Return the origins. The new column has those of the columns in its templates."""
         parts = [name for template in self._target_templates for name in template_columns(template)]
         sources = dict.fromkeys(source for name in parts for source in origins.get(name, ()))
         return {**origins, self.column: tuple(sources)}

@@ -1,4 +1,4 @@
-"""The shape that changes columns' types: ``cast``."""
+"""The shape ``cast``, which changes columns' types."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ OnError = Literal["fail", "null"]
 class Cast(Shape):
     """Changes the type of columns.
 
-    A value becomes the same value of the other type, or does not fit. Two casts round to the nearest number: DOUBLE to
-    FLOAT, and DECIMAL to either. A cast to DATE drops the time of day. Times are in UTC.
+    A value becomes the same value of the other type, or does not fit. Casts of DOUBLE to FLOAT, and of DECIMAL to
+    either, round to the nearest number. A cast to DATE drops the time of day. Times are in UTC.
     """
 
     name: ClassVar[str] = "cast"
@@ -49,10 +49,7 @@ class Cast(Shape):
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the new types. Names, positions and comments stay.
-
-        :raises ConfigError: a column is missing, or cannot be cast to its new type.
-        """
+        """Return the schema with the new types. Names, positions and comments stay."""
         problems = unknown_column_problems(self.columns, schema) + key_column_problems(self.columns)
         for name, type_name in self.columns.items():
             if name in schema.names and find_cast(schema.field(name).type, type_name, self.format) is None:

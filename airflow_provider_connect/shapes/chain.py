@@ -52,17 +52,17 @@ class Chain:
         return bool(self.shapes)
 
     def serialize(self) -> list[dict[str, Any]]:
-        """Return the shapes as plain JSON for :meth:`of`. Options with their default value are left out."""
+        """Return the shapes as plain JSON for :meth:`of`, without default options."""
         return [shape.serialize() for shape in self.shapes]
 
     @property
     def hides_values(self) -> bool:
-        """True if a shape removes values or makes them unreadable, so that rejects must not keep records."""
+        """True if rejects must not keep records, because a shape removes values or makes them unreadable."""
         return any(shape.hides_values for shape in self.shapes)
 
     @property
     def conn_ids(self) -> tuple[str, ...]:
-        """Ids of the connections that the shapes need, without duplicates."""
+        """Ids of the shapes' connections, without duplicates."""
         return tuple(dict.fromkeys(conn_id for shape in self.shapes for conn_id in shape.conn_ids))
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
@@ -76,10 +76,7 @@ class Chain:
         return schema
 
     def column_origins(self, schema: pa.Schema) -> ColumnOrigins:
-        """Return, for each column after the last shape, the columns of ``schema`` that it originates from.
-
-        :raises ConfigError: as :meth:`result_schema`.
-        """
+        """Return the columns of ``schema`` from which each column after the last shape originates."""
         made_of: ColumnOrigins = {name: (name,) for name in schema.names}
         for index, shape in enumerate(self.shapes):
             with _name_shape_in_errors(index, shape):
@@ -94,8 +91,6 @@ class Chain:
         Their keys are ``shape_<position>_<name>`` for each shape, the same with ``_null`` for values that did not fit
         and became NULL, and ``shape_filtered`` for rows that filters removed. The function raises DataError, with a
         shape's position and name, if values do not fit and ``on_error`` is ``fail``.
-
-        :raises ConfigError: as :meth:`result_schema`, or a connection is incomplete.
         """
         steps = []
         for index, shape in enumerate(self.shapes):
@@ -122,7 +117,7 @@ class Chain:
 class Shaping:
     """Changes each polled batch before it is written. Contains secrets, and is never printed.
 
-    :param connections: connections of the shapes only, by their ids.
+    :param connections: the shapes' connections, by id.
     """
 
     chain: Chain = field(default_factory=Chain)
@@ -130,7 +125,7 @@ class Shaping:
 
     @classmethod
     def of(cls, chain: Chain, connections: Mapping[str, Connection]) -> Shaping:
-        """Create the shaping from a chain and the connections of a task."""
+        """Create the shaping with the chain's connections."""
         return cls(chain, {conn_id: connections[conn_id] for conn_id in chain.conn_ids})
 
     def digests(self, context: str) -> dict[str, str]:
@@ -138,23 +133,22 @@ class Shaping:
         return shape_digests(self.chain.shapes, self.connections, context)
 
     def column_digest(self, column: str, context: str) -> str:
-        """Return a digest of the shapes that create a target column, and of their keys, or "" if no shape does.
+        """Return a digest of the shapes that create a target column, and of their keys, or "".
 
         :param context: as for :meth:`digests`.
-        :raises ConfigError: a connection has no key, or a short one.
         """
         column_shapes = shapes_of_column(self.chain.shapes, column)
         return "" if column_shapes is None else column_shapes.digest(self.connections, context)
 
     def bind(self, schema: pa.Schema) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
-        """Return a function that applies the shapes to a batch. Called by the executor, once a poll."""
+        """Return a function that applies the shapes to a batch. Executor, once a poll."""
         return self.chain.bind(schema, self.connections) if self.chain else lambda batch, _: batch
 
 
 def validate_shapes(shapes: Sequence[Shape]) -> list[Shape]:
-    """Return the shapes after validating their rendered templates. Called in Airflow, once a task.
+    """Return the shapes after validating their rendered templates. Airflow, once a task.
 
-    :raises ConfigError: with all problems of all shapes, each with its position.
+    :raises ConfigError: with all problems of all shapes.
     """
     return _make_shapes(shapes, Shape.checked)
 

@@ -27,15 +27,13 @@ if TYPE_CHECKING:
 
 
 class _Choice(Shape):
-    """Keeps some columns and removes all others."""
-
     hides_values: ClassVar[bool] = True
 
     columns: ColumnNames
 
     @abstractmethod
     def kept_columns(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the names of the kept columns, in order."""
+        """Return the kept columns, in order."""
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
         import pyarrow as pa
@@ -99,10 +97,7 @@ class Rename(Shape):
     columns: dict[str, str] = Field(min_length=1, description="New names, by old name.")
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the new names.
-
-        :raises ConfigError: a column is missing, or two columns would have the same name.
-        """
+        """Return the schema with the new names."""
         import pyarrow as pa
 
         fields = [field.with_name(self.columns.get(field.name, field.name)) for field in schema]
@@ -144,15 +139,12 @@ class Filter(Shape):
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema unchanged.
-
-        :raises ConfigError: the condition names an unknown column, or a value of another type.
-        """
+        """Return the schema unchanged."""
         refuse_any(condition_problems(self.where, schema))
         return schema
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that removes rows. A batch that keeps all rows is not copied."""
+        """Return a function that removes rows. Copies no batch that keeps all rows."""
         refuse_any(condition_problems(self.where, schema))
         rows = bind_row_filter(self.where, schema)
 

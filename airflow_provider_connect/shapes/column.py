@@ -1,7 +1,7 @@
 """Finds the shapes that create one column of the target, and the texts that they make of a person's id.
 
-Only column names are used, not a schema, because an erase does not connect to the source. A ``flatten`` without
-``columns`` does not show the names of its columns, so each of them is treated as a column of the source.
+Uses only column names, because an erase does not connect to the source. A ``flatten`` without ``columns`` does not show
+its columns, so each of them counts as a column of the source.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ _EXACT = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING")
 class ColumnShapes:
     """The shapes that create a column of the target, in order.
 
-    :param name: name of the column in the target.
-    :param source: name of the column in the source, or None if a shape adds the column.
+    :param source: column in the source, or None if a shape adds the column.
     :param steps: the shapes, each with its position in the task's list and the column's name before it.
     """
 
@@ -40,13 +39,11 @@ class ColumnShapes:
 
     @property
     def masks(self) -> tuple[Mask, ...]:
-        """The masks among the shapes."""
+        """Masks among the shapes."""
         return tuple(shape for _, shape, _ in self.steps if isinstance(shape, Mask))
 
     def digest(self, connections: Mapping[str, Connection], context: str) -> str:
-        """Return a digest of these shapes and of their masks' keys, or "" without shapes.
-
-        The shapes' effects on other columns are not part of it.
+        """Return a digest of these shapes' effects on the column and of their masks' keys, or "" without shapes.
 
         :param context: as for :func:`.shapes.digests.shape_digests`.
         """
@@ -57,9 +54,9 @@ class ColumnShapes:
         return options_digest([options, [value for name, value in sorted(keys.items()) if name != "shapes"]])
 
     def target_texts(self, values: Sequence[str], connections: Mapping[str, Connection]) -> tuple[str, ...]:
-        """Return the texts that the target has for ids: hashes if a mask hashes the column, else the ids themselves.
+        """Return the texts that the target has for ids: hashes if a mask hashes the column, else the ids.
 
-        Returns both if a mask has a condition, because some rows then contain the id itself.
+        Both if the mask has a condition.
 
         :raises ConfigError: after a shape, the column no longer identifies a person.
         """
@@ -78,11 +75,7 @@ class ColumnShapes:
 
 
 def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | None:
-    """Return the shapes that create a column.
-
-    :param column: its name in the target.
-    :return: None if the target cannot have this column, because a shape renames or drops it.
-    """
+    """Return the shapes that create a target column. None if a shape renames or drops it."""
     name = column
     steps: list[tuple[int, Shape, str]] = []
     for position, shape in reversed([*enumerate(shapes)]):
@@ -100,7 +93,7 @@ def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | Non
 
 
 def target_name(shapes: Sequence[Shape], column: str) -> str | None:
-    """Return the target's name for a source column, or None if a shape drops the column."""
+    """Return the target's name for a source column, or None if a shape drops it."""
     name = column
     for shape in shapes:
         if isinstance(shape, Rename):

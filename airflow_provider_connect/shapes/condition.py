@@ -1,4 +1,4 @@
-"""Conditions on rows, declared as data: comparisons of columns, combined by ``all``, ``any`` and ``negate``."""
+"""Conditions on rows: comparisons of columns, combined by ``all``, ``any`` and ``negate``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Scalar = bool | int | float | str
-"""A value as in JSON. Dates and times are texts, such as ``2026-03-01T12:00:00Z``. Decimals may be texts."""
+"""A JSON value. Dates and times are texts, such as ``2026-03-01T12:00:00Z``. Decimals may be texts."""
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "text": (str,),
@@ -33,7 +33,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def typed_literal(value: Scalar, kind: pa.DataType) -> Any:
-    """Return a value as an Arrow scalar of a column's type, converted exactly, or None if it does not fit."""
+    """Return a value as an Arrow scalar of a column's type, exactly, or None if it does not fit."""
     import pyarrow as pa
 
     kind = plain_type(kind)
@@ -66,9 +66,9 @@ Operator = Literal["equals", "in", "is_null", "matches", "less_than", "at_most",
 class Condition(BaseModel):
     """A comparison of one column, or a combination of conditions.
 
-    As in SQL, a comparison with NULL is unknown: neither true nor false, and its negation is unknown, too. Only
-    ``is_null`` is never unknown. ``all`` is false if one condition is false, and ``any`` is true if one is true, even
-    if others are unknown. A condition holds only if it is true.
+    As in SQL, a comparison with NULL is unknown, and so is its negation. Only ``is_null`` is never unknown. ``all`` is
+    false if one condition is false, and ``any`` is true if one is true, even if others are unknown. A condition holds
+    only if it is true.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
@@ -123,7 +123,7 @@ _ORDERS = {"less_than": "less", "at_most": "less_equal", "greater_than": "greate
 
 
 def condition_problems(condition: Condition | None, schema: pa.Schema) -> list[str]:
-    """Return a condition's problems with a schema: unknown columns, and values of another type than their column."""
+    """Return a condition's problems with a schema: unknown columns, and values of another type."""
     if condition is None:
         return []
     if condition.column is None:
@@ -147,7 +147,7 @@ def _comparison_problem(condition: Condition, kind: pa.DataType) -> str | None:
 
 
 def bind_condition(condition: Condition, schema: pa.Schema) -> RowTest:
-    """Return a function that evaluates a condition for each row of a batch: true, false, or NULL for unknown."""
+    """Return a function that evaluates a condition for each row: true, false, or NULL for unknown."""
     import pyarrow.compute as pc
 
     test = _bind_positive(condition, schema)
@@ -157,7 +157,7 @@ def bind_condition(condition: Condition, schema: pa.Schema) -> RowTest:
 def bind_row_filter(
     condition: Condition | None, schema: pa.Schema
 ) -> Callable[[pa.RecordBatch], pa.BooleanArray | None]:
-    """Return a function that tests the rows of a batch: unknown becomes false. It returns None without a condition."""
+    """Return a function that tests each row. Unknown becomes false. The function of no condition returns None."""
     if condition is None:
         return lambda batch: None
     test = bind_condition(condition, schema)

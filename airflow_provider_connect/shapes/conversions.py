@@ -1,4 +1,4 @@
-"""Casts columns to other types, and to the canonical text of their values. Values that do not fit become NULL."""
+"""Casts columns to other types and to text. Values that do not fit become NULL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TimeFormat = Literal["iso", "epoch_s", "epoch_ms", "epoch_us"]
 
 CastFunction = Callable[["pa.Array", "pa.Field", "pa.DataType"], "pa.Array"]
-"""Casts a column, given as array, field and target type. NULL stays NULL. Values that do not fit become NULL."""
+"""Casts a column, given as array, field and target type."""
 
 _INTEGER = r"\A-?[0-9]+\z"
 _NUMBER = r"\A-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
@@ -32,10 +32,10 @@ _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 def find_cast(kind: pa.DataType, name: str, time_format: TimeFormat) -> CastFunction | None:
-    """Return a function that casts one type to another, or None if there is none.
+    """Return a function that casts one type to another, or None.
 
-    :param name: name of the target type, as :func:`..values.ddl.plain_type_name` returns it.
-    :param time_format: unit of numbers that represent times. ``iso`` allows no such numbers.
+    :param name: target type, as :func:`..values.ddl.plain_type_name` returns it.
+    :param time_format: unit of numbers that are times. ``iso`` allows none.
     """
     target = arrow_type(name)
     source_group, target_group = type_group(kind), type_group(target)
@@ -77,7 +77,7 @@ def _casts() -> dict[tuple[str, str], CastFunction]:
 
 
 def cast_values(cast: CastFunction, array: pa.Array, field: pa.Field, to: pa.DataType) -> tuple[pa.Array, int]:
-    """Return a column with another type, and the number of values that did not fit and are NULL."""
+    """Return a column with another type, and the number of values that became NULL."""
     plain = without_dictionary(array)
     result = cast(plain, field, to)
     return result, result.null_count - plain.null_count
@@ -181,14 +181,14 @@ def _to_epoch(time_format: TimeFormat) -> CastFunction:
 
 
 def has_text(kind: pa.DataType) -> bool:
-    """Return True if values of a type have a canonical text."""
+    """Return True if values of this type have a text (:func:`as_text`)."""
     return type_group(kind) is not None and all(has_text(part) for part in inner_types(kind))
 
 
 def as_text(array: pa.Array, field: pa.Field) -> pa.Array:
     """Return a column as ``string``: numbers and times as in JSON, bytes as UTF-8, nested values as JSON documents.
 
-    Values without a text become NULL: bytes that are not UTF-8, NaN in a document, years after 9999.
+    NULL replaces bytes that are not UTF-8, NaN in a document, and years after 9999.
     """
     import numpy as np
     import pyarrow as pa
@@ -213,9 +213,9 @@ def as_text(array: pa.Array, field: pa.Field) -> pa.Array:
         texts = iso_texts(array, refuse)
     else:
         return array.cast(pa.string())
-    lost = pa.array(refused)
-    missing = pc.or_(lost, array.is_null())
-    return pc.if_else(missing, pa.scalar(None, texts.type), texts).cast(pa.string())
+    refused_mask = pa.array(refused)
+    missing_mask = pc.or_(refused_mask, array.is_null())
+    return pc.if_else(missing_mask, pa.scalar(None, texts.type), texts).cast(pa.string())
 
 
 def _utf8(array: pa.Array) -> pa.Array:

@@ -44,9 +44,7 @@ ReadDocuments = Callable[["pa.Array"], "tuple[list[pa.Array], Mapping[str | None
 def make_reader(fields: Sequence[DocumentField], *, are_checked: bool) -> ReadDocuments:
     """Return a function that reads a column of JSON documents into typed columns.
 
-    It also returns the number of misfits by column. Under None it has the number of texts that are not JSON.
-
-    :param are_checked: true if every text is known to be JSON.
+    Also returns the number of misfits by column, and under None the number of texts that are not JSON.
     """
     decoder = _Decoder([field.path for field in fields], are_checked=are_checked)
 
@@ -82,14 +80,14 @@ class _Decoder:
         self._all = msgspec.json.Decoder(list[form | None])
 
     def columns(self, documents: pa.Array) -> tuple[list[list[Any]], int]:
-        """Return the values of each path, None where missing, and the number of documents that are not JSON."""
+        """Return each path's values, and the number of documents that are not JSON."""
         values_by_path: list[list[Any]] = [[] for _ in self._paths]
         malformed_total = 0
         for start in range(0, len(documents), _BATCH_DOCUMENTS):
             columns, malformed = self._decode_batch(documents[start : start + _BATCH_DOCUMENTS])
             malformed_total += malformed
-            for values, more in zip(values_by_path, columns, strict=True):
-                values.extend(more)
+            for values, batch_values in zip(values_by_path, columns, strict=True):
+                values.extend(batch_values)
         return values_by_path, malformed_total
 
     def _decode_batch(self, documents: pa.Array) -> tuple[list[list[Any]], int]:
@@ -126,7 +124,7 @@ class _Decoder:
 
 
 def _document(text: bytes) -> Any:
-    """Decode a document that msgspec refuses: it contains half a surrogate pair, or is not an object."""
+    """Decode a document with half a surrogate pair, or not an object, which msgspec refuses."""
     try:
         return parse_json(text.decode())
     except (ValueError, RecursionError):
@@ -145,8 +143,8 @@ def _as_json_list(documents: pa.Array) -> bytes:
 
     texts = documents.cast(pa.large_binary()).fill_null(b"null")
     single_list = pa.LargeListArray.from_arrays(pa.array([0, len(texts)], pa.int64()), texts)
-    joined = pc.binary_join(single_list, pa.scalar(b",", pa.large_binary()))[0]
-    return b"".join((b"[", memoryview(joined.as_buffer()), b"]"))
+    joined_texts = pc.binary_join(single_list, pa.scalar(b",", pa.large_binary()))[0]
+    return b"".join((b"[", memoryview(joined_texts.as_buffer()), b"]"))
 
 
 def _sources(documents: pa.Array, path: tuple[str, ...]) -> Callable[[int], str]:

@@ -1,4 +1,4 @@
-"""The shape that reads JSON documents into typed columns: ``extract``."""
+"""The shape ``extract``, which reads JSON documents into typed columns."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def _spelled_out(value: Any) -> Any:
 
 
 class Extract(Shape):
-    """Adds typed columns from JSON documents.
+    """Adds typed columns from JSON documents. A missing or null value is NULL.
 
-    The documents stay: drop their column in a later shape. A value that is missing or null in a document is NULL.
+    The documents stay: drop their column in a later shape.
     """
 
     name: ClassVar[str] = "extract"
@@ -79,10 +79,7 @@ class Extract(Shape):
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the new columns at the end.
-
-        :raises ConfigError: the column is missing or not text, a new column exists, or the condition does not fit.
-        """
+        """Return the schema with the new columns at the end."""
         import pyarrow as pa
 
         problems = (
@@ -102,7 +99,7 @@ class Extract(Shape):
         return schema
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins. New columns have the origins of the documents' column."""
+        """Return the origins. New columns have those of the documents' column."""
         return {**origins, **dict.fromkeys(self.into, tuple(origins.get(self.column, ())))}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:

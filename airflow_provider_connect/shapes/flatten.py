@@ -1,4 +1,4 @@
-"""The shape that turns the fields of structs into columns: ``flatten``."""
+"""The shape ``flatten``, which turns the fields of structs into columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Flatten(Shape):
     """Replaces each struct, with the structs inside it, by a column for each field, in the struct's position.
 
-    The fields of a NULL struct are NULL. Lists and maps stay as they are.
+    The fields of a NULL struct are NULL. Lists and maps stay.
     """
 
     name: ClassVar[str] = "flatten"
@@ -41,10 +41,7 @@ class Flatten(Shape):
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with fields instead of structs.
-
-        :raises ConfigError: a column is missing or not a struct, or two columns would have the same name.
-        """
+        """Return the schema with fields instead of structs."""
         import pyarrow as pa
 
         problems = unknown_column_problems(self.columns, schema)
@@ -79,7 +76,7 @@ class Flatten(Shape):
             yield from self._leaf_fields(field_inside) if pa.types.is_struct(child.type) else [field_inside]
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins. Each field has the origins of its struct."""
+        """Return the origins. Each field has those of its struct."""
         result: dict[str, tuple[str, ...]] = {}
         for field in schema:
             names = [column.name for column in self._leaf_fields(field)] if self._is_flattened(field) else [field.name]
@@ -96,10 +93,10 @@ class Flatten(Shape):
         def step(batch: pa.RecordBatch) -> ShapedBatch:
             arrays: list[pa.Array] = []
             values = 0
-            for array, taken_apart in zip(batch.columns, is_flattened, strict=True):
-                inner = [*_leaves(array)] if taken_apart else [array]
-                values += count_values(inner) if taken_apart else 0
-                arrays += inner
+            for array, must_split in zip(batch.columns, is_flattened, strict=True):
+                leaf_arrays = [*_leaves(array)] if must_split else [array]
+                values += count_values(leaf_arrays) if must_split else 0
+                arrays += leaf_arrays
             return ShapedBatch(pa.RecordBatch.from_arrays(arrays, schema=result_schema), values)
 
         return step

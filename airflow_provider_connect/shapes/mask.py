@@ -1,4 +1,4 @@
-"""The shape that makes values unreadable: ``mask``."""
+"""The shape ``mask``, which makes values unreadable."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Mask(Shape):
     """Makes values unreadable: a keyed hash, a fixed text, or the first characters.
 
     A hash is HMAC-SHA-256 of the value's UTF-8 text, as 64 hex digits, under the password of ``conn_id``. Under one
-    key, an id has the same hash in every column, table and run, whether it is a number or a text, so hashed ids can be
-    joined. NULL stays NULL. The columns become STRING.
+    key, an id has the same hash in every column, table and run, as a number or a text, so hashed ids can be joined.
+    NULL stays NULL. The columns become STRING.
     """
 
     name: ClassVar[str] = "mask"
@@ -78,10 +78,7 @@ class Mask(Shape):
         return (self.conn_id,) if self.conn_id is not None else ()
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the masked columns as STRING. Comments and other metadata stay.
-
-        :raises ConfigError: a column is missing or cannot be masked in this mode, or the condition does not fit.
-        """
+        """Return the schema with the masked columns as STRING. Comments and other metadata stay."""
         problems = (
             unknown_column_problems(self.columns, schema)
             + key_column_problems(self.columns)
@@ -103,10 +100,7 @@ class Mask(Shape):
         return None
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that masks. Only this function contains the key.
-
-        :raises ConfigError: the connection has no password, or a short one.
-        """
+        """Return a function that masks. Only this function contains the key."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -119,15 +113,15 @@ class Mask(Shape):
             for at in masked_at:
                 array, field = arrays[at], schema.field(at)
                 if is_selected is None:
-                    chosen, masked = array, masking(array, field)
-                    result = masked
+                    selected_values, masked_values = array, masking(array, field)
+                    result = masked_values
                 else:
                     plain = without_dictionary(array)
-                    chosen = pc.if_else(is_selected, plain, pa.scalar(None, plain.type))
-                    masked = masking(chosen, field)
-                    result = pc.if_else(is_selected, masked, as_text(plain, field))
-                values += count_values([masked])
-                misfits += count_values([chosen]) - count_values([masked])
+                    selected_values = pc.if_else(is_selected, plain, pa.scalar(None, plain.type))
+                    masked_values = masking(selected_values, field)
+                    result = pc.if_else(is_selected, masked_values, as_text(plain, field))
+                values += count_values([masked_values])
+                misfits += count_values([selected_values]) - count_values([masked_values])
                 arrays[at] = result
             return ShapedBatch(pa.RecordBatch.from_arrays(arrays, schema=result_schema), values, misfits)
 
@@ -148,7 +142,7 @@ class Mask(Shape):
 
 
 _WITHOUT_HASH = ("float", "struct", "list", "map")
-"""Types that ``hash`` refuses: 0.1 has several texts, and the parts of a document have no fixed order."""
+"""Types that ``hash`` refuses: 0.1 has several texts, and a document's parts have no fixed order."""
 
 
 def key_of(connection: Connection) -> bytes:
@@ -167,7 +161,7 @@ def key_of(connection: Connection) -> bytes:
 
 
 class Hashes(dict[bytes, str]):
-    """Computes and caches hashes by text, under one key. A day contains most ids many times."""
+    """Cache of hashes by text, under one key. A day contains most ids many times."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__()
@@ -181,33 +175,33 @@ class Hashes(dict[bytes, str]):
 
 
 def hash_values(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
-    """Return HMAC-SHA-256 of each value's text, as hex digits. Hashes each distinct value of the batch once."""
+    """Return HMAC-SHA-256 of each value's text, as hex digits. Hashes each distinct value once."""
     import pyarrow as pa
 
-    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    raw = coded.dictionary
-    texts = raw if type_group(raw.type) == "binary" else as_text(raw, field).cast(pa.binary())
+    dictionary_array = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    values = dictionary_array.dictionary
+    texts = values if type_group(values.type) == "binary" else as_text(values, field).cast(pa.binary())
     hash_texts = [None if text is None else hashes[text] for text in texts.to_pylist()]
-    return pa.array(hash_texts, pa.string()).take(coded.indices)
+    return pa.array(hash_texts, pa.string()).take(dictionary_array.indices)
 
 
 def hmac_sha256(key: bytes) -> Callable[[bytes], str]:
-    """Return a function for HMAC-SHA-256 (RFC 2104). Twice as fast as :mod:`hmac`: it processes the key once."""
+    """Return a function for HMAC-SHA-256 (RFC 2104), twice as fast as :mod:`hmac`: it processes the key once."""
     key = (key if len(key) <= _BLOCK_BYTES else hashlib.sha256(key).digest()).ljust(_BLOCK_BYTES, b"\0")
     inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in key))
     outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in key))
 
     def hash_text(text: bytes) -> str:
-        begun, ended = inner.copy(), outer.copy()
-        begun.update(text)
-        ended.update(begun.digest())
-        return ended.hexdigest()
+        inner_hash, outer_hash = inner.copy(), outer.copy()
+        inner_hash.update(text)
+        outer_hash.update(inner_hash.digest())
+        return outer_hash.hexdigest()
 
     return hash_text
 
 
 def as_strings(schema: pa.Schema, names: ColumnNames) -> pa.Schema:
-    """Return the schema with these columns as STRING, without their mark as JSON documents."""
+    """Return the schema with these columns as STRING, not as JSON documents."""
     import pyarrow as pa
 
     for name in names:

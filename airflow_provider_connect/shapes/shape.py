@@ -1,4 +1,4 @@
-"""The contract of a shape, which changes rows on their way from source to sink, as Arrow batches."""
+"""The contract of a shape, which changes rows between source and sink, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TypeName = Annotated[str, AfterValidator(plain_type_name)]
 
 
 ColumnOrigins = Mapping[str, Sequence[str]]
-"""Maps each column to the source columns that it originates from."""
+"""Source columns from which each column originates."""
 
 
 class ShapedBatch(NamedTuple):
@@ -60,8 +60,8 @@ Step = Callable[["pa.RecordBatch"], ShapedBatch]
 class Shape(Options):
     """One change of rows: of the schema, of the columns' origins, and of each batch.
 
-    Pure data, safe and cheap to import in a DAG file. The same rows always give the same result: it does not depend on
-    the clock, on other rows or on their order.
+    Pure data, cheap to import in a DAG file. The result depends only on the row: not on the clock, other rows or their
+    order.
 
     :cvar name: name in pipeline files, messages and counts.
     :cvar hides_values: true if the shape removes values or makes them unreadable, so they must not be written anywhere.
@@ -78,23 +78,23 @@ class Shape(Options):
         return ()
 
     def serialize(self) -> dict[str, Any]:
-        """Return name and options as plain JSON, as in a pipeline file: without default values."""
+        """Return name and options as in a pipeline file, without default values."""
         return {self.name: self.model_dump(mode="json", exclude_defaults=True, warnings=not self.templates)}
 
     @abstractmethod
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema after this shape. Called by the driver, once a job, and by executors.
+        """Return the schema after this shape. Driver, once a job, and executors.
 
         :raises ConfigError: with everything that does not fit the schema.
         """
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins of the columns after this shape. Unchanged by default. Driver, once a job."""
+        """Return the origins of the columns after this shape. Driver, once a job."""
         return origins
 
     @abstractmethod
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that changes a batch. Called by the executor, once a poll. The function runs in one thread.
+        """Return a function that changes a batch in one thread. Executor, once a poll.
 
         :param connections: by conn_id, at least :attr:`conn_ids`.
         :raises ConfigError: a connection is incomplete.
@@ -113,7 +113,7 @@ def count_values(arrays: Iterable[pa.Array]) -> int:
 
 
 def name_conflicts(new: Sequence[str], others: Iterable[str]) -> list[str]:
-    """Return a problem for each new name that is taken or reserved. Sinks ignore case."""
+    """Return a problem for each new name that is taken or reserved. Ignores case, as sinks do."""
     lower = [name.lower() for name in (*others, *new)]
     problems = []
     for name in dict.fromkeys(new):
@@ -125,7 +125,7 @@ def name_conflicts(new: Sequence[str], others: Iterable[str]) -> list[str]:
 
 
 def key_column_problems(names: Iterable[str]) -> list[str]:
-    """Return a problem for each column whose values must not be changed: the row's key."""
+    """Return a problem for each column that must not be changed: the row's key."""
     return [
         f"column {name!r} identifies rows and contains no readable value: leave it unchanged, or drop it"
         for name in names

@@ -1,44 +1,35 @@
 """BigQuery table: each day appears whole and once, with typed columns, and can be loaded again.
 
 A staged day goes into a staging table of the attempt. Then **one** multi-statement transaction deletes the day, inserts
-it from the staging table and writes the ledger row. Readers see the old day or the new one, never a part.
+it from the staging table and writes the ledger row. ``docs/bigquery.md`` is the guide.
 
-**Connection.** Airflow's ``google_cloud_platform`` type, with or without the Google provider: ``project``,
-``keyfile_dict``, ``key_path``, ``credential_config_file``, ``scope``, ``impersonation_chain``. Without credentials,
-Application Default Credentials, which the Airflow task, the driver and the executors need. Rights: BigQuery Data Editor
-on the dataset and BigQuery Job User on the project. ``rest_endpoint`` (``https://host``) and ``grpc_endpoint``
-(``host:443``) name private endpoints, ``universe_domain`` another universe.
+**Connection.** Airflow's ``google_cloud_platform`` type, with or without the Google provider. Without credentials,
+Application Default Credentials, which the Airflow task, the driver and the executors need.
 
 **Delivery.** ``write_mode="replace"`` (default): each day once. A reload replaces the day, deletions included.
 ``"merge"``: each key once. The newest source position wins, and the reload of an older day keeps newer rows.
-``"append"``: refuses a day that the ledger has, unless ``on_published_day="append"``.
-
-**Snapshots.** A snapshot of all rows replaces the whole table. ``"merge"`` deletes and counts the rows whose key
-vanished. A snapshot of an earlier day than the table shows is superseded. ``deletes="soft"`` marks vanished rows with
-``__deleted`` and ``__deleted_at`` instead. ``snapshot="daily"`` treats each snapshot as the rows of its day. If the
-table has rows that no snapshot brought, the publish is refused.
-
-**A table for each event.** ``table="analytics.{event}"`` creates a table for each value of a column, up to
-``max_tables``. One transaction changes all of them. Only with ``write_mode="replace"``.
+``"append"``: refuses a day that the ledger has, unless ``on_published_day="append"``. A snapshot of all rows replaces
+the whole table, or with ``snapshot="daily"`` its day.
 
 **Load methods.** ``load_method="storage_write"``: executors append Arrow to pending streams of the Storage Write API,
-and the driver commits all streams together. ``"load_job"``: one job for all Parquet files, read from ``gs://`` or
-uploaded by the driver. Free of charge, slower. ``"auto"`` uses load jobs for a stage on ``gs://``.
+and the driver commits all streams together. ``"load_job"``: one free but slower job for all Parquet files, read from
+``gs://`` or uploaded by the driver. ``"auto"`` uses load jobs for a stage on ``gs://``.
 
 **Ledger.** Table ``<table>__ledger`` in the same dataset has one row for each publish, written by the data's
 transaction. If another publisher has published the day since the poll, the transaction changes nothing.
 ``<table>__notes`` keeps facts of a stream that belong to no day.
 
-**Schema.** ``docs/bigquery.md`` lists types and names. Every table has a column ``day`` (DATE), by which it is
-partitioned unless ``partition_by`` names another column. ``schema_contract="evolve"`` adds columns and relaxes REQUIRED
-to NULLABLE, ``"freeze"`` fails the day, ``"discard_columns"`` leaves new columns out. A changed type fails the day.
+**Schema.** Every table has a column ``day`` (DATE), by which it is partitioned unless ``partition_by`` names another
+column. ``schema_contract="evolve"`` adds columns and relaxes REQUIRED to NULLABLE, ``"freeze"`` fails the day,
+``"discard_columns"`` leaves new columns out. A changed type fails the day.
 
 **Limits.** Rows of up to 8 MB. Each publish creates and drops one table, and runs one script and one ledger query.
-Each staged file takes a write stream.
+Each staged file takes a write stream. ``table="analytics.{event}"`` creates up to ``max_tables`` tables, only with
+``write_mode="replace"``.
 
 **Errors.** Rate limits, 5xx, broken connections and lost races are retriable, an exhausted quota in an hour. Missing
-datasets and rights, wrong locations and partitions are found before the poll. With ``errors_tolerance="all"`` rows that
-BigQuery cannot hold go to ``<table>__rejects``. Otherwise the first such row fails the day.
+datasets and rights, wrong locations and partitions are found before the poll. A row that BigQuery cannot hold fails the
+day, or goes to ``<table>__rejects`` with ``errors_tolerance="all"``.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/write-api, …/transactions, …/loading-data-cloud-storage-parquet,
 https://cloud.google.com/bigquery/quotas (2026-11).
@@ -60,13 +51,13 @@ class BigQuerySink(BigQueryOptions, Sink):
     """Options of a BigQuery table as a sink."""
 
     def check(self, connections: Connections) -> list[str]:
-        """Validate the options and the connection without the network. Returns the problems, or an empty list."""
+        """Validate the connection without network access. Returns the problems found."""
         from airflow_provider_connect.clients.bigquery.credentials import check_connection  # noqa: PLC0415
 
         return check_connection(connections[self.conn_id])
 
     def dataset(self, connections: Connections) -> Dataset:
-        """Return ``project.dataset.table``. Without a project, the connection's id stands for it."""
+        """Return ``project.dataset.table``. The connection's id replaces an unknown project."""
         from airflow_provider_connect.clients.bigquery.credentials import project_of_connection  # noqa: PLC0415
         from airflow_provider_connect.clients.bigquery.sql import project_in_name  # noqa: PLC0415
 
@@ -75,7 +66,7 @@ class BigQuerySink(BigQueryOptions, Sink):
         return Dataset("bigquery", ".".join(filter(None, [project, self.table])))
 
     def open(self, key: StreamKey, connections: Connections) -> BigQueryPublisher:
-        """Return a publisher for one stream. The publisher signs in on first use."""
+        """Return a publisher for one stream. It signs in on first use."""
         from airflow_provider_connect.sinks._bigquery.publisher import BigQueryPublisher, TablePublisher  # noqa: PLC0415
 
         publisher = TablePublisher if self.tables is None else BigQueryPublisher

@@ -19,25 +19,19 @@ begin with ``connect/<connector>/<stream>/`` and continue with
   ``attempt/<attempt>/merged``: number of the files that a merge wrote.
 
 **Connection.** None. Rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine) of
-the Airflow task, the driver and the executors. A path with credentials is refused. S3 and GCS need no lock, since
-commits are conditional writes. An environment that disables these is refused.
+the Airflow task, the driver and the executors. A path with credentials, and an environment that disables conditional
+writes, are refused.
 
 **Delivery.** Each day once, and complete. A publish decides and commits on one version of the table, and only if the
 day still has the generation from before the attempt's poll. Delta refuses the commit if another one has written the
 same application transaction since that version. The publish then decides again. A reload replaces the day, and older
-versions stay readable until they are vacuumed. On a local disk a published day survives a power cut.
+versions stay readable until they are vacuumed. A snapshot replaces the whole table, or with ``snapshot="daily"`` its
+day.
 
 **Merge.** ``write_mode="merge"`` keeps one row for each ``key``, the newest, in the day that wrote it. A reload or an
 older day replaces no newer row. ``delete_where`` deletes keys, which the table remembers. A merge writes the files that
-hold a merged key again. Merges of a table follow each other.
-
-**Snapshots** replace the whole table in one commit, or with ``snapshot="daily"`` their own day. ``deletes="soft"``
-keeps vanished rows, with ``__deleted`` true and ``__deleted_at``. A merge deletes and counts the rows whose key
-vanished.
-
-**A table for each event.** ``path="/data/lake/{event}"`` makes a table for each value of a column, under one ledger in
-``/data/lake/_connect_head``. The tables switch one after the other, and a day is done once every table has it. Such a
-path takes no increments.
+hold a merged key again. Merges of a table follow each other. A merged snapshot deletes and counts the
+rows whose key vanished.
 
 **Sweep.** A sweep deletes unpublished files of attempts that have been silent for ``sweep_after`` by the storage's
 clock. The log first records the attempt as swept, so no clock makes a sweep delete committed files. If the log is
@@ -51,8 +45,8 @@ property in its CREATE TABLE (``'connect.stream' = 'mixpanel/<conn_id>.export'``
 raise the table's protocol. Column mapping, constraints and deletion vectors are refused.
 
 **Limits.** RESTORE, DELETE or UPDATE by hand change files but not the ledger. Preflight warns and names the days. A
-table takes one commit at a time, so concurrent days wait for each other. A path must not contain a backslash, a
-control character, or ``%`` before two hex digits.
+table takes one commit at a time, so concurrent days wait for each other. A template's tables
+(``path="/data/lake/{event}"``) switch one after the other, and take no increments.
 
 **Errors.** Retriable, with the old day unchanged: a full disk, a store that does not answer, other commits always
 first for ten minutes. For a person to correct: missing rights, another stream's table, a refused feature. Bad data: a
@@ -79,31 +73,31 @@ class DeltaSink(DeltaOptions, Sink, StagesMarks):
 
     @property
     def target(self) -> str:
-        """The table's path or URL, in canonical form."""
+        """Canonical path or URL of the table."""
         return self.path
 
     @property
     def asset_uri(self) -> str:
-        """The target as a URI. A local path becomes ``file:///…``."""
+        """Target as a URI. A local path becomes ``file:///…``."""
         if "://" in self.path:
             return self.path.replace("{", "%7B").replace("}", "%7D")
         return f"file://{quote(self.path)}"
 
     def stages_marks(self, kind: SourceKind) -> bool:
-        """Return whether staged rows, which are the table's own, have the two mark columns of soft deletes."""
+        """Return True if staged rows have the two mark columns of soft deletes."""
         return self.deletes_softly(kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Return whether the sink merges rows, or finds vanished rows, by their key."""
+        """Return True if the sink merges rows, or finds vanished rows, by their key."""
         return self.write_mode == "merge" or self.deletes_softly(kind)
 
     @property
     def keeps_spans(self) -> bool:
-        """Whether the ledger can keep increments' spans: not for a template, which commits its tables one by one."""
+        """True if the ledger can keep increments' spans. False for a template, which commits its tables one by one."""
         return self.tables is None
 
     def stage_root(self, connections: Connections) -> str:
-        """Return the folder for staged files: the root of the table, or of all tables of a template."""
+        """Return the root of the table, or of all tables of a template."""
         return self.root
 
     def open(self, key: StreamKey, connections: Connections) -> Publisher:

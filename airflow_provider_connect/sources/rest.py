@@ -15,8 +15,8 @@
         ),
     )
 
-A YAML or JSON file may hold the same declaration (:meth:`RestSource.from_file`). ``docs/any-api.md`` is the guide, with
-placeholders, kinds of paging, end rules and their risks.
+A YAML or JSON file may hold the declaration (:meth:`RestSource.from_file`). ``docs/any-api.md`` is the guide to
+placeholders, paging and end rules.
 
 **Connection** (type ``http``, Airflow's own. All fields: ``docs/http_connection.md``)
 
@@ -61,18 +61,18 @@ record of a key.
 parents, ignored_parents, repeated_listings, column_absent.NAME, and counts of the parent source, such as
 parent_duplicates.
 
-**Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row. Parents are read page by
-page and never collected. With ``partitions`` above 1, each partition reads all parent pages and takes its share by key.
-A day is complete only with the children of every parent.
+**Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row, page by page. With
+``partitions`` above 1, each partition reads all parent pages and takes its share by key. A day needs the children of
+every parent.
 
 **Limits.** ``limits`` sets the request rate. A day with more pages than ``per_hour`` fails. Two pages of at most
 ``max_page_bytes`` are in memory. A poll with more than ``max_pages`` pages fails.
 
 **Errors.** Retriable: an incomplete or unexpected answer, 408, 425, 429 (with the requested pause), 5xx, a page that
 contradicts its end rule, a loop. A failed page is repeated alone, for at most half of ``retry_budget_seconds``. Then
-the day starts again. If a page that a token names ends the listing after a repeat, the listing is read once more,
-because the token may have died with the failed request. Other statuses need a person. A record that does not fit its
-columns, or lacks its key, fails the day unless tolerated. ``errors`` declares the meaning of other answers.
+the day starts again. If a page with a token ends the listing after a repeat, the listing is read once more, because the
+token may have died. Other statuses need a person. A record that does not fit its columns, or lacks its key, fails the
+day unless tolerated. ``errors`` declares the meaning of other answers.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ __all__ = [
 class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes):
     """One stream of a REST API.
 
-    :raises ConfigError: the declaration is wrong. The message names every problem.
+    :raises ConfigError: names every problem of the declaration.
     """
 
     name: ClassVar[str] = "rest"
@@ -192,7 +192,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         """Create the source from a YAML or JSON declaration.
 
         :param path: relative to the calling file, such as the DAG file.
-        :param options: replace options of the file.
+        :param options: replace the file's.
         :raises ConfigError: the file is unreadable, or its declaration is wrong.
         """
         from airflow_provider_connect.sources._rest.files import read_declaration  # noqa: PLC0415  # DAG files may do without
@@ -218,7 +218,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         return self.zone
 
     def check(self, connection: Connection) -> list[str]:
-        """Return the problems of the connection, and of a request that has only one bound."""
+        """Return the problems of the connection, and of a request with only one bound."""
         from airflow_provider_connect.clients.http.access import connection_problems  # noqa: PLC0415  # too much for a DAG file
 
         return [*connection_problems(connection), *open_range_problems(self)]
@@ -237,11 +237,11 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         return propose_declaration(request, connection)
 
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the declared hourly limit, which all users of the connection share, or None."""
+        """Return the declared hourly limit, shared by all users of the connection, or None."""
         return declared_quota(self.limits, self.conn_id)
 
     def count_problems(self) -> list[str]:
-        """Return a message if the declaration has no ``count``, else an empty list."""
+        """Return a message if the declaration has no ``count``."""
         return [] if self.count is not None else [f"stream {self.stream!r} declares no count"]
 
     def column_names(self) -> list[str]:

@@ -1,8 +1,6 @@
 """Files by path or URL. The only module that uses ``pyarrow.fs``.
 
-A :class:`Folder` is a local path or a URL (``s3://``, ``gs://``, ``abfss://``, ``hdfs://``) with all files below it.
-File names are relative, with ``/``. Credentials come from the environment, and a URL with credentials is refused.
-Filesystem errors become errors of this package that name the path.
+File names are relative, with ``/``. Credentials come from the environment.
 """
 
 from __future__ import annotations
@@ -33,11 +31,24 @@ _STORE_REFUSES = re.compile(
     r"(?P<right>ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch"
     r"|SIGNATURE_DOES_NOT_MATCH|40[13] (?:Forbidden|Unauthorized))|(?P<bucket>NO_SUCH_BUCKET|NoSuchBucket)"
 )
-_NO_NETWORK = re.compile(r"NETWORK_CONNECTION|Could not resolve host|dns error|Couldn't connect to server")
+_NO_NETWORK = re.compile(
+    r"NETWORK_CONNECTION|Could not resolve host|dns error|Couldn't connect to server|failed to lookup address"
+)
+_NO_HADOOP = re.compile(r"Unable to load lib(jvm|hdfs)")
+# https://arrow.apache.org/docs/python/filesystems.html#hadoop-distributed-file-system-hdfs (2026-11)
+_HADOOP_ADVICE = (
+    "Set JAVA_HOME, HADOOP_HOME and CLASSPATH (the output of 'hadoop classpath --glob'), in the worker's and in "
+    "Spark's environment"
+)
+_AZURE_REFUSES = re.compile("Failed to get token from DefaultAzureCredential|Error performing token request")
+_AZURE_ADVICE = (
+    "Set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or use a machine with a managed identity, in the "
+    "worker's and in Spark's environment"
+)
 _GOOGLE_REFUSES = "Could not create a OAuth2 access token"
 _GOOGLE_ADVICE = "Set GOOGLE_APPLICATION_CREDENTIALS to a readable key file, in the worker's and in Spark's environment"
 _GOOGLE_LIMIT_SECONDS = 60
-"""Time for which Google's client repeats a request. Its own limit is 15 minutes, during which a task says nothing."""
+"""Time for which Google's client repeats a request. The default of 15 minutes would pass without a log line."""
 
 
 def normalise_path(path: str) -> str:
@@ -108,8 +119,8 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
             f"{path} cannot be written or read ({errno.errorcode[number]}). Give this user the permission, or "
             "choose another path. Earlier files are unchanged"
         )
-    if _GOOGLE_REFUSES in str(error):
-        return _google_error(path, str(error))
+    if (environment_error := _environment_error(path, str(error))) is not None:
+        return environment_error
     match = _STORE_REFUSES.search(str(error))
     if match:
         reason = "there is no such bucket" if match["bucket"] else f"the store answers {match['right']}"
@@ -119,6 +130,15 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
     if _NO_NETWORK.search(str(error)):
         return RetriableError(f"{path}: the store cannot be reached. Check its name, the endpoint and the network")
     return RetriableError(f"{path}: {type(error).__name__}: {_first_line(error)}")
+
+
+def _environment_error(path: str, text: str) -> ConfigError | RetriableError | None:
+    """Return the error of a store's client that lacks variables of the environment. None for other texts."""
+    if _NO_HADOOP.search(text):
+        return ConfigError(f"{path}: HDFS needs the libraries of Java and Hadoop. {_HADOOP_ADVICE}")
+    if _AZURE_REFUSES.search(text):
+        return RetriableError(f"{path}: Azure gives no access token. {_AZURE_ADVICE}")
+    return _google_error(path, text) if _GOOGLE_REFUSES in text else None
 
 
 def _google_error(path: str, text: str) -> ConfigError | RetriableError:
@@ -140,14 +160,14 @@ def _first_line(error: Exception) -> str:
 
 
 _LIST_TRIES = 10
-"""Number of tries to list a folder that another process creates meanwhile."""
+"""Number of tries to list a folder that another process is creating."""
 
 
 @dataclass(frozen=True)
 class StoredFile:
     """A file below a folder.
 
-    :param name: relative to the folder, with ``/``.
+    :param name: relative to the folder.
     :param modified: time of the last change, UTC.
     """
 
@@ -157,7 +177,7 @@ class StoredFile:
 
 
 class Folder:
-    """A path or URL, with all files below it.
+    """A local path or a URL (``s3://``, ``gs://``, ``abfss://``, ``hdfs://``), with all files below it.
 
     :raises ConfigError: pyarrow has no filesystem for the URL.
     """
@@ -192,10 +212,7 @@ class Folder:
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes.
-
-        :raises FileNotFoundError: the file does not exist.
-        """
+        """Return a file's bytes."""
         with (
             translate_errors(self._full_name(name)),
             self.filesystem.open_input_stream(self.path_in_filesystem(name)) as stream,
@@ -204,8 +221,6 @@ class Folder:
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
         """Write a whole file or nothing. Replaces a file with the same name.
-
-        A local file is written under another name and then moved. Object stores never show part of an object.
 
         :param durable: return only when the file survives a power cut.
         """
@@ -229,10 +244,7 @@ class Folder:
             raise storage_error(self._full_name(name), error) from error
 
     def copy(self, name: str, new_name: str) -> None:
-        """Give an immutable file a second name: by a hard link on a local disk, otherwise by a copy.
-
-        :raises FileNotFoundError: the file does not exist.
-        """
+        """Give an immutable file a second name: a hard link on a local disk, otherwise a copy."""
         source, target = self.path_in_filesystem(name), self.path_in_filesystem(new_name)
         with translate_errors(self._full_name(name)):
             if self.is_local:
@@ -259,10 +271,7 @@ class Folder:
                 shutil.copyfileobj(stream, copy, 1 << 20)
 
     def sync(self, names: Iterable[str]) -> None:
-        """Flush files and their folders to the disk, so that they survive a power cut. Skips missing files.
-
-        Object stores need no flush: they keep accepted writes.
-        """
+        """Flush files and their folders to a local disk, so that they survive a power cut. Skips missing files."""
         if not self.is_local:
             return
         # A folder only after its files and folders, so the root comes last.
@@ -274,7 +283,7 @@ class Folder:
                 _flush(self.path_in_filesystem(name))
 
     def storage_time(self) -> dt.datetime:
-        """Return the time by the clock that dates this folder's files, which may not be this machine's."""
+        """Return the time of the clock that dates this folder's files, which may not be this machine's."""
         probe = f"_connect/probe-{uuid.uuid4().hex}"
         self.write(probe, b"{}")
         written = self.entries([probe])
@@ -284,7 +293,7 @@ class Folder:
         return written[probe].modified
 
     def files(self, name: str = "") -> list[StoredFile]:
-        """Return all files below the folder ``name``, at any depth. [] if the folder does not exist."""
+        """Return all files below the folder ``name``, at any depth. [] if it does not exist."""
         from pyarrow import fs
 
         selector = fs.FileSelector(self.path_in_filesystem(name), recursive=True, allow_not_found=True)
@@ -300,7 +309,7 @@ class Folder:
         return [self._entry(info) for info in infos if info.type == fs.FileType.File]
 
     def entries(self, names: list[str]) -> dict[str, StoredFile]:
-        """Return those of the files ``names`` that exist, by name."""
+        """Return the existing files among ``names``, by name."""
         from pyarrow import fs
 
         with translate_errors(self.url):
@@ -310,7 +319,7 @@ class Folder:
         }
 
     def exists(self, name: str = "") -> bool:
-        """Return whether a file or folder ``name`` exists."""
+        """Return whether a file or folder exists."""
         from pyarrow import fs
 
         return bool(self._type(name) != fs.FileType.NotFound)
@@ -326,7 +335,7 @@ class Folder:
             return self.filesystem.get_file_info(self.path_in_filesystem(name)).type
 
     def is_linked_outside(self, name: str) -> bool:
-        """Return whether a symbolic link in the path of ``name`` leads out of a local folder."""
+        """Return whether a symbolic link leads ``name`` out of a local folder."""
         if not self.is_local:
             return False
         inside = os.path.realpath(self.root)
@@ -340,7 +349,7 @@ class Folder:
             self.filesystem.delete_file(self.path_in_filesystem(name))
 
     def delete_folder(self, name: str) -> None:
-        """Delete a folder and everything below it, if it exists."""
+        """Delete a folder with all files below it, if it exists."""
         with translate_errors(self._full_name(name)):
             try:
                 self.filesystem.delete_dir(self.path_in_filesystem(name))

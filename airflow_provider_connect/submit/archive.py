@@ -1,7 +1,7 @@
 """The JVM's class-data archive, which makes it start faster. One run creates it, and later runs use it.
 
-A dynamic archive (JEP 350) fits only the jars and the JVM that created it. Its file name contains a digest of both. The
-JVM ignores an archive that does not fit (``-Xshare:auto``).
+A dynamic archive (JEP 350) fits only the jars and the JVM that created it, so its file name has a digest of both. The
+JVM ignores others (``-Xshare:auto``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TICKET = "archive-ticket"
 
 
 def flags(java_home: Path, jars: Path, jvm_flags: str, cache: Path, run_folder: Path) -> str:
-    """Return the JVM flags that use or create the archive, or "" while another run is creating it."""
+    """Return the JVM flags that use or create the archive. "" while another run is creating it."""
     target = cache / f"classes-{archive_key(java_home, jars, jvm_flags)}.jsa"
     if target.exists():
         return f"-XX:SharedArchiveFile={target}"

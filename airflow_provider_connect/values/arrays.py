@@ -1,7 +1,4 @@
-"""Builds the bytes of values from pieces, which are joined for all rows in one pass.
-
-A piece is either the same bytes for every row, or an array with one entry a row. So Python never handles single rows.
-"""
+"""Builds the bytes of values from pieces, which are joined for all rows in one pass."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ Refuse = Callable[[Any, str], None]
 
 
 class RefusedRows:
-    """The rows of a batch that cannot be written. By index: the first failing column, and the reason."""
+    """Rows of a batch that cannot be written, by index, each with its first failing column and the reason."""
 
     def __init__(self) -> None:
         self.rows: dict[int, tuple[str, str]] = {}
@@ -46,7 +43,7 @@ class RefusedRows:
 def refuse_by_element(refuse: Refuse, lengths: Any) -> Refuse:
     """Return a function that takes indices of list elements and refuses their rows.
 
-    :param lengths: number of elements of each row. A numpy array.
+    :param lengths: number of elements of each row (numpy).
     """
     import numpy as np
 
@@ -63,24 +60,23 @@ def join_pieces(pieces: Sequence[Piece], rows: int) -> pa.Array:
     import pyarrow.compute as pc
 
     kind = pa.large_binary()
-    merged: list[Piece] = []
+    merged_pieces: list[Piece] = []
     for piece in pieces:
-        if isinstance(piece, bytes) and merged and isinstance(merged[-1], bytes):
-            merged[-1] += piece
+        if isinstance(piece, bytes) and merged_pieces and isinstance(merged_pieces[-1], bytes):
+            merged_pieces[-1] += piece
         elif len(piece):
-            merged.append(piece)
-    if all(isinstance(piece, bytes) for piece in merged):
-        return pa.repeat(pa.scalar(merged[0] if merged else b"", kind), rows)
-    if len(merged) == 1 and not merged[0].null_count:  # type: ignore[union-attr]
-        return merged[0]
-    parts = [pa.scalar(piece, kind) if isinstance(piece, bytes) else piece for piece in merged]
+            merged_pieces.append(piece)
+    if all(isinstance(piece, bytes) for piece in merged_pieces):
+        return pa.repeat(pa.scalar(merged_pieces[0] if merged_pieces else b"", kind), rows)
+    if len(merged_pieces) == 1 and not merged_pieces[0].null_count:  # type: ignore[union-attr]
+        return merged_pieces[0]
+    parts = [pa.scalar(piece, kind) if isinstance(piece, bytes) else piece for piece in merged_pieces]
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", kind), null_handling="replace", null_replacement="")
 
 
 def pieces_or_null(array: pa.Array, body: Sequence[Piece], present: bytes, absent: bytes) -> list[Piece]:
-    """Return the pieces that encode a nullable column.
+    """Return the pieces of a nullable column.
 
-    :param body: pieces that encode the values.
     :param present: bytes before a value.
     :param absent: bytes for NULL.
     """
@@ -91,8 +87,8 @@ def pieces_or_null(array: pa.Array, body: Sequence[Piece], present: bytes, absen
         return [present, *body]
     if array.null_count == len(array):
         return [absent]
-    joined = join_pieces([present, *body], len(array))
-    return [pc.if_else(array.is_valid(), joined, pa.scalar(absent, joined.type))]
+    joined_values = join_pieces([present, *body], len(array))
+    return [pc.if_else(array.is_valid(), joined_values, pa.scalar(absent, joined_values.type))]
 
 
 def without_dictionary(array: pa.Array) -> pa.Array:
@@ -103,7 +99,7 @@ def without_dictionary(array: pa.Array) -> pa.Array:
 
 
 def as_binary(array: pa.Array) -> pa.Array:
-    """Return strings or binaries of any layout as ``large_binary``, without copying the bytes."""
+    """Return strings or binaries of any layout as ``large_binary``. Copies no bytes."""
     import pyarrow as pa
 
     if type_group(array.type) == "text":
@@ -123,7 +119,7 @@ def as_utf8(array: pa.Array, refuse: Refuse) -> pa.Array:
 
 
 def refuse_not_utf8(texts: pa.Array, refuse: Refuse) -> None:
-    """Refuse rows of a string array that are not UTF-8: Arrow and Parquet do not check."""
+    """Refuse strings that are not UTF-8, which Arrow and Parquet do not check."""
     import pyarrow as pa
 
     try:
@@ -143,7 +139,7 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def as_numbers(array: pa.Array) -> Any:
-    """Return booleans, integers or floats as a numpy array: booleans as uint8, half floats as float32, NULL as 0."""
+    """Return booleans (as uint8), integers or floats (half floats as float32) in numpy. NULL is 0."""
     import numpy as np
     import pyarrow as pa
 
@@ -154,7 +150,7 @@ def as_numbers(array: pa.Array) -> Any:
 
 
 def data_and_ends(array: pa.Array) -> tuple[Any, Any]:
-    """Return the bytes of a ``large_binary`` array as one numpy array, and the position where each row ends."""
+    """Return the bytes of a ``large_binary`` array, and the position where each row ends (numpy)."""
     import numpy as np
 
     _, offsets, data = array.buffers()
@@ -164,7 +160,7 @@ def data_and_ends(array: pa.Array) -> tuple[Any, Any]:
 
 
 def binary_array(data: Any, lengths: Any) -> pa.Array:
-    """Return a ``large_binary`` array whose rows follow each other in ``data``. Both parameters are numpy arrays."""
+    """Return a ``large_binary`` array of rows that follow each other in ``data``. Takes numpy arrays."""
     import numpy as np
     import pyarrow as pa
 
@@ -175,19 +171,19 @@ def binary_array(data: Any, lengths: Any) -> pa.Array:
 def join_by_row(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
     """Join the elements (``large_binary``) of each row.
 
-    :param lengths: number of elements of each row. A numpy array.
+    :param lengths: number of elements of each row (numpy).
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    grouped = pa.LargeListArray.from_arrays(pa.array(_offsets(lengths)), elements)
-    return pc.binary_join(grouped, pa.scalar(separator, pa.large_binary()))
+    element_lists = pa.LargeListArray.from_arrays(pa.array(_offsets(lengths)), elements)
+    return pc.binary_join(element_lists, pa.scalar(separator, pa.large_binary()))
 
 
 def keys_and_items(array: pa.MapArray, refuse: Refuse) -> tuple[Any, pa.Array, pa.Array, Refuse]:
     """Return each map's number of entries, all keys, all items, and a function that refuses maps by entry index.
 
-    Refuses maps with a duplicate key, because a reader would see only one of the entries.
+    Refuses maps with a duplicate key.
     """
     lengths, entries = lengths_and_elements(array)
     keys, items = entries.flatten()

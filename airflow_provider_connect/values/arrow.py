@@ -1,4 +1,4 @@
-"""Classifies Arrow types and arrays of any layout, and finds types that cannot be written."""
+"""Classifies Arrow types, and finds types that cannot be written."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _TYPE_NAMES: dict[TypeGroup, str] = {
 
 
 def type_group(kind: pa.DataType) -> TypeGroup | None:
-    """Return the group of a type, or None for unsupported types. A dictionary has the group of its entries."""
+    """Return the group of a type, or None if unsupported. A dictionary has the group of its entries."""
     from pyarrow import types
 
     return type_group(kind.value_type) if types.is_dictionary(kind) else _shapes_by_id().get(kind.id)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of a dictionary's entries. Returns other types unchanged."""
+    """Return the type of a dictionary's entries, and other types unchanged."""
     from pyarrow import types
 
     return kind.value_type if types.is_dictionary(kind) else kind
@@ -51,7 +51,7 @@ def _shapes_by_id() -> dict[int, TypeGroup]:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Return True for lists, False for maps and all other types."""
+    """Return True for lists. A map is not a list."""
     return type_group(kind) == "list"
 
 
@@ -61,7 +61,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def inner_types(kind: pa.DataType) -> list[pa.DataType]:
-    """Return the types inside a type, one level down, or [] for a type without parts."""
+    """Return the types inside a type, one level down."""
     from pyarrow import types
 
     if types.is_dictionary(kind) or is_list(kind):
@@ -72,13 +72,13 @@ def inner_types(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def json_mark(field: pa.Field) -> str | None:
-    """Return ``checked`` or ``unchecked`` for a column of JSON documents, None for any other column."""
+    """Return ``checked`` or ``unchecked`` for a column of JSON documents, else None."""
     mark: bytes | None = (field.metadata or {}).get(b"json")
     return mark.decode() if mark is not None else None
 
 
 def true_rows(mask: Any) -> Any:
-    """Return the indices (numpy) of true entries in an Arrow or numpy mask. NULL is not true."""
+    """Return the indices (numpy) of true entries in an Arrow or numpy mask."""
     import pyarrow as pa
 
     if isinstance(mask, pa.Array):
@@ -87,7 +87,7 @@ def true_rows(mask: Any) -> Any:
 
 
 def lengths_and_elements(array: pa.Array) -> tuple[Any, pa.Array]:
-    """Return each list's or map's length (numpy, 0 for NULL), and all elements. A map's elements are structs."""
+    """Return each list's or map's length (numpy, 0 for NULL), and all elements, of a map as structs."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -100,7 +100,7 @@ def lengths_and_elements(array: pa.Array) -> tuple[Any, pa.Array]:
 
 
 def unwritable_columns(schema: pa.Schema, format_name: str) -> list[str]:
-    """Return a problem for each column that a format cannot hold. JSON, Avro and Protobuf hold the same types."""
+    """Return a problem for each column that a format cannot hold. The same for JSON, Avro and Protobuf."""
     return [
         f"column {field.name!r}: {format_name} has no form for Arrow's {kind}: cast it in the source"
         for field in schema

@@ -1,4 +1,4 @@
-"""The contract of converters, which turn rows into values, and messages that all formats share."""
+"""The contract of converters, which turn rows into values, and their common messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SchemaLanguage = Literal["AVRO", "JSON", "PROTOBUF"]
-"""Schema languages, as named by a Schema Registry."""
+"""Schema languages, as a Schema Registry names them."""
 
 DAY = "day"
 """First field of every structured value."""
@@ -25,8 +25,8 @@ DAY = "day"
 class SchemaRef:
     """A registered schema.
 
-    :param id: prefix of every value, unique in the registry.
-    :param document: the registered text, if it differs from the converter's own and values must follow it.
+    :param id: unique in the registry. Prefix of every value.
+    :param document: the registered text, if values must follow it instead of the converter's own.
     """
 
     subject: str
@@ -37,9 +37,9 @@ class SchemaRef:
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """The values of a batch.
+    """Values of a batch.
 
-    :param refused: the column and the reason for each row that was refused, by row index, without values of the row.
+    :param refused: column and reason for each refused row, by row index, without values of the row.
     """
 
     values: list[bytes | None]
@@ -51,8 +51,8 @@ class Converter(ABC):
 
     :param schema: the source's schema. Other columns of a batch are ignored.
     :param day: first field of every structured value, or None to leave it out.
-    :param record_name: full name of the record, for languages that need one: legal words, joined by dots.
-    :param value_field: the column that is the entire value. Only raw converters use it, and they require it.
+    :param record_name: full name of the record: legal words, joined by dots.
+    :param value_field: the column that is the entire value. Raw converters require it.
     """
 
     kind: ClassVar[SchemaLanguage | None] = None
@@ -92,11 +92,11 @@ class Converter(ABC):
 
     @abstractmethod
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
-        """Return the pieces of the rows' values, and add the rows that cannot be written to ``refused``."""
+        """Return the pieces of the rows' values. Adds rows that cannot be written to ``refused``."""
 
     @cached_property
     def document(self) -> str | None:
-        """The schema to register, or None if values do not refer to a schema."""
+        """Schema to register, or None if values refer to no schema."""
         return None
 
 
@@ -105,7 +105,7 @@ def registry_prefix(ref: SchemaRef | None) -> bytes:
 
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/ (wire format; 2026-11)
 
-    :raises TypeError: there is no schema. A value without its id could never be read.
+    :raises TypeError: there is no schema.
     """
     if ref is None:
         raise TypeError("a converter with a schema needs the id that it was registered under")
@@ -113,28 +113,28 @@ def registry_prefix(ref: SchemaRef | None) -> bytes:
 
 
 def missing_field(field_path: str) -> str:
-    """Return the problem text for a field that the registered schema lacks."""
+    """Return the message about a field that the registered schema lacks."""
     return f"{field_path}: not in the registered schema"
 
 
 def differing_type(field_path: str, own_type: str, registered_type: str) -> str:
-    """Return the problem text for a field with another type in the registered schema."""
+    """Return the message about a field with another registered type."""
     return f"{field_path}: {own_type} here, {registered_type} in the registered schema"
 
 
 def required_field(field_path: str, source_state: str = "has no such column") -> str:
-    """Return the problem text for a field that the registered schema requires and the source may lack."""
+    """Return the message about a registered field that the source may lack."""
     return f"{field_path}: the registered schema requires a value, but the source {source_state}"
 
 
 class StringConverter(Converter):
-    """The UTF-8 text of one string column. NULL has no value."""
+    """UTF-8 text of one string column. NULL has no value."""
 
     format_name = "strings"
     is_only_text: ClassVar[bool] = True
 
     def problems(self) -> list[str]:
-        """Return the problem of the column, if any."""
+        """Return the column's problem, if any."""
         kind = self.schema.field(self.value_field).type
         if is_text(kind) or (type_group(kind) == "binary" and not self.is_only_text):
             return []
@@ -149,13 +149,13 @@ class StringConverter(Converter):
         return [as_utf8(array, refuse) if self.is_only_text else as_binary(array)]
 
     def encode_array(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> pa.Array:
-        """Return the column unchanged: NULL stays NULL, and is not an empty value."""
+        """Return the column unchanged. NULL stays NULL."""
         (column,) = self.pieces(batch, ref, refused)
         return column
 
 
 class BytesConverter(StringConverter):
-    """The bytes of one binary or string column. NULL has no value."""
+    """Bytes of one binary or string column. NULL has no value."""
 
     format_name = "bytes or strings"
     is_only_text = False

@@ -1,7 +1,4 @@
-"""Spark SQL's names of Arrow types, for column lists in documentation and for Spark's own readers.
-
-The names are those of https://spark.apache.org/docs/4.0.0/sql-ref-datatypes.html (2026-11).
-"""
+"""Spark SQL's names of Arrow types (https://spark.apache.org/docs/4.0.0/sql-ref-datatypes.html, 2026-11)."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ def ddl_columns(schema: pa.Schema) -> list[str]:
 
 
 def types_by_column(schema: pa.Schema, max_columns: int = 1000) -> dict[str, str]:
-    """Return each column's Spark type, or Arrow's if Spark has none. {} for more than ``max_columns`` columns."""
+    """Return each column's Spark type, or Arrow's if Spark has none. {} for more than ``max_columns``."""
     return {field.name: _type_for_people(field.type) for field in schema} if len(schema) <= max_columns else {}
 
 
@@ -99,9 +96,9 @@ PLAIN_TYPES = (
 def plain_type_name(text: str) -> str:
     """Return the normalized name of a type without parts, such as ``BIGINT`` or ``DECIMAL(10,2)``. Ignores case.
 
-    Runs in DAG files, without Arrow.
+    Runs in DAG files.
 
-    :raises ValueError: the text names no type without parts.
+    :raises ValueError: the text names no such type.
     """
     name = text.strip().upper()
     if (match := _DECIMAL.fullmatch(name)) is not None:
@@ -117,7 +114,7 @@ def plain_type_name(text: str) -> str:
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """Return the Arrow type for a name that :func:`plain_type_name` returned."""
+    """Return the Arrow type for a result of :func:`plain_type_name`."""
     import pyarrow as pa
 
     if (match := _DECIMAL.fullmatch(name)) is not None:

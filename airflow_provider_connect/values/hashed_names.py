@@ -1,7 +1,7 @@
 """Makes names that a target accepts from any text.
 
-A legal text stays as it is. Any other text becomes ``<legal part>_x<10 hex digits of its hash>``. A legal text that
-already ends in this form gets a hash too, so no two texts share a name. The target defines which texts are legal.
+A legal text stays as it is. Any other text becomes ``<legal part>_x<10 hex digits of its hash>``, and so does a legal
+text of this form, so no two texts share a name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 HASH_DIGITS = 10
 HASH_SUFFIX_CHARS = HASH_DIGITS + 2
-"""Length of the hash suffix: ``_x`` and the digits."""
+"""Length of ``_x`` and the digits."""
 _MARKED = re.compile(rf".*_x[0-9a-f]{{{HASH_DIGITS}}}", re.DOTALL)
 _MARKED_IN_ANY_CASE = re.compile(_MARKED.pattern, re.DOTALL | re.IGNORECASE)
 
@@ -22,19 +22,19 @@ def name_with_hash(
     """Return a text with ``_`` for every illegal character, and a hash at the end.
 
     :param hash_digits: :func:`name_hash` of everything that must distinguish names.
-    :param legal_chars: the legal characters, as in a character class of a regular expression.
-    :param max_chars: length limit before the suffix, or None for no limit.
+    :param legal_chars: legal characters, as in a regular expression's character class.
+    :param max_chars: length limit before the suffix.
     """
     return f"{re.sub(f'[^{legal_chars}]', '_', text)[:max_chars]}_x{hash_digits}"
 
 
 def has_hash(name: str, *, any_case: bool = False) -> bool:
-    """Return True if a name ends in the form of a hash suffix."""
+    """Return True if a name ends like a hash suffix."""
     return (_MARKED_IN_ANY_CASE if any_case else _MARKED).fullmatch(name) is not None
 
 
 def name_hash(data: str | bytes) -> str:
-    """Return a hash that distinguishes names. Not meant for secrets."""
+    """Return a hash that distinguishes names. Not for secrets."""
     data_bytes = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     return hashlib.blake2b(data_bytes).hexdigest()[:HASH_DIGITS]
 

@@ -1,4 +1,4 @@
-"""Names of columns and records for languages whose names consist of letters, digits and ``_``."""
+"""Names of columns and records for languages with names of letters, digits and ``_``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def legal_name(name: str) -> str:
-    """Return a legal name unchanged. Any other name gets ``_`` for each illegal character, and a hash at the end.
+    """Return a legal name unchanged. Any other gets ``_`` for each illegal character, and a hash at the end.
 
-    A legal name that seems to end with a hash gets a hash too, so no two names become the same.
+    So does a legal name that seems to end with a hash. No two names become the same.
     """
     if _LEGAL.fullmatch(name) and not has_hash(name):
         return name
@@ -27,18 +27,18 @@ def legal_name(name: str) -> str:
 
 
 def inner_name(record: str, field: str) -> str:
-    """Return the name for a record nested in a field of ``record``. Both names are without namespace."""
+    """Return the name for a record nested in a field of ``record``, without namespace."""
     return f"{record}_{legal_name(field)}"
 
 
 def split_name(record_name: str) -> tuple[str, str]:
-    """Return namespace and name of a full name. The namespace may be empty."""
+    """Return namespace (may be empty) and name of a full name."""
     namespace, _, name = record_name.rpartition(".")
     return namespace, name
 
 
 def children_by_legal_name(array: pa.StructArray) -> dict[str, pa.Array]:
-    """Return the child columns of a struct column, with NULL where the struct is NULL."""
+    """Return a struct's child columns, with NULL where the struct is NULL."""
     return {legal_name(field.name): child for field, child in zip(array.type, array.flatten(), strict=True)}
 
 
@@ -49,6 +49,6 @@ def comment(field: pa.Field) -> str:
 
 
 def comment_with_name(field: pa.Field) -> str:
-    """Return a field's comment. If the field's name is not legal, the comment ends with the name."""
+    """Return a field's comment, followed by the field's name if that is not legal."""
     renamed = f"Source name: {field.name!r}." if legal_name(field.name) != field.name else ""
     return " ".join(part for part in (comment(field), renamed) if part)

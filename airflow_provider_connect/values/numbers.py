@@ -16,12 +16,12 @@ _MAX_BYTES = 10  # of 64 bits
 
 
 def varint(number: int) -> bytes:
-    """Return one number, 0 or more, as a varint."""
-    encoded = bytearray()
+    """Return a number, 0 or more, as a varint."""
+    encoded_bytes = bytearray()
     while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
+        encoded_bytes.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*encoded, number])
+    return bytes([*encoded_bytes, number])
 
 
 def zigzag(number: int) -> bytes:
@@ -52,7 +52,7 @@ def varints(numbers: Any) -> pa.Array:
 
 
 def zigzags(numbers: Any) -> pa.Array:
-    """Encode a numpy array of integers (int64) as :func:`zigzag` does."""
+    """Encode a numpy array of int64 as :func:`zigzag` does."""
     import numpy as np
 
     signed = np.ascontiguousarray(numbers).astype(np.int64, copy=False)
@@ -83,9 +83,9 @@ _DECIMAL128_DIGITS = 38
 
 
 def decimal_digits(kind: pa.DataType) -> tuple[int, int] | None:
-    """Return precision and scale (0 or more) of a type that is written as a decimal, or None for any other type.
+    """Return precision and scale (0 or more) of a type that is written as a decimal, or None.
 
-    uint64 is written as a decimal, because Avro and Kafka Connect have no unsigned integers.
+    uint64 is one, because Avro and Kafka Connect have no unsigned integers.
     """
     from pyarrow import types
 
@@ -103,7 +103,7 @@ def width_bytes(kind: pa.DataType) -> int:
 
 
 def big_endian(array: pa.Array) -> pa.Array:
-    """Return a column's unscaled numbers (``large_binary``), all of one width. NULL becomes an undefined number."""
+    """Return a column's unscaled numbers (``large_binary``) in one width. NULL becomes an undefined number."""
     import numpy as np
     import pyarrow as pa
 
@@ -111,10 +111,10 @@ def big_endian(array: pa.Array) -> pa.Array:
     if digits is None:
         raise TypeError(f"{array.type} is not a decimal")
     width = width_bytes(array.type)
-    stored = array.cast((pa.decimal128 if width == 16 else pa.decimal256)(*digits))
-    start, end = stored.offset * width, (stored.offset + len(stored)) * width
-    rows = np.frombuffer(stored.buffers()[1], np.uint8)[start:end].reshape(len(stored), width)
-    return binary_array(rows[:, ::-1].reshape(-1), np.full(len(stored), width, np.int64))
+    decimals = array.cast((pa.decimal128 if width == 16 else pa.decimal256)(*digits))
+    start, end = decimals.offset * width, (decimals.offset + len(decimals)) * width
+    rows = np.frombuffer(decimals.buffers()[1], np.uint8)[start:end].reshape(len(decimals), width)
+    return binary_array(rows[:, ::-1].reshape(-1), np.full(len(decimals), width, np.int64))
 
 
 def plain_text(column: pa.Array) -> pa.Array:

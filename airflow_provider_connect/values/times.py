@@ -1,4 +1,4 @@
-"""Converts Arrow's times to integers and texts. Refuses times that readers would interpret differently."""
+"""Converts Arrow's times to integers and texts."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def iso_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     plain = pa.date32() if pa.types.is_date(kind) else pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us")
     small = numbers.astype("int32") if pa.types.is_date(kind) else numbers
-    written = pa.array(small, mask=~valid).view(plain).cast(pa.large_string()).cast(pa.large_binary())
+    texts = pa.array(small, mask=~valid).view(plain).cast(pa.large_string()).cast(pa.large_binary())
     if not pa.types.is_timestamp(kind):
-        return written
-    written = pc.binary_replace_slice(written, 10, 11, b"T")
+        return texts
+    texts = pc.binary_replace_slice(texts, 10, 11, b"T")
     if kind.tz is None:
-        return written
-    scalars = [pa.scalar(piece, written.type) for piece in (b"Z", b"")]
-    return pc.binary_join_element_wise(written, *scalars)
+        return texts
+    scalars = [pa.scalar(suffix, texts.type) for suffix in (b"Z", b"")]
+    return pc.binary_join_element_wise(texts, *scalars)
 
 
 def _scale(kind: pa.DataType) -> tuple[int, int]:
@@ -74,5 +74,5 @@ def _scale(kind: pa.DataType) -> tuple[int, int]:
 def _integers(array: pa.Array) -> Any:
     import pyarrow as pa
 
-    stored = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
-    return stored.fill_null(0).to_numpy(zero_copy_only=False).astype("int64")
+    integers = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+    return integers.fill_null(0).to_numpy(zero_copy_only=False).astype("int64")

@@ -1,1 +1,1 @@
-"""Clients of BigQuery's services: credentials, calls, write streams and error classes."""
+"""Clients of BigQuery's services. Calls raise the errors of :func:`~.errors.classify`."""

@@ -1,7 +1,6 @@
-"""The client of BigQuery. Every call has a timeout and a limited number of tries.
+"""Client of BigQuery. Every call has a timeout and a limited number of tries.
 
-The client library's own retry lasts ten minutes and hides the error that it waits for. So it is switched off
-everywhere, and :meth:`BigQueryApi.call` retries instead.
+The client library's own retry lasts ten minutes and hides its error. So :meth:`BigQueryApi.call` retries instead.
 """
 
 from __future__ import annotations
@@ -68,10 +67,9 @@ class BigQueryApi:
     :param project: project that runs the jobs and pays for them.
     :param retry_budget_seconds: limit of one call with all its tries.
     :param maximum_bytes_billed: a query that would read more fails before it costs anything.
-    :param location: location of the jobs, set by :meth:`locate`.
-    :param labels: added to the labels of every job and new table.
-    :param kms_key: key for new tables and for cached results of a SELECT. Scripts, DDL and DML cannot carry one: they
-        use the project's default key.
+    :param labels: added to every job and new table.
+    :param kms_key: key for new tables and for cached results of a SELECT. Scripts, DDL and DML use the project's
+        default key.
     """
 
     connection: Connection = attribute(repr=False)
@@ -92,7 +90,7 @@ class BigQueryApi:
     def open(cls, connection: Connection, sink_project: str | None = None, **settings: Any) -> Self:
         """Create a client from a connection. Sends nothing.
 
-        :param sink_project: project of the sink's table, used if the connection names none.
+        :param sink_project: used if the connection names no project.
         :raises ConfigError: the connection is wrong, no project is configured, or Google's libraries are missing.
         """
         _import_libraries()
@@ -104,7 +102,7 @@ class BigQueryApi:
 
     @cached_property
     def endpoints(self) -> Endpoints:
-        """Addresses of both services. The first access may ask the metadata server for the credentials' universe."""
+        """Addresses of both services. The first access may request the universe from the metadata server."""
         return Endpoints.from_connection(self.connection, self.credentials.universe_domain)
 
     @cached_property
@@ -153,12 +151,11 @@ class BigQueryApi:
     ) -> Any:
         """Return ``function(*args, timeout=…, retry=None, **kwargs)``. Retries errors that may pass.
 
-        Only for calls that may be repeated: after a lost response, the next try may find its own work (409). Calls
-        inside ``function`` share this call's budget.
+        The call must be repeatable: after a lost response, the next try may find its own work (409). Calls inside
+        ``function`` share this call's budget.
 
         :param action: for messages, such as "creating the table `p.d.t`".
         :param retry_missing_seconds: how long to retry "not found", for a resource that was created a moment ago.
-        :raises ConnectError: see :func:`~.errors.classify`.
         """
         with self.time_limit(self.retry_budget_seconds) as seconds:
             patience = Patience(seconds, _PAUSES, jitter=FROM_HALF)
@@ -180,10 +177,7 @@ class BigQueryApi:
 
     @contextmanager
     def time_limit(self, seconds: float) -> Iterator[float]:
-        """Limit the total time of this thread's calls inside the block. Yields the available seconds.
-
-        For cleanup, which must not wait again and again for a service that has stopped responding.
-        """
+        """Limit the total time of this thread's calls inside the block, for cleanup. Yields the available seconds."""
         outer = getattr(self._limit, "deadline", None)
         deadline = min(time.monotonic() + seconds, outer or float("inf"))
         self._limit.deadline = deadline
@@ -216,7 +210,6 @@ class BigQueryApi:
 
         :param sql: text, or a function that makes it from the job's id.
         :param job_id: for callers that must find the job again.
-        :raises ConnectError: see :func:`~.errors.classify`.
         """
         base_id = job_id or f"connect_query_{uuid.uuid4().hex}"
         patience = Patience(self.retry_budget_seconds, _PAUSES, jitter=FROM_HALF)
@@ -257,7 +250,7 @@ class BigQueryApi:
     def start_job(
         self, job_id: str, insert: Callable[..., Any], action: str, retry_missing_seconds: float = 0.0
     ) -> Any:
-        """Start a job under our own id. After a lost response, return the job that was started."""
+        """Start a job under our own id. After a lost response, return the started job."""
         tried = False
 
         def once(*, timeout: float, retry: None) -> Any:
@@ -313,7 +306,7 @@ class BigQueryApi:
 
 
 def is_retried_in_task(error: ConnectError) -> bool:
-    """Return True if the task itself waits for an error to pass. Longer waits are left to Airflow's retry."""
+    """Return True if the task itself waits for an error to pass."""
     return isinstance(error, RetriableError) and (error.retry_after_seconds or 0.0) <= LONG_WAIT_SECONDS
 
 

@@ -1,7 +1,6 @@
 """Commits PENDING streams to a staging table, up to :data:`STREAMS_PER_COMMIT` at a time. A commit takes all or none.
 
-More streams take several commits. That is safe, because the publish script counts the staging table's rows before it
-reads them.
+Several commits are safe, because the publish script counts the staging table's rows before it reads them.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ _ALREADY_COMMITTED = "STREAM_ALREADY_COMMITTED"
 
 
 def finalize_and_commit(api: BigQueryApi, table: TableRef, receipts: Sequence[StreamReceipt]) -> None:
-    """Finalize the streams, compare their row counts with the receipts, and commit them.
-
-    May be repeated with the same receipts: committed streams count as done.
+    """Finalize the streams, compare their row counts with the receipts, and commit them. Safe to repeat.
 
     :raises RetriableError: a stream is gone or lacks rows. All rows must be appended again.
     """
@@ -46,12 +43,12 @@ def finalize_and_commit(api: BigQueryApi, table: TableRef, receipts: Sequence[St
 def _finalize(api: BigQueryApi, table: TableRef, receipt: StreamReceipt) -> None:
     action = f"sealing a write stream of {table.id}"
     with missing_as_gone(action):
-        finalized = api.call(
+        finalized_stream = api.call(
             action, api.write_client.finalize_write_stream, name=receipt.name, retry_missing_seconds=SETTLE_SECONDS
         )
-    if finalized.row_count != receipt.rows:
+    if finalized_stream.row_count != receipt.rows:
         raise RetriableError(
-            f"{action}: BigQuery has {finalized.row_count} rows, but {receipt.rows} were appended. Nothing is "
+            f"{action}: BigQuery has {finalized_stream.row_count} rows, but {receipt.rows} were appended. Nothing is "
             "committed. The next try appends them again"
         )
 

@@ -1,7 +1,7 @@
 """Loads Google credentials from the fields of the Google provider's connection type, with google-auth alone.
 
-The field names are those of ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with or without the
-older prefix ``extra__google_cloud_platform__``. Secrets are never written to a file.
+Field names are those of ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with or without the older
+prefix ``extra__google_cloud_platform__``. Secrets are never written to a file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ACCOUNT = re.compile(r"[^@\s,]+@[^@\s,]+")
 
 
 def check_connection(connection: Connection) -> list[str]:
-    """Validate a connection without the network. Returns the problems, or an empty list."""
+    """Validate a connection without network access. Returns the problems found."""
     connection_text = f"connection {connection.conn_id!r}"
     problems = [f"{connection_text}: {text}" for text in endpoint_problems(connection)]
     for check in (key_info, _external_info, impersonation_chain, scopes, key_path, proxy_url):
@@ -51,7 +51,7 @@ def check_connection(connection: Connection) -> list[str]:
 
 
 def key_info(connection: Connection) -> dict[str, Any] | None:
-    """Return the service account's key of the connection, or None.
+    """Return the connection's service account key, or None.
 
     :raises ConfigError: the key is not JSON or lacks a field.
     """
@@ -85,7 +85,7 @@ def _external_info(connection: Connection) -> dict[str, Any] | str | None:
 
 
 def impersonation_chain(connection: Connection) -> tuple[str, ...]:
-    """Return the accounts of the impersonation chain. The last one is the account to act as.
+    """Return the impersonation chain's accounts. The last one is the account to act as.
 
     :raises ConfigError: an entry is not an account's address.
     """
@@ -118,9 +118,9 @@ def _text_field(connection: Connection, name: str, expected: str) -> str | None:
 
 
 def proxy_url(connection: Connection) -> str | None:
-    """Return the URL of the proxy. The environment's proxies are never used.
+    """Return the proxy's URL. The environment's proxies are never used.
 
-    :raises ConfigError: the URL is not ``http``, the only kind of proxy that gRPC can use.
+    :raises ConfigError: the URL is not ``http``, the only kind that gRPC can use.
     """
     value = connection.option("proxy")
     if value is not None and not re.fullmatch(r"http://[^\s/?#]+/?", value):
@@ -129,7 +129,7 @@ def proxy_url(connection: Connection) -> str | None:
 
 
 def project_of_connection(connection: Connection) -> str | None:
-    """Return the project of the connection or of its key. None if neither names one."""
+    """Return the project of the connection or of its key, or None."""
     project, info = extra_field(connection, "project"), key_info(connection)
     project_id = project or (info.get("project_id") if isinstance(info, dict) else None)
     return str(project_id) if project_id else None

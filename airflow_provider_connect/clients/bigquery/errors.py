@@ -1,7 +1,7 @@
 """Maps BigQuery's errors to this package's by the vendor's reason or status.
 
 REST errors carry a reason (https://cloud.google.com/bigquery/docs/error-messages, 2026-11), gRPC errors a status code.
-For vague reasons, known messages decide. An unknown error is retriable, as often as the task has retries.
+For vague reasons, known messages decide. An unknown error is retriable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class MissingError(ConfigError):
 
 
 class HiddenError(ConfigError):
-    """A resource does not exist or the account may not see it. BigQuery does not distinguish the two."""
+    """A resource does not exist or is hidden from the account. BigQuery does not distinguish the two."""
 
 
 class ColumnError(ConfigError):
@@ -36,7 +36,7 @@ class ColumnError(ConfigError):
 
 
 class ExistsError(ConfigError):
-    """A resource that was to be created exists already (409)."""
+    """The resource to be created exists (409)."""
 
 
 class ConflictError(RetriableError):
@@ -48,7 +48,7 @@ class GoneError(RetriableError):
 
 
 class StaleError(RetriableError):
-    """Another client changed a table after it was read and before it was changed (412)."""
+    """Another client changed a table between our read and our change (412)."""
 
 
 _CONFLICT = re.compile(r"aborted due to concurrent|could not serialize access|concurrent update", re.IGNORECASE)
@@ -65,7 +65,7 @@ _SOON_REASONS = {
     "jobBackendError", "jobInternalError", "jobRateLimitExceeded", "resourceInUse", "serviceUnavailable",
 }  # fmt: skip
 _VAGUE_REASONS = {"", "invalid", "invalidQuery", "badRequest", "resourcesExceeded"}
-"""Reasons that come with errors of any kind. The message is more precise."""
+"""Reasons of errors of any kind. The message is more precise."""
 _QUOTA_REASONS = {"quotaExceeded", "dailyLimitExceeded"}
 _DENIED_REASONS = {
     "accessDenied",
@@ -92,10 +92,7 @@ def _answer_text(reason: str, message: Message, location: str = "") -> str:
 
 @contextmanager
 def missing_as_gone(action: str) -> Iterator[None]:
-    """Turn "not found" into "gone" for resources that this attempt created.
-
-    :raises GoneError: in place of :class:`MissingError`.
-    """
+    """Replace :class:`MissingError` by :class:`GoneError`, for resources that this attempt created."""
     try:
         yield
     except MissingError:
@@ -141,7 +138,7 @@ def _api_error(error: Any, action: str) -> ConnectError:
 def error_from_result(result: dict[str, Any], action: str, status: int = 0) -> ConnectError:
     """Return the error for a reason of BigQuery's error table. Message and status refine a vague reason.
 
-    :param result: ``reason``, ``message`` and ``location``, as in the ``errorResult`` of a job that is DONE.
+    :param result: ``reason``, ``message`` and ``location``, as in a finished job's ``errorResult``.
     :param status: status of the HTTP response. 0 for a job.
     """
     reason, message, location = (str(result.get(name) or "") for name in ("reason", "message", "location"))
@@ -180,7 +177,7 @@ _HTTP_REASONS = {
     412: "conditionNotMet",
 }  # fmt: skip
 _INVALID_STATUSES = (400, 405, 411, 413, 414, 415, 431, 501)
-"""HTTP statuses of requests that are wrong themselves, even if BigQuery gives no reason."""
+"""HTTP statuses of wrong requests, even if BigQuery gives no reason."""
 _ACCOUNT_LACKS = "Give the connection's account the missing right, or use another account"
 _BY_REASON: dict[str, tuple[type[ConnectError], str]] = {
     "notFound": (MissingError, "Create it, or correct its name, project or location"),

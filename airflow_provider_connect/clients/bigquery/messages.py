@@ -1,7 +1,7 @@
 """Interprets BigQuery's messages and decides which may be shown: some hold a record's value, a secret or a request.
 
-A failed statement of a script gives ``Query error: … at [line:column]`` with the reason ``invalidQuery``, whatever the
-cause. So the text after that prefix is interpreted and shown like other messages.
+A script's failed statement gives ``Query error: … at [line:column]`` with the reason ``invalidQuery``, whatever the
+cause. So the text after that prefix is interpreted.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/error-messages, …/quotas,
 https://cloud.google.com/bigquery/docs/multi-statement-queries (2026-11).
@@ -72,7 +72,7 @@ class Message:
     """Parsed message of BigQuery.
 
     :param text: the message on one line. May hold a record's value.
-    :param position: line and column in the script, such as ``[24:9]``. May be empty.
+    :param position: line and column in the script, such as ``[24:9]``, or "".
     """
 
     text: str
@@ -81,16 +81,16 @@ class Message:
 
     @property
     def topic(self) -> str | None:
-        """Reason that the text implies, one of BigQuery's error table or of ours. None for an unknown message."""
+        """Reason that the text implies, of BigQuery's error table or ours."""
         match = _TOPIC.match(self.text)
         return match.lastgroup if match else None
 
     @property
     def printable(self) -> str:
-        """Message with line and column, or an empty string if it could hold a record's value.
+        """Message with line and column, or "" if it could hold a record's value.
 
-        A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"). So only messages of
-        known kinds are shown.
+        A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"), so only known messages
+        are shown.
         """
         if not _PRINTABLE.match(self.text):
             return ""
@@ -110,5 +110,5 @@ def parse_message(text: str) -> Message:
 
 
 def printable_message(text: str) -> str:
-    """Return a message as one short line, or an empty string if it could hold a record's value."""
+    """Return a message as one short line, or "" if it could hold a record's value."""
     return parse_message(text).printable

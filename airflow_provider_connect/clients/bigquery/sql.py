@@ -1,6 +1,6 @@
 """Renders tables, values and names as GoogleSQL text. Values enter queries only here.
 
-Values are literals instead of parameters, so the text in a job's history is complete and can be run again by hand.
+Values are literals, so that the text in a job's history can be run again by hand.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/lexical (2026-11).
 """
@@ -21,13 +21,13 @@ _DATASET = re.compile(r"[A-Za-z0-9_]{1,1024}")
 _TABLE = re.compile(r"[\w-]{1,1024}")
 MAX_TABLE_BYTES = 1024  # in UTF-8
 MAX_TARGET_BYTES = 750
-"""Longest name of a target, in bytes of UTF-8. The sink's other tables add a suffix to it."""
+"""Longest name of a target, in bytes of UTF-8. Other tables add a suffix."""
 _ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\\'\n\r\t\a\b\f\v", "\\'nrtabfv", strict=True)}
 
 
 @dataclass(frozen=True)
 class TableRef:
-    """Name of one table: project, dataset and table, each safe inside SQL.
+    """Project, dataset and table, each safe inside SQL.
 
     :raises ConfigError: a name is not legal.
     """
@@ -101,7 +101,7 @@ def literal(value: str | int | dt.date | None, type_name: str = "STRING") -> str
 
 
 def string_array(values: Iterable[str]) -> str:
-    """Render strings as an array literal of type ``ARRAY<STRING>``, also if there are none."""
+    """Render strings as an ``ARRAY<STRING>`` literal, which may be empty."""
     return f"CAST([{', '.join(map(literal, values))}] AS ARRAY<STRING>)"
 
 
@@ -131,7 +131,7 @@ def column_list(columns: Iterable[str], alias: str = "") -> str:
 def any_partition(column: str | None, alias: str = "") -> str:
     """Return a condition that is always true, for tables that require a filter on their partition column.
 
-    ``require_partition_filter`` accepts any comparison of that column. dbt uses the same condition.
+    Any comparison of that column is enough. dbt uses the same condition.
     """
     if column is None:
         return "TRUE"

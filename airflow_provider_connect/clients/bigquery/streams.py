@@ -1,7 +1,7 @@
 """Appends rows to a BigQuery table through PENDING streams of the Storage Write API. The commit makes rows visible.
 
-Each appender has its own stream and gives every request its offset. So BigQuery stores a request once, even if it is
-sent twice: ALREADY_EXISTS means that the request has arrived, OUT_OF_RANGE that an earlier one has not
+Each appender has its own stream and gives every request its offset, so BigQuery stores a repeated request once.
+ALREADY_EXISTS means that the request has arrived, OUT_OF_RANGE that an earlier one has not
 (https://cloud.google.com/bigquery/docs/reference/storage/rpc/google.cloud.bigquery.storage.v1, 2026-11).
 """
 
@@ -38,10 +38,7 @@ _COLUMN = re.compile(r"(?i)(?:field|column)(?: name)?[ :=]*[`'\"]?([\w.]+)")
 
 @dataclass(frozen=True)
 class StreamReceipt:
-    """Name of a write stream and number of rows stored in it, for :func:`~.commit.finalize_and_commit`.
-
-    :param name: empty if there were no rows and so no stream.
-    """
+    """Name of a write stream (empty without rows), and number of rows stored in it."""
 
     name: str
     rows: int
@@ -61,7 +58,7 @@ class RefusedRow:
 
 
 class RowsError(DataError):
-    """BigQuery refused rows of a request, and stored nothing of the request.
+    """BigQuery refused rows of a request, and stored nothing of it.
 
     :param rows: the refused rows that BigQuery named, at most a few hundred.
     """
@@ -85,7 +82,6 @@ class Appender(AbstractContextManager["Appender"]):
     and neither bounds unanswered requests nor resends them. ``client.append_rows`` blocks until the first response and
     cannot be cancelled.
 
-    :param table: created by this attempt. If BigQuery does not find it, it is not visible yet or gone.
     :param arrow_schema: schema of every batch, with the table's column names.
     """
 
@@ -121,7 +117,6 @@ class Appender(AbstractContextManager["Appender"]):
 
         :raises RowsError: BigQuery refuses rows of this or an earlier batch.
         :raises DataError: a single row is larger than a request may be.
-        :raises ConnectError: see :func:`~.errors.classify`, after the retry budget.
         """
         from google.cloud.bigquery_storage_v1 import types
 
@@ -139,7 +134,7 @@ class Appender(AbstractContextManager["Appender"]):
             self._unanswered.append(_SentRequest(self._next_offset, request, len(payload)))
             self._next_offset += rows
             self._send()
-            while sum(sent.size for sent in self._unanswered) > self._in_flight_bytes:
+            while sum(unanswered_request.size for unanswered_request in self._unanswered) > self._in_flight_bytes:
                 self._receive()
             while self._unanswered and self._call is not None and not self._answers.empty():
                 self._receive()
@@ -175,14 +170,14 @@ class Appender(AbstractContextManager["Appender"]):
 
         action = f"creating a write stream for {self.table.id}"
         with missing_as_gone(action):
-            created = self._api.call(
+            stream = self._api.call(
                 action,
                 self._api.write_client.create_write_stream,
                 parent=self.table.resource_name,
                 write_stream=types.WriteStream(type_=types.WriteStream.Type.PENDING),
                 retry_missing_seconds=SETTLE_SECONDS,
             )
-        return str(created.name)
+        return str(stream.name)
 
     def _send(self) -> None:
         """Send the last request, or all unanswered ones in a new call."""
@@ -194,8 +189,8 @@ class Appender(AbstractContextManager["Appender"]):
         self._requests, self._answers = queue.SimpleQueue(), queue.SimpleQueue()
         first = self._unanswered[0].request
         first.arrow_rows.writer_schema.serialized_schema = self._schema.serialize().to_pybytes()
-        for waiting in self._unanswered:
-            self._requests.put(waiting.request)
+        for unanswered_request in self._unanswered:
+            self._requests.put(unanswered_request.request)
         # This header routes the request to the table's region. It is encoded as ASCII, but a table's name need not be.
         header: Any = to_grpc_metadata
         self._call = self._api.write_client.transport.append_rows(
@@ -207,7 +202,7 @@ class Appender(AbstractContextManager["Appender"]):
         self._reader.start()
 
     def _receive(self) -> None:
-        """Take one response. After an error that may pass, reconnect and resend from the first unanswered row."""
+        """Take one response. After an error that may pass, reconnect and resend unanswered rows."""
         if self._call is None:
             self._send()
         try:
@@ -276,7 +271,7 @@ _REFUSAL_REASONS = {
 
 
 def _refusal_reason(row: Any) -> str:
-    """Describe in our own words why a row was refused. BigQuery's message may hold its values."""
+    """Describe why a row was refused, without BigQuery's message, which may hold values."""
     reasons = (reason for words, reason in _REFUSAL_REASONS.items() if re.search(rf"(?i)\b(?:{words})\b", row.message))
     return f"{next(reasons, 'not accepted by BigQuery')} ({getattr(row.code, 'name', row.code)})"
 
@@ -288,7 +283,6 @@ def _grpc_status(code: int) -> Any:
 
 
 def _read_responses(call: Any, answers: queue.SimpleQueue[Any]) -> None:
-    """Put a call's responses, and finally an error, into a queue."""
     try:
         for answer in call:
             answers.put(answer)

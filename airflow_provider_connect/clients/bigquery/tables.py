@@ -63,7 +63,7 @@ def create_table(
     ``partitioning`` sets an expiration.
 
     :param fields: in the form of the REST API.
-    :raises ConfigError: the dataset or a right is missing, or BigQuery does not allow a table without expiration.
+    :raises ConfigError: also if BigQuery does not allow a table without expiration.
     """
     from google.cloud import bigquery
 
@@ -101,10 +101,10 @@ def remove_expiration(
 
     def remove() -> Any:
         nonlocal table
-        if not (cleared := _clear_expirations(table, partitions)):
+        if not (fields := _clear_expirations(table, partitions)):
             return table
         try:
-            updated = api.call(f"remove the expiration of {table_ref.id}", api.client.update_table, table, cleared)
+            updated = api.call(f"remove the expiration of {table_ref.id}", api.client.update_table, table, fields)
         except StaleError:
             table = api.call(f"read table {table_ref.id}", api.client.get_table, table_ref.id)
             raise
@@ -118,16 +118,16 @@ def remove_expiration(
 
 
 def _clear_expirations(table: Any, partitions: Literal["stay", "expire"]) -> list[str]:
-    cleared = []
+    fields = []
     if table.expires is not None:
         table.expires = None
-        cleared.append("expires")
+        fields.append("expires")
     partitioning = table.time_partitioning
     if partitions == "stay" and partitioning is not None and partitioning.expiration_ms is not None:
         partitioning.expiration_ms = None
         table.time_partitioning = partitioning
-        cleared.append("time_partitioning")
-    return cleared
+        fields.append("time_partitioning")
+    return fields
 
 
 def _expires_text(table_ref: TableRef) -> str:
@@ -140,7 +140,7 @@ def _expires_text(table_ref: TableRef) -> str:
 
 
 def retry_if_stale(change: Callable[[], T], failure: str) -> T:
-    """Return the result of ``change``. Calls it again, after growing pauses, if another client changed the table first.
+    """Return the result of ``change``. Repeats it, after growing pauses, if another client changed the table first.
 
     :param change: must read and compare the table at each call.
     :param failure: for the error: the table, and the change that failed.
@@ -161,7 +161,7 @@ def drop_table(api: BigQueryApi, table_ref: TableRef) -> None:
 
 
 def dry_run(api: BigQueryApi, sql: str, *, timeout: float, retry: None) -> None:
-    """Let BigQuery validate a query and its rights without running it, free of charge. Pass this to ``api.call``."""
+    """Let BigQuery validate a query and its rights, free of charge, as a function for ``api.call``."""
     from google.cloud import bigquery
 
     config = bigquery.QueryJobConfig(dry_run=True, use_legacy_sql=False, labels=api.labels)

@@ -1,8 +1,8 @@
 """Addresses of BigQuery's two services, and sessions and channels that ignore the environment.
 
-The connection's ``rest_endpoint`` (``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) replace
-``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. A prefix ``http://`` turns TLS off. It is
-allowed only for loopback addresses with ``is_anonymous``, so that no credential is sent in clear.
+``rest_endpoint`` (``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) replace
+``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. The prefix ``http://`` turns TLS off, only for
+loopback addresses with ``is_anonymous``, so that no credential is sent in clear.
 
 By default ``requests`` sends the password of a ``.netrc`` file instead of our token, and both libraries use the
 environment's proxies.
@@ -34,7 +34,7 @@ _UNIVERSE = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
 
 
 def extra_field(connection: Connection, name: str) -> Any:
-    """Return a field of the connection's extra, under its short or older long name. None if empty."""
+    """Return a field of the connection's extra, under its short or older long name, or None."""
     value = connection.extra.get(name, connection.extra.get(_PREFIX + name))
     return None if value == "" else value
 
@@ -58,7 +58,7 @@ class Endpoints:
 
     @classmethod
     def from_connection(cls, connection: Connection, credentials_universe: str) -> Endpoints:
-        """Read the addresses from a connection that :func:`endpoint_problems` accepts.
+        """Read the addresses from a valid connection (:func:`endpoint_problems`).
 
         :param credentials_universe: default for a connection without ``universe_domain``.
         """
@@ -71,7 +71,7 @@ class Endpoints:
 
 
 def endpoint_problems(connection: Connection) -> list[str]:
-    """Validate the connection's endpoints and universe. Returns the problems, or an empty list."""
+    """Validate the connection's endpoints and universe. Returns the problems found."""
     problems = []
     for name, pattern, example in (
         ("rest_endpoint", _REST, "https://host"),
@@ -142,7 +142,7 @@ def _isolate(session: requests.Session, limit: threading.local, proxy: str | Non
 
 
 def grpc_channel(credentials: Any, limit: threading.local, endpoints: Endpoints, proxy_url: str | None) -> Any:
-    """Return a channel to the Storage Write API. The channel connects on first use."""
+    """Return a channel to the Storage Write API, which connects on first use."""
     import grpc
     from google.auth.transport.grpc import AuthMetadataPlugin
 

@@ -1,7 +1,7 @@
 """Client of a JSON API: one call returns one whole answer, and errors name the remedy.
 
-A repeatable call is retried alone after a temporary failure, so a failing page costs a page, not the day. Credentials
-go only to the connection's own host, whatever links and redirects say.
+A repeatable call is retried alone, so a failing page costs a page, not the day. Credentials go only to the connection's
+own host.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience,
 from airflow_provider_connect.secrets import Secrets
 
 MAX_BYTES = 256 << 20
-"""Default size limit of one answer, which is held in memory."""
+"""Default size limit of one answer, held in memory."""
 API_TIMEOUTS = HttpTimeouts(read_timeout_seconds=120, deadline_seconds=600)
 
 _PAUSES = doubling_pauses(1.0, 60.0)
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
-_JSON = {"Accept": "application/json"}
-_WHOLE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
+_ACCEPT_JSON = {"Accept": "application/json"}
+_FULL_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
 
 
 def current_time() -> dt.datetime:
@@ -50,11 +50,11 @@ def current_time() -> dt.datetime:
 
 
 class LeaveAloneError(RetriableError):
-    """The API asks for a pause: it accepts no requests for a while."""
+    """The API accepts no requests for a while."""
 
 
 class _PollClock:
-    """The system's clock. Closing the poll ends its pauses early."""
+    """System clock. Its pauses end when the poll closes."""
 
     def __init__(self, answers: OpenResponses) -> None:
         self.sleep = answers.sleep
@@ -65,7 +65,7 @@ class _PollClock:
 
 @dataclass(frozen=True)
 class _Request:
-    """A call with its callbacks and its current URL, which changes with a redirect."""
+    """A call with callbacks and its current URL, which a redirect changes."""
 
     call: Call
     url: str
@@ -78,13 +78,13 @@ class _Request:
 class JsonApi(Closable):
     """Client of an API for a poll or a publisher. Thread-safe.
 
-    :param target: a connection of type ``http``, or the access made from another type of connection.
-    :param errors: rules for answers. The first match applies, then the defaults.
+    :param target: a connection of type ``http``, or the access made from another type.
+    :param errors: rules for answers, in order. Defaults follow.
     :param share: number of processes that divide the limits per second and of concurrent requests.
-    :param max_bytes: size limit of one answer after decompression.
-    :param patience_seconds: time for retries of a repeatable call, pauses included. 0 means no retries.
-    :param follows_redirects: follow the redirects of a GET. Otherwise refuse them.
-    :param clock: for pauses. Defaults to the system's clock, with pauses that end at :meth:`close`.
+    :param max_bytes: size limit of a decompressed answer.
+    :param patience_seconds: time for retries of a repeatable call, with pauses. 0 for no retries.
+    :param follows_redirects: follow redirects of a GET, or refuse them.
+    :param clock: for pauses. By default they end at :meth:`close`.
     :raises ConfigError: lists every problem of the connection.
     """
 
@@ -106,7 +106,7 @@ class JsonApi(Closable):
         self._limits = limits or RateLimits()
         self._pace = request_pace(self._access.name, self._access.url, self._limits, share)
         self._max_bytes = max_bytes
-        self._times = timeouts
+        self._timeouts = timeouts
         self._patience_seconds = patience_seconds
         self._follows_redirects = follows_redirects
         self._lock = threading.Lock()
@@ -128,13 +128,12 @@ class JsonApi(Closable):
 
         ``on_sent`` and ``on_received`` never run in two threads concurrently.
 
-        :param on_sent: called for every request sent. The server may count it from then on.
+        :param on_sent: called for every request sent, from when the server may count it.
         :param on_received: called after each status 2xx with two byte counts: received, and decompressed (0 if
             incomplete).
         :param error_of: returns an error for an answer that rules cannot describe, or None to apply the rules.
         :raises RetriableError: there is no whole answer. :class:`LeaveAloneError` if the API accepts no more requests.
-        :raises ConfigError: the API refuses the call or the credentials, or leads to a host that the connection does
-            not name.
+        :raises ConfigError: the API refuses call or credentials, or leads to a host that the connection does not name.
         """
         if reserved_names := sorted(name for name in call.headers if name.lower() in RESERVED_HEADERS):
             raise ConfigError(f"the header {reserved_names[0]!r} is set by the client. Remove it from the declaration")
@@ -167,7 +166,7 @@ class JsonApi(Closable):
 
     def _address(self, base: str, url: str) -> str:
         """Return the full URL. Raises ConfigError if the connection does not name its host."""
-        if not _WHOLE.match(url):
+        if not _FULL_URL.match(url):
             return f"{self._access.url}/{url.lstrip('/')}" if url else self._access.url
         try:
             address = urljoin(base, url)
@@ -242,7 +241,7 @@ class JsonApi(Closable):
         url = strip_auth_params(pending.url, auth)  # the reply's address must not contain the key either
         is_own = origin_of(url) == self._access.origin
         # Declared headers may be credentials too, so another host gets none.
-        headers = _JSON | (dict(pending.call.headers) | dict(self._access.headers) if is_own else {})
+        headers = _ACCEPT_JSON | (dict(pending.call.headers) | dict(self._access.headers) if is_own else {})
         secrets = self._secrets = Secrets(
             [*auth.secrets, *self._access.secret_header_values, *self._access.route.secrets]
         )
@@ -251,7 +250,7 @@ class JsonApi(Closable):
                 self._access.route,
                 url,
                 auth if is_own else NO_AUTH,
-                self._times,
+                self._timeouts,
                 params=pending.params,
                 method=pending.call.verb,
                 body=pending.call.body,
@@ -271,10 +270,10 @@ class JsonApi(Closable):
                 body, is_cut = error_text.text.encode(), error_text.is_cut
             return Reply(answer.status, answer.headers, body, url, is_cut, secrets)
 
-    def _report(self, hook: Callable[..., None] | None, *counts: int) -> None:
-        if hook is not None:
+    def _report(self, callback: Callable[..., None] | None, *counts: int) -> None:
+        if callback is not None:
             with self._lock:
-                hook(*counts)
+                callback(*counts)
 
     def _read(self, answer: HttpResponse, request: _Request) -> bytes:
         if answer.status in (204, 205):  # no body by definition
@@ -295,7 +294,7 @@ class JsonApi(Closable):
     # Limits
 
     def _wait_for_turn(self, patience: Patience) -> None:
-        """Wait until the rate limits allow a request. Raises RetriableError if that exceeds the time for retries."""
+        """Wait for the rate limits. Raises RetriableError if that exceeds the time for retries."""
         self._answers.require_open()
         while (wait := self._pace.wait_seconds(self.clock.now())) > 0:
             if wait > max(patience.left_seconds, 0):

@@ -1,1 +1,4 @@
-"""Client for Kafka clusters: connections, producers, topic readers and error classes."""
+"""Client for Kafka clusters.
+
+Calls raise RetriableError if the broker does not answer, and ConfigError for a wrong connection or a missing right.
+"""

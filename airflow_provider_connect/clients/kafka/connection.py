@@ -1,8 +1,8 @@
-"""Converts Airflow's ``kafka`` connection to librdkafka settings and creates clients with them.
+"""Converts Airflow's ``kafka`` connection to librdkafka settings and creates clients.
 
 The extra holds librdkafka's settings, as ``apache-airflow-providers-apache-kafka`` stores them (``KafkaBaseHook``,
 2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host, port, login and password fill
-in a missing ``bootstrap.servers``, ``sasl.username`` or ``sasl.password``.
+in missing settings.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DEFAULTS: dict[str, Any] = {
     "log_level": 3,
 }
 GROUP_ID = "airflow-connect"
-"""Group id of readers if the connection has none. Readers join no group and commit no offset."""
+"""Default group id of readers, which join no group and commit no offset."""
 _MIN_LINE = 8  # shorter lines of a PEM text are padding
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
@@ -63,12 +63,12 @@ def librdkafka_settings(connection: Connection) -> dict[str, str]:
     user, secret = "sasl.username", "sasl.password"
     if conf.get("sasl.mechanism") == "OAUTHBEARER":
         user, secret = "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"
-    standing_in = {
+    field_settings = {
         "bootstrap.servers": _host_servers(connection),
         user: connection.login.get_secret_value() if connection.login else None,
         secret: connection.password.get_secret_value() if connection.password else None,
     }
-    conf = {name: value for name, value in standing_in.items() if value} | conf
+    conf = {name: value for name, value in field_settings.items() if value} | conf
     return {name: value for name, value in conf.items() if name not in CONSUMER_ONLY}
 
 
@@ -89,10 +89,7 @@ def _host_servers(connection: Connection) -> str | None:
 
 
 def check_connection(connection: Connection, delivery: str | None = None) -> list[str]:
-    """Validate a connection without network access. Returns the problems found.
-
-    :param delivery: the sink's ``delivery``, quoted in messages.
-    """
+    """Validate a connection without network access. Returns the problems found."""
     subject = f"connection {connection.conn_id!r}"
     try:
         conf = librdkafka_settings(connection)
@@ -111,25 +108,25 @@ def check_connection(connection: Connection, delivery: str | None = None) -> lis
 
 
 _SETTING = re.compile(r'(?P<unknown>No such )?configuration property:? "(?P<name>[^"]*)"')
-"""Matches the setting's name in librdkafka's errors about unknown settings and refused values."""
+"""Matches the setting's name in librdkafka's errors."""
 
 
 def _check_with_librdkafka(
     library: Any, connection: Connection, conf: dict[str, str], *, has_problems: bool
 ) -> list[str]:
-    """Return a message for each setting that librdkafka refuses. Does not connect to a broker.
+    """Return a message for each setting that librdkafka refuses. Connects to no broker.
 
-    :param has_problems: another problem is known already. Errors that name no setting are then dropped.
+    :param has_problems: drops errors that name no setting.
     """
     complaints: list[str] = []
-    remaining = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
-    if remaining.get("sasl.mechanism") == "OAUTHBEARER":
+    candidates = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
+    if candidates.get("sasl.mechanism") == "OAUTHBEARER":
         # Otherwise the client would request a token immediately.
-        remaining["security.protocol"] = word_setting(remaining, "security.protocol", "").replace("sasl_", "")
+        candidates["security.protocol"] = word_setting(candidates, "security.protocol", "").replace("sasl_", "")
     log = SecretFreeLog(secret_texts(connection))
     while True:
         try:
-            library.Producer(remaining | {"enable.idempotence": True, "log_level": 0}, logger=log)
+            library.Producer(candidates | {"enable.idempotence": True, "log_level": 0}, logger=log)
         except (library.KafkaException, TypeError, ValueError, AttributeError) as error:
             match, message = _SETTING.search(str(error)), _setting_error(error, log)
         else:
@@ -137,14 +134,14 @@ def _check_with_librdkafka(
         setting = next(
             (
                 candidate
-                for candidate in remaining
+                for candidate in candidates
                 if match and candidate in (match["name"], ALIASES.get(match["name"]))
             ),
             None,
         )
         if match is None or setting is None:
             return complaints if has_problems or complaints else [message]
-        del remaining[setting]
+        del candidates[setting]
         reason = f"unknown setting, {suggest_name(setting)}" if match["unknown"] else "librdkafka refuses its value"
         complaints.append(f"{setting}: {reason}")
 
@@ -164,13 +161,6 @@ def _make_client(
     overrides: dict[str, Any],
     defaults: dict[str, Any] = _DEFAULTS,
 ) -> T:
-    """Create a client.
-
-    :param client_errors: collects errors that the client reports outside of calls.
-    :param overrides: settings that replace the connection's: ``{"transactional.id": …}``.
-    :param defaults: settings that the connection's settings replace.
-    :raises ConfigError: librdkafka refuses a setting. The message names it.
-    """
     from confluent_kafka import KafkaException
 
     conf = librdkafka_settings(connection)
@@ -200,14 +190,20 @@ def make_producer(
     /,
     **overrides: Any,
 ) -> Producer:
-    """Create an idempotent producer. See :func:`_make_client`."""
+    """Create an idempotent producer.
+
+    :param client_errors: collects errors that the client reports outside of calls.
+    :param defaults: settings that the connection may override.
+    :param overrides: settings that override the connection's.
+    :raises ConfigError: librdkafka refuses a setting. The message names it.
+    """
     kind: type[Producer] = _import_library().Producer
     required = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
     return _make_client(kind, connection, client_errors, required | overrides, defaults)
 
 
 def make_consumer(connection: Connection, client_errors: ClientErrors | None = None, /, **overrides: Any) -> Consumer:
-    """Create a consumer of committed records that commits no offsets. See :func:`_make_client`."""
+    """Create a consumer of committed records that commits no offsets."""
     kind: type[Consumer] = _import_library().Consumer
     required = {
         "group.id": str(connection.extra.get("group.id") or GROUP_ID),
@@ -222,7 +218,7 @@ def make_consumer(connection: Connection, client_errors: ClientErrors | None = N
 
 
 def make_admin_client(connection: Connection, client_errors: ClientErrors | None = None) -> AdminClient:
-    """Create a client for topics and their settings. See :func:`_make_client`."""
+    """Create a client for topics and their settings."""
     _import_library()
     from confluent_kafka.admin import AdminClient
 
@@ -240,7 +236,7 @@ def _import_library() -> Any:
 
 
 def secret_texts(connection: Connection) -> frozenset[str]:
-    """Return all texts that must never be shown: secrets, and their encoded forms in headers, URLs and PEM lines."""
+    """Return the connection's secrets, and their forms in headers, URLs and PEM lines."""
     secrets = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
     if connection.password:
         secrets.add(connection.password.get_secret_value())
@@ -250,14 +246,14 @@ def secret_texts(connection: Connection) -> frozenset[str]:
     for secret in secrets:
         lines = {line.strip() for line in re.split(r"\\n|\n", secret) if len(line.strip()) >= _MIN_LINE}
         pairs = {base64.b64encode(f"{name}:{secret}".encode()).decode() for name in users}
-        escaped = {quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
-        forms |= {secret, base64.b64encode(secret.encode()).decode()} | lines | pairs | escaped
+        escaped_forms = {quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
+        forms |= {secret, base64.b64encode(secret.encode()).decode()} | lines | pairs | escaped_forms
     return frozenset(text for text in forms if text)
 
 
 @dataclass(frozen=True)
 class SecretFreeLog:
-    """Logger for librdkafka that replaces secrets and logs at most warnings. Callers decide how serious an error is.
+    """Logger for librdkafka that replaces secrets and logs at most warnings.
 
     Logs lines that differ only in numbers once, because a client repeats a retry's error without end.
     """
@@ -266,13 +262,13 @@ class SecretFreeLog:
     _logged: set[str] = field(default_factory=set, repr=False)
 
     def redact(self, text: str) -> str:
-        """Replace secrets and token-like texts in ``text``."""
+        """Replace secrets and token-like texts."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "…")
         return redact_tokens(text)
 
     def log(self, level: int, message: str, *arguments: object) -> None:
-        """Write one line. librdkafka passes its facility, the client's name and the text."""
+        """Write one line."""
         line = self.redact(message % arguments if arguments else message)
         if level > logging.DEBUG:
             gist = re.sub(r"\d+", "", line)

@@ -1,4 +1,4 @@
-"""Converts Kafka's errors to the package's by code. Error texts are never shown: they may contain settings.
+"""Converts Kafka's errors to the package's by code. Error texts may contain settings and are never shown.
 
 Codes: https://kafka.apache.org/protocol.html#protocol_error_codes, and librdkafka's own below zero
 (https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka.h), 2026-11.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FencedError(RetriableError):
-    """Another producer took the transactional id, or the broker ended a transaction that was too old."""
+    """Another producer took the transactional id, or the broker ended an old transaction."""
 
 
 class UnknownTopicError(ConfigError):
@@ -37,7 +37,7 @@ class DeniedError(ConfigError):
 
 
 class RefusedRecordError(DataError):
-    """The broker or the client refused a record: too large, or not accepted by the topic."""
+    """The broker or client refused a record: too large, or not accepted by the topic."""
 
 
 _FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
@@ -63,7 +63,7 @@ _FRESH_SECONDS = 30.0
 _SINGLE_BROKER_CODES = {
     "_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "_SSL",
 }  # fmt: skip
-"""Errors of the connection to one broker. They may pass while other brokers answer, as during a restart."""
+"""Errors of the connection to one broker, which may pass while other brokers answer."""
 _ACQUIRE_FAILED_TEXT = "Failed to acquire SASL OAUTHBEARER token"
 _NO_SIGN_IN_TEXT = "Request not valid in current SASL state"
 """librdkafka's text for a listener without sign-in."""
@@ -124,9 +124,9 @@ _SAME_ADVICE = {
     "_UNSUPPORTED_FEATURE": "UNSUPPORTED_VERSION",
     "_AUTO_OFFSET_RESET": "OFFSET_OUT_OF_RANGE",
 }
-"""Codes that get the advice of another code."""
-_BY_NAME = {name: (kind, advice) for kind, known in _ADVICE.items() for name, advice in known.items()}
-_BY_NAME |= {name: _BY_NAME[other] for name, other in _SAME_ADVICE.items()}
+"""Codes with the advice of another code."""
+_BY_NAME = {name: (kind, advice) for kind, advice_by_code in _ADVICE.items() for name, advice in advice_by_code.items()}
+_BY_NAME |= {name: _BY_NAME[advised_code] for name, advised_code in _SAME_ADVICE.items()}
 _DEFAULT_ADVICE = (RetriableError, "it is expected to pass")
 _NO_ANSWER_ADVICE = (
     RetriableError,
@@ -140,8 +140,8 @@ _BY_NAME |= dict.fromkeys(_TIMEOUT_CODES - {"_SSL"}, _NO_ANSWER_ADVICE)
 class ClientErrors:
     """Errors that a client reports outside of calls: the reasons behind timeouts.
 
-    librdkafka retries a refused sign-in without end, at least every ten seconds, so the call itself only times out.
-    An error counts for 30 seconds. A single broker's refusal does not count while other brokers answer.
+    librdkafka retries a refused sign-in at least every ten seconds without end, so the call only times out. An error
+    counts for 30 seconds. A single broker's refusal does not count while other brokers answer.
 
     :param heard_at: :func:`time.monotonic` of each code's last report.
     """
@@ -150,12 +150,12 @@ class ClientErrors:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def record(self, error: KafkaError) -> None:
-        """Record an error. Used as the client's ``error_cb``."""
+        """Record an error, as the client's ``error_cb``."""
         with self._lock:
             self.heard_at[_code_of(error)] = time.monotonic()
 
     def poll(self, client: Any) -> None:
-        """Collect a client's pending error reports, which are not delivered while a call waits."""
+        """Collect a client's pending reports, which are not delivered while a call waits."""
         from confluent_kafka import KafkaException
 
         try:
@@ -164,13 +164,13 @@ class ClientErrors:
             self.record(error.args[0])
 
     def note_answer(self, client: Any) -> None:
-        """Note that a broker has answered, so not all brokers are down."""
+        """Note that a broker has answered."""
         self.poll(client)
         with self._lock:
             self.heard_at.pop("_ALL_BROKERS_DOWN", None)
 
     def lasting_code(self) -> str | None:
-        """Return a recent error code that explains a timeout and that waiting does not cure, or None."""
+        """Return a recent code that explains a timeout and that waiting does not cure, or None."""
         oldest_time = time.monotonic() - _FRESH_SECONDS
         with self._lock:
             fresh = [name for name, recorded_at in self.heard_at.items() if recorded_at > oldest_time]
@@ -181,19 +181,19 @@ class ClientErrors:
         return next((name for name in fresh if issubclass(_BY_NAME.get(name, _DEFAULT_ADVICE)[0], ConfigError)), None)
 
     def unresolved_error(self, action: str) -> ConnectError | None:
-        """Return the error if all brokers are down and a host name of one cannot be resolved, else None."""
+        """Return the error if all brokers are down and a host name cannot be resolved."""
         with self._lock:
             is_unresolved = {"_RESOLVE", "_ALL_BROKERS_DOWN"} <= self.heard_at.keys()
         return _error_for("_RESOLVE", action) if is_unresolved else None
 
     def lasting_error(self, action: str) -> ConnectError | None:
-        """Return the error for :meth:`lasting_code`, or None."""
+        """Return the error for :meth:`lasting_code`."""
         code = self.lasting_code()
         return _error_for(code, action) if code is not None else None
 
 
 def _code_of(error: KafkaError) -> str:
-    """Return the error's code. For three codes, the error's text decides whether the error lasts."""
+    """Return the error's code. For three codes, the text decides."""
     name, text = str(error.name()), str(error.str())
     if name in ("_SSL", "_TRANSPORT"):
         return "_SSL" if _LASTING_TLS_ERROR.search(text) else "_TRANSPORT"
@@ -205,16 +205,16 @@ def _code_of(error: KafkaError) -> str:
 
 
 def is_fenced(error: BaseException) -> bool:
-    """Return True if another producer took the transactional id, or the broker ended a transaction that was too old.
+    """Return True for a :class:`FencedError`, also as Kafka's own error.
 
-    The broker does not distinguish the two cases (measured on 4.3). The ledger does.
+    The broker does not distinguish its two cases (measured on 4.3). The ledger does.
     """
     kafka_error = kafka_error_of(error)
     return isinstance(error, FencedError) or (kafka_error is not None and kafka_error.name() in _FENCED_CODES)
 
 
 def kafka_error_of(error: BaseException) -> KafkaError | None:
-    """Return the KafkaError inside an exception, or None."""
+    """Return the KafkaError inside an exception."""
     from confluent_kafka import KafkaError, KafkaException
 
     if isinstance(error, KafkaException) and error.args:
@@ -223,7 +223,7 @@ def kafka_error_of(error: BaseException) -> KafkaError | None:
 
 
 def classify(error: BaseException, action: str, client_errors: ClientErrors | None = None) -> ConnectError:
-    """Convert an error of confluent-kafka to a ConnectError. Returns a ConnectError unchanged.
+    """Convert an error of confluent-kafka to a ConnectError.
 
     :param action: for the message: "committing 2024-01-01 into topic 'x'".
     :param client_errors: the client's reports, which may explain a timeout.
@@ -256,7 +256,7 @@ def _error_for(name: str, action: str) -> ConnectError:
 
 @contextmanager
 def translate_kafka_errors(action: str, client_errors: ClientErrors | None = None) -> Iterator[None]:
-    """Convert errors of confluent-kafka that the block raises. Other errors pass through."""
+    """Convert errors of confluent-kafka that the block raises."""
     from confluent_kafka import KafkaException
 
     try:

@@ -1,7 +1,7 @@
 """Detects the protocol of a cluster's ports, because librdkafka cannot tell a wrong protocol from an absent broker.
 
-Sends the port the beginning of a TLS handshake, or a plain Kafka SaslHandshake request, without credentials:
-https://kafka.apache.org/protocol.html, SaslHandshake (2026-11).
+Sends the beginning of a TLS handshake, or a Kafka SaslHandshake request, without credentials
+(https://kafka.apache.org/protocol.html, 2026-11).
 """
 
 from __future__ import annotations
@@ -19,14 +19,11 @@ _SECONDS, _ALL_SECONDS = 3.0, 6.0
 _DEFAULT_PORT = 9092
 _SASL_HANDSHAKE, _VERSION, _CORRELATION, _ILLEGAL_SASL_STATE = 17, 1, 0x636F6E6E, 34
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
-"""First bytes of an alert and of a handshake in every TLS version."""
+"""First bytes of an alert and of a handshake."""
 
 
 def find_protocol_mismatch(conf: Mapping[str, str]) -> str | None:
-    """Return a message about a server whose protocol contradicts ``security.protocol``, or None.
-
-    :param conf: librdkafka's settings.
-    """
+    """Return a message about a server with another protocol than ``security.protocol``, or None."""
     protocol = word_setting(conf, "security.protocol", "plaintext")
     deadline = time.monotonic() + _ALL_SECONDS
     for server in conf.get("bootstrap.servers", "").split(","):
@@ -82,8 +79,8 @@ def _requires_sign_in(address: tuple[str, int]) -> bool | None:
 def _request_bytes(address: tuple[str, int], request: bytes, size: int) -> bytes:
     with socket.create_connection(address, _SECONDS) as connection:
         connection.sendall(request)
-        received = b""
+        response = b""
         with suppress(ConnectionError):
-            while len(received) < size and (chunk := connection.recv(size - len(received))):
-                received += chunk
-    return received
+            while len(response) < size and (chunk := connection.recv(size - len(response))):
+                response += chunk
+    return response

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 QUEUE_KBYTES = 48 * 1024
-"""Limit of a producer's unacknowledged data."""
+"""Limit of unacknowledged data."""
 QUEUE_RECORDS = 100_000
-"""Limit of a producer's unacknowledged records. librdkafka uses about 600 bytes for each with headers."""
+"""Limit of unacknowledged records. librdkafka uses about 600 bytes for each with headers."""
 _POLL_SECONDS = 0.1
 _DEFAULTS = {
     "linger.ms": 20,
@@ -31,7 +31,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 def headers_size_bytes(headers: Headers) -> int:
-    """Return the size of a record's headers in bytes."""
+    """Return the size of a record's headers."""
     return sum(len(name) + len(value or b"") for name, value in headers)
 
 
@@ -48,9 +48,9 @@ class Outbox:
         self._producer: Producer = make_producer(connection, self.client_errors, _DEFAULTS, **(bounds | settings))
 
     def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
-        """Send records of one topic (``key`` and ``value`` each) in order. Waits while the queue is full.
+        """Send records of one topic (``key`` and ``value`` each) in order. Waits until the queue has room for all.
 
-        Waits for room for all records first, because ``produce_batch`` may skip a record and accept later ones.
+        ``produce_batch`` on a full queue may skip a record and accept later ones.
 
         :param size_bytes: size of all keys and values.
         """
@@ -66,10 +66,7 @@ class Outbox:
     def send(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None = None
     ) -> None:
-        """Send one record. Waits while the queue is full.
-
-        :param partition: None lets the partitioner choose.
-        """
+        """Send one record. Waits while the queue is full."""
         self.wait_for_room(1, len(key or b"") + len(value or b"") + headers_size_bytes(headers))
         self._produce(topic, value, key, -1 if partition is None else partition, headers=headers)
         self.accepted_records += 1
@@ -94,7 +91,7 @@ class Outbox:
         partitions: Sequence[int],
         size_bytes: int,
     ) -> None:
-        """Send records of one topic with headers, timestamps or partitions, which ``produce_batch`` does not accept.
+        """Send records of one topic with fields that ``produce_batch`` does not accept.
 
         :param size_bytes: size of all keys and values. Header sizes are estimated from the first record.
         """
@@ -133,7 +130,7 @@ class Outbox:
         self._wait(lambda: len(self._producer) < waiting)
 
     def require_time_left(self, sent_records: int, total_records: int) -> None:
-        """Check that the transaction's time is not nearly over. Without a transaction there is no limit."""
+        """Check that a transaction's time is not nearly over."""
 
     def flush(self) -> None:
         """Wait until the broker has acknowledged or refused every record.
@@ -169,11 +166,11 @@ class Outbox:
                 raise
 
     def raise_cause(self, error: Exception) -> None:
-        """Raise the error that explains ``error``, if the client knows a better one."""
+        """Raise the error behind ``error``, if there is one."""
 
 
 def _unsent_records(records: list[dict[str, Any]], accepted: int) -> list[dict[str, Any]]:
-    """Return the unsent records. They must be the last ones, to keep the order.
+    """Return the unsent records, which must be the last ones, to keep the order.
 
     :raises KafkaException: the client refused a record.
     :raises RetriableError: the client skipped records in the middle.
@@ -194,7 +191,7 @@ def _unsent_records(records: list[dict[str, Any]], accepted: int) -> list[dict[s
 
 
 class AcknowledgedOutbox(Outbox):
-    """Producer without a transaction. Counts acknowledged records."""
+    """Producer without transactions that counts acknowledged records."""
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         self._delivered = 0

@@ -1,4 +1,4 @@
-"""Client of a schema registry with Confluent's API, built on Confluent's own client.
+"""Client of a schema registry with Confluent's API.
 
 https://docs.confluent.io/platform/current/schema-registry/develop/api.html (2026-11).
 """
@@ -69,7 +69,6 @@ class RegisteredSchema:
     """One version of a subject.
 
     :param kind: ``AVRO``, ``JSON`` or ``PROTOBUF``.
-    :param has_references: the schema refers to other subjects.
     """
 
     id: int
@@ -80,9 +79,9 @@ class RegisteredSchema:
 
 
 class RegistryClient:
-    """Client of one registry.
+    """Client of one registry. Each request is tried three times.
 
-    :param timeout_seconds: time limit of one request. Each is tried three times.
+    :param timeout_seconds: time limit of one try.
     :raises ConfigError: the connection is wrong, or Confluent's client is missing.
     """
 
@@ -98,17 +97,17 @@ class RegistryClient:
         self._client.close()
 
     def versions(self, subject: str) -> list[int]:
-        """Return the subject's version numbers, oldest first. Empty for an unknown subject."""
+        """Return the subject's version numbers, oldest first."""
         numbers = self._find(f"reading the versions of subject {subject!r}", self._client.get_versions, subject)
         return sorted(numbers or ())
 
     def version(self, subject: str, version: int) -> RegisteredSchema | None:
-        """Return one version of a subject, or None if it was deleted."""
+        """Return a version of a subject, or None if deleted."""
         action = f"reading the versions of subject {subject!r}"
         return _to_registered(self._find(action, self._client.get_version, subject, version))
 
     def newest_version(self, subject: str) -> RegisteredSchema | None:
-        """Return the subject's newest version, or None for an unknown subject."""
+        """Return the subject's newest version, or None."""
         self._client.clear_latest_caches()
         return _to_registered(self._find(f"reading subject {subject!r}", self._client.get_latest_version, subject))
 
@@ -118,7 +117,7 @@ class RegistryClient:
         return _to_registered(self._find(action, self._client.lookup_schema, subject, _make_schema(document, kind)))
 
     def is_compatible(self, subject: str, document: str, kind: str) -> bool:
-        """Return True if the subject's compatibility rule accepts the schema. An unknown subject accepts any schema."""
+        """Return True if the subject's compatibility rule accepts the schema. An unknown subject accepts any."""
         action = f"asking whether the schema of subject {subject!r} is compatible"
         test_compatibility = self._client.test_compatibility_all_versions
         return self._find(action, test_compatibility, subject, _make_schema(document, kind)) is not False

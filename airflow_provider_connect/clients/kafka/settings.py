@@ -1,7 +1,6 @@
 """Rules for a Kafka connection's settings, checked without network access.
 
-librdkafka checks names and values itself. These rules cover settings that librdkafka accepts although they could lose
-a day, expose a secret or run foreign code.
+The rules cover settings that librdkafka accepts although they could lose a day, expose a secret or run foreign code.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ALIASES: dict[str, str] = {
     "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
-"""librdkafka's alternative setting names, mapped to the names used here."""
+"""librdkafka's alternative setting names, with the names used here."""
 
 CONSUMER_ONLY = frozenset({
     "auto.commit.interval.ms", "auto.offset.reset", "check.crcs", "enable.auto.commit", "enable.auto.offset.store",
@@ -82,7 +81,7 @@ _ALLOWED_VALUES = {
     "enable.ssl.certificate.verification": ({"true"}, "any server could pose as the cluster: set its CA in ssl.ca.pem"),
 }
 _OPENSSL_PROVIDERS = frozenset({"default", "legacy", "fips", "base"})
-"""OpenSSL's own providers. Any other name loads a library from a file."""
+"""OpenSSL's own providers. Other names load a library from a file."""
 _COMMAND_SETTINGS = ("sasl.kerberos.principal", "sasl.kerberos.keytab")
 """Settings that librdkafka copies into a shell command."""
 _SHELL_SAFE = re.compile(r"[\w.@/:+=,-]*", re.ASCII)
@@ -98,8 +97,8 @@ _LOCATION_ALTERNATIVES = {"ssl.ca": "pem", "ssl.certificate": "pem", "ssl.key": 
 
 
 def suggest_name(name: str) -> str:
-    """Return a hint about a name that librdkafka does not know."""
-    mentioned = (
+    """Return a hint about an unknown setting."""
+    setting_names = (
         _OTHER_NAMES,
         CONSUMER_ONLY,
         _FORBIDDEN,
@@ -109,8 +108,8 @@ def suggest_name(name: str) -> str:
         _FILE_SETTINGS,
         _COMMAND_SETTINGS,
     )
-    close = difflib.get_close_matches(name, set(chain.from_iterable(mentioned)), n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else "see librdkafka's CONFIGURATION.md for the names"
+    similar_names = difflib.get_close_matches(name, set(chain.from_iterable(setting_names)), n=1, cutoff=0.6)
+    return f"did you mean {similar_names[0]!r}?" if similar_names else "see librdkafka's CONFIGURATION.md for the names"
 
 
 def word_setting(conf: Mapping[str, str], name: str, default: str) -> str:
@@ -125,7 +124,7 @@ def is_local(servers: str) -> bool:
 
 
 def forbidden_settings(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return settings that are forbidden, always or with their value, and the reason for each.
+    """Return the forbidden settings, with reasons.
 
     :param conf: settings under their current names (:data:`ALIASES`).
     """
@@ -154,7 +153,7 @@ def _code_loading_settings(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]
 
 
 def security_problems(conf: Mapping[str, str]) -> list[str]:
-    """Validate the combination of security settings. Returns the problems found."""
+    """Validate the security settings together. Returns the problems found."""
     protocol = word_setting(conf, "security.protocol", "plaintext")
     complaints = [*_server_problems(conf), *_file_problems(conf)]
     if protocol in _SASL:

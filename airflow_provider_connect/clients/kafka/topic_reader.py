@@ -1,8 +1,8 @@
 """Reads topics up to their ends, and computes the offsets that a transaction wrote.
 
-The end offset is requested from the partition's leader before the first record is read. The end offset that comes with
-records may lag behind the commits if the leader is newly elected. A leader answers the request only after it has caught
-up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11).
+The end offset is requested from the partition's leader before the first record is read. After an election, the end
+offset that comes with records may lag behind the commits. A leader answers the request only after it has caught up
+(https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 _BATCH_RECORDS = 10_000
 _LOOK_SECONDS = 0.05
 _FETCH_BYTES = 4_000_000
-"""Bytes fetched from a partition in one request. More bytes mean fewer requests for long topics."""
+"""Bytes fetched from a partition in one request."""
 _AGAIN_SECONDS = 0.1
 TOPIC_LISTING_SECONDS = 2.0
 """Time for which a new topic may be unknown to some brokers."""
@@ -40,10 +40,7 @@ EndOffsets = dict[str, dict[int, int]]
 
 
 class TopicReader:
-    """Consumer of one topic. :func:`open_topic` creates it.
-
-    :param description: the topic in messages.
-    """
+    """Consumer of one topic, created by :func:`open_topic`."""
 
     def __init__(self, reader: Consumer, topic: str, description: str, timeout_seconds: float) -> None:
         self.topic = topic
@@ -65,7 +62,7 @@ class TopicReader:
         return sorted(topic.partitions)
 
     def read_bounds(self, partition: int) -> tuple[int, int]:
-        """Request a partition's first offset, and the offset after the last record that this reader may see."""
+        """Request a partition's first offset, and the one after the last record visible to this reader."""
         from confluent_kafka import TopicPartition
 
         topic_partition = TopicPartition(self.topic, partition)
@@ -94,7 +91,7 @@ class TopicReader:
         return self._reader.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)[1]
 
     def read_batches(self, starts: dict[int, int], ends: dict[int, int]) -> Iterator[list[Message]]:
-        """Yield records from ``starts`` on, until every partition is read to its end and at least to ``ends``.
+        """Yield records from ``starts`` until every partition's end, and at least to ``ends``.
 
         :raises RetriableError: the records stop coming before ``ends``.
         :raises ConfigError: an offset no longer exists.
@@ -143,7 +140,7 @@ class TopicReader:
         self._reader.unassign()
 
     def _consume(self) -> list[Message]:
-        """Return the records that have arrived, without waiting for a full batch."""
+        """Return arrived records without waiting for a full batch."""
         messages: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
         return messages + self._reader.consume(_BATCH_RECORDS, 0) if messages else messages
 
@@ -156,11 +153,7 @@ def open_topic(
     isolation: Isolation = "read_committed",
     topic_kind: Literal["topic", "ledger topic"] = "topic",
 ) -> Iterator[TopicReader]:
-    """Open a topic for reading.
-
-    :raises ConfigError: the connection, a right or the topic is wrong.
-    :raises RetriableError: the broker does not answer.
-    """
+    """Open a topic for reading."""
     client_errors, description = ClientErrors(), f"{topic_kind} {topic!r}"
     overrides = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
     overrides |= {"fetch.message.max.bytes": _FETCH_BYTES}
@@ -184,7 +177,6 @@ def read_end_offsets(
 
     :param committed: return the end for readers of committed records instead.
     :raises UnknownTopicError: a topic does not exist.
-    :raises RetriableError: the broker does not answer.
     """
     from confluent_kafka import KafkaException
 
@@ -256,7 +248,7 @@ def _deleted_topic_error(topic: str) -> UnknownTopicError:
 
 
 def written_spans(ends_before: EndOffsets, ends_after: EndOffsets) -> dict[str, dict[int, tuple[int, int]]]:
-    """Return the span of new offsets in each partition that grew: the first, and the one after the last."""
+    """Return the new offsets of each partition that grew: the first, and the one after the last."""
     spans = {
         topic: {
             partition: (ends_before.get(topic, {}).get(partition, 0), end)

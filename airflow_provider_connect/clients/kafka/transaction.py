@@ -1,8 +1,7 @@
 """Producer for one transaction. A second transaction needs a new producer.
 
 With a reused producer, a delayed response to the first transaction could commit or abort the second
-(https://jepsen.io/analyses/bufstream-0.1.0, 2024-11). A new producer with the same transactional id fences the older
-ones: after :meth:`Transaction.fence` no other transaction of this id is open.
+(https://jepsen.io/analyses/bufstream-0.1.0, 2024-11).
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ class UndecidedError(RetriableError):
 
 
 def transactional_id(*names: str | int) -> str:
-    """Return the transactional id of a day, or of a part of it. All runs and attempts share the id."""
+    """Return the transactional id of a day or a part of it, which all runs and attempts share."""
     return f"connect-{hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32]}"
 
 
 class Transaction(Outbox):
-    """Producer with a transactional id. Nothing is visible to readers unless :meth:`commit` returns.
+    """Producer with a transactional id. Readers see nothing unless :meth:`commit` returns.
 
     :param transaction_timeout_seconds: age at which the broker ends the transaction.
     :param description: the transaction in messages. Defaults to the id.
@@ -73,10 +72,9 @@ class Transaction(Outbox):
         return self._is_over
 
     def fence(self) -> None:
-        """Take the transactional id, which fences earlier producers of the id and ends their transactions.
+        """Take the transactional id. This fences the id's earlier producers and ends their transactions.
 
         :raises ConfigError: the broker does not allow this timeout, or the user may not use the id.
-        :raises RetriableError: the broker does not answer.
         """
         from confluent_kafka import KafkaException
 
@@ -87,16 +85,16 @@ class Transaction(Outbox):
             raise classify(error, f"taking transactional id {self.id!r}", self.client_errors) from None
 
     def begin(self) -> None:
-        """Begin the transaction. The broker measures its age from the first record."""
+        """Begin the transaction. Its age at the broker counts from the first record."""
         self._begun_at = time.monotonic()
         self._is_over = False
         with translate_kafka_errors("beginning a transaction", self.client_errors):
             self._producer.begin_transaction()
 
     def raise_cause(self, error: Exception) -> None:
-        """Find the reason for an error that only reports a "fatal" or "erroneous state".
+        """Raise the reason for an error that only reports a "fatal" or "erroneous state".
 
-        Takes the transaction's next step, which the client refuses with the error that broke the transaction.
+        The client refuses the transaction's next step with the error that broke the transaction.
         """
         from confluent_kafka import KafkaError
 
@@ -108,13 +106,13 @@ class Transaction(Outbox):
 
     @property
     def open_seconds(self) -> float:
-        """Seconds since the transaction began. 0 before that."""
+        """Seconds since the transaction began, or 0."""
         return time.monotonic() - self._begun_at if self._begun_at else 0.0
 
     def require_time_left(self, sent_records: int, total_records: int) -> None:
         """Check the transaction's age while there is still time to abort it.
 
-        :raises RetriableError: the transaction's time is nearly over, because its estimate was too low.
+        :raises RetriableError: the time is nearly over.
         """
         if self.open_seconds > USABLE_TIME_SHARE * self.transaction_timeout_seconds:
             raise self._too_slow_error(sent_records, total_records)
@@ -122,8 +120,7 @@ class Transaction(Outbox):
     def flush(self) -> None:
         """Wait until the broker has acknowledged or refused every record.
 
-        :raises RetriableError: the broker took no record for ``timeout_seconds``, or the transaction's time is over and
-            unsent records were dropped.
+        :raises RetriableError: also if the transaction's time is over and unsent records were dropped.
         """
         super().flush()
         if self.open_seconds > self.transaction_timeout_seconds:
@@ -178,17 +175,16 @@ class Transaction(Outbox):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End a failed transaction that is still open, because readers of committed records wait for it."""
+        """End an open transaction after an error. Readers of committed records wait for it."""
         if isinstance(error, FencedError):
             self._is_over = True
         elif not self._is_over and not isinstance(error, UndecidedError):
             self._is_over = self._end_open()
 
     def _end_open(self) -> bool:
-        """End the open transaction. Returns True if it has ended, even by fencing.
+        """End the open transaction, if necessary by a new producer. Returns True if it has ended, even by fencing.
 
-        If this producer cannot end it, a new producer takes the id. If that fails too, the next attempt ends the
-        transaction, or the broker after the timeout.
+        Otherwise the next attempt ends the transaction, or the broker after the timeout.
         """
         from confluent_kafka import KafkaException
 

@@ -1,6 +1,6 @@
 """Arrow types for SQLite's columns, by declared type.
 
-Type names are from https://www.sqlite.org/datatype3.html, section 3.1, and from common use.
+Names: https://www.sqlite.org/datatype3.html, section 3.1, and common use.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadCo
 
 
 def python_classes(column: ReadColumn) -> set[type]:
-    """Return the Python classes that a column's values may have."""
+    """Return the allowed Python classes of a column's values."""
     from pyarrow import types
 
     kind = column.type

@@ -8,8 +8,8 @@ clock::
     connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
     connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
 
-A hold (reservation) counts in full until its sent requests replace it. If the task was killed before, all its requests
-count as sent at the end of its validity.
+A hold (reservation) counts in full until its sent requests replace it. If the task was killed before, all count as sent
+at the end of its validity.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SentRequests:
 
     @classmethod
     def from_times(cls, id_: str, send_times: Iterable[float], quota: Quota) -> SentRequests:
-        """Group requests by send time. A whole group counts as sent at its latest time."""
+        """Group requests by send time. A group counts as sent at its latest time."""
         spans: list[tuple[int, float]] = []
         width = max(quota.seconds / 60, quota.valid_seconds / _MOST_SPANS)
         first = -math.inf
@@ -169,13 +169,13 @@ class QuotaBook:
 
     @property
     def latest_vendor_usage(self) -> VendorUsage | None:
-        """The vendor's most recent count, or None."""
+        """The vendor's most recent count."""
         return max(self.said, key=lambda usage: usage.at, default=None)
 
     def requests_by_others(self, clock_seconds: float) -> int:
         """Estimate how many requests of the account's other users count, from the vendor's count.
 
-        Assumes that they were spread over the hour before that count, so they expire one by one in the following hour.
+        Assumes that they were spread over the hour before it, so they expire one by one in the following hour.
         """
         usage = self.latest_vendor_usage
         if usage is None or clock_seconds >= usage.at + self.quota.seconds:
@@ -186,13 +186,13 @@ class QuotaBook:
         return math.ceil(max(0, usage.used - ours) * share_left)
 
     def limit(self, clock_seconds: float) -> int:
-        """Return the allowed requests an hour: our setting, or the vendor's latest limit if that is lower."""
+        """Return the allowed requests an hour: our setting, or the vendor's latest limit if lower."""
         usage = self.latest_vendor_usage
         is_known = usage is not None and clock_seconds < usage.at + self.quota.seconds
         return min(self.quota.requests, usage.limit) if usage is not None and is_known else self.quota.requests
 
     def room(self, clock_seconds: float) -> int:
-        """Return how many more requests may be sent. Negative if too many were sent or reserved."""
+        """Return how many more requests may be sent. Negative if too many are sent or reserved."""
         usage = self.latest_vendor_usage
         if usage is not None and usage.at <= clock_seconds < usage.at + usage.wait_seconds:
             return 0
@@ -211,14 +211,14 @@ class QuotaBook:
     # Queue
 
     def queue_entry_of(self, claim: QuotaClaim) -> QueueEntry | None:
-        """Return a task's own queue entry, the oldest of several, or None."""
+        """Return a task's queue entry, the oldest of several."""
         own_entries = [waiting for waiting in self.waiting if waiting.asker == claim.asker]
         return min(own_entries, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
     def requests_ahead(self, claim: QuotaClaim, since: float, clock_seconds: float) -> int:
         """Return how many requests the tasks ahead in the queue claim.
 
-        Ignores a task that should have looked again long ago: it is dead or has no worker.
+        Ignores a task that should have looked again long ago.
         """
         own_position = (claim.rank, since, claim.asker)
         alive_claims = {
@@ -259,7 +259,7 @@ class QuotaBook:
     # Expiry
 
     def expired_names(self, clock_seconds: float) -> list[str]:
-        """Return the names of expired keys, without the prefix. A hold comes before its sent requests."""
+        """Return expired keys, without the prefix. A hold comes before its sent requests."""
         margin = self.quota.seconds / 10
         counted_seconds = self.quota.seconds + self.quota.slack_seconds + margin
         lasting = self.quota.valid_seconds + counted_seconds

@@ -21,9 +21,9 @@ class Quota:
     """Limits that all runs, tasks and DAGs of one vendor project share.
 
     :param name: of project and API, equal for all users. Part of keys, so not a secret.
-    :param requests: largest number in any span of ``seconds``.
-    :param per_second: largest number in a second. Each job keeps it alone, without counting other jobs' requests.
-    :param at_once: largest number of concurrent requests.
+    :param requests: most in any span of ``seconds``.
+    :param per_second: most in a second. Each job keeps it alone, without counting other jobs' requests.
+    :param at_once: most concurrent requests.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Quota:
 
     @property
     def slack_seconds(self) -> float:
-        """Largest expected clock difference between two workers. Each request counts for this much longer."""
+        """Largest expected clock difference of two workers. Each request counts for this much longer."""
         return min(_CLOCKS_DIFFER_SECONDS, self.seconds / 100)
 
     @property
@@ -49,7 +49,7 @@ class Quota:
 
     @property
     def grace_seconds(self) -> float:
-        """How late a waiting task may return and keep its place in the queue. It may lack a worker."""
+        """How late a waiting task may return, perhaps for lack of a worker, and keep its place in the queue."""
         return self.seconds / 30
 
     def with_settings(self, settings: Any, settings_label: str) -> Quota:
@@ -105,7 +105,7 @@ def quotas_from_extra(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) ->
 
 
 def quota_problems(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> list[str]:
-    """Return the problem of the field ``limits`` in a connection's extra, if any."""
+    """Return the problem of a connection's extra field ``limits``, if any."""
     try:
         quotas_from_extra(extra, vendors)
     except ConfigError as error:
@@ -116,7 +116,6 @@ def quota_problems(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> li
 def shared_quota_name(vendor: str, api: str, account: str, scope: tuple[object, ...]) -> str:
     """Return a quota's name: equal for all connections to one account, without secrets.
 
-    :param account: its letters, digits, dots and dashes become part of the name.
     :param scope: distinguishes accounts of the same name.
     """
     account_hash = hashlib.sha256(repr([*scope, account]).encode()).hexdigest()[:8]
@@ -136,8 +135,8 @@ class QuotaClaim:
     :param requests: number that its days need if no request fails.
     :param least: smallest part with which the task starts.
     :param spare: additional requests for failed polls, if there is plenty of room.
-    :param width: largest number of its concurrent requests.
-    :param rank: 0 for today's run, 1 for a backfill or catchup, which come later.
+    :param width: most concurrent requests.
+    :param rank: place in the queue: 0 for today's run, 1 for a backfill or catchup.
     """
 
     asker: str

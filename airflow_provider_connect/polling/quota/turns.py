@@ -2,17 +2,17 @@
 
 No writer changes another writer's keys:
 
-1. **First look.** If there is no room, or earlier tasks claim it, the task waits in the queue.
-2. The task **writes a hold** (reservation): a key of its own.
-3. **Second look.** The task counts all holds. If they fit together, it may send. Otherwise it deletes its hold and
-   looks again.
+1. First look: if there is no room, or earlier tasks claim it, the task waits in the queue.
+2. The task writes a hold (reservation): a key of its own.
+3. Second look: the task counts all holds. If they fit together, it may send. Otherwise it deletes its hold and looks
+   again.
 
-**The limit is never passed.** If several holds are too many together, one was written last. Its task counts all of them
+The limit is never passed. If several holds are too many together, the task that wrote the last one counts all of them
 in the second look and gives way, whatever the delays and clocks. Clocks matter only for how long a request counts, and
 may differ by :attr:`.Quota.slack_seconds`.
 
-**No task starves.** Later tasks leave the room to earlier entries of the queue. An entry expires if its task does not
-return in time, so a dead task does not block the queue for long.
+No task starves. Later tasks leave the room to earlier entries of the queue. An entry expires if its task does not
+return in time.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ class KeyStore(Protocol):
 class Grant:
     """A part of the quota that a task may use.
 
-    :param requests: how many it may send.
-    :param width: how many of them concurrently.
+    :param width: most concurrent requests.
     :param until: end of the permission, by the task's own clock.
     :param requests_left: requests that are still unreserved.
     """
@@ -75,7 +74,7 @@ class Grant:
 class QuotaWait:
     """Answer if there is no room.
 
-    :param until: when to look again, by the task's own clock.
+    :param until: time of the next attempt, by the task's own clock.
     """
 
     until: float
@@ -200,11 +199,9 @@ class NoRoomError(QuotaError):
 def reserve_request(
     turns: Turns | None, asker: str, on_trouble: Callable[[str], None], send_times: Sequence[float]
 ) -> Iterator[None]:
-    """Reserve one request for a person while the block runs. Records a vendor's refusal that the block raises.
+    """Reserve one request for a person, who does not queue, while the block runs. Records a vendor's refusal.
 
-    A person does not queue, because tasks come first.
-
-    :param turns: None for no count.
+    :param turns: None counts no request.
     :param on_trouble: called with a text if the store is unreachable. The request is then sent without a count.
     :param send_times: the block adds the times of its requests.
     :raises NoRoomError: there is no room for a request.
@@ -221,14 +218,14 @@ def reserve_request(
 
 
 def record_refusal(turns: Turns | None, error: QuotaError, on_trouble: Callable[[str], None]) -> None:
-    """Record the vendor's count that came with a refusal, for all tasks."""
+    """Record the vendor's count that came with a refusal."""
     usage = error.said
     if turns is not None and usage is not None:
         without_store_errors(lambda: turns.record_vendor_usage(*usage), on_trouble)
 
 
 def without_store_errors(step: Callable[[], _T], on_trouble: Callable[[str], None]) -> _T | None:
-    """Run a step that uses the store. Returns None if the store is unreachable, because jobs run without it."""
+    """Run a step that uses the store. Returns None if the store is unreachable."""
     try:
         return step()
     except NoRoomError:

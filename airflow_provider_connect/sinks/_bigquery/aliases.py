@@ -1,8 +1,8 @@
 """Names of the sink's SQL aliases, variables and columns. No source column may have one of them.
 
-In BigQuery an alias hides a column of that name, and a column hides a script's variable. So every table of a statement
-has an alias from here, and every column is qualified by it. Bare names stand only in the column list of an INSERT and
-on the left side of SET, where they always mean columns of the changed table.
+In BigQuery an alias hides a column of that name, and a column hides a variable. So every table of a statement has an
+alias from here, which qualifies every column. Bare names stand only in the column list of an INSERT and on the left
+side of SET, where they always mean columns of the changed table.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax#alias_clause,
 …/procedural-language (2026-11).
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 # The first three occur several times for each column in a script of at most 1 MB, so they are short.
 TARGET = "connect_t"
-"""Alias of the target, or of one table of a template (a table name with a column, such as ``{event}``)."""
+"""Alias of the target, or of one table of a template."""
 STAGED = "connect_s"
 """Alias of the staging table."""
 NEWEST = "connect_n"
@@ -24,11 +24,11 @@ LEDGER = "connect_ledger"
 REJECT = "connect_reject"
 """Alias of a table of rejects, staged or final."""
 ELEMENT = "connect_element"
-"""Alias of an element of a repeated column. A number follows: how many lists enclose the element's list."""
+"""Alias of an element of a repeated column, followed by the number of lists around the element's list."""
 OFFSET = "connect_offset"
-"""Alias of an element's position in its list. The number of ``ELEMENT`` follows."""
+"""Alias of an element's position in its list, followed by the number of ``ELEMENT``."""
 FILLED = "connect_filled"
-"""Alias of the query that finds the columns with values in a day's earlier state (:mod:`.differences`)."""
+"""Alias of the query for columns with values in a day's earlier state (:mod:`.differences`)."""
 
 NEWEST_DAY = "connect_newest_day"
 """Variable of the publish script: the day of the newest published snapshot, or NULL."""
@@ -39,9 +39,7 @@ STREAM = "connect_stream"
 """Column of the tombstones: the stream whose data deleted the key."""
 
 MAX_LIST_DEPTH = 15
-"""Most lists inside each other: BigQuery nests RECORD columns no deeper
-(https://cloud.google.com/bigquery/docs/nested-repeated#limitations, 2026-11).
-"""
+"""Most lists inside each other (https://cloud.google.com/bigquery/docs/nested-repeated#limitations, 2026-11)."""
 
 ALIASES = frozenset(
     {

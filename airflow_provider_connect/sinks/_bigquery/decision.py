@@ -1,10 +1,10 @@
-"""Makes the transaction that decides in the ledger about a publish or a confirmation, and the confirmation's script.
+"""Scripts that decide in the ledger, in one transaction, about a publish or a confirmation.
 
-A refusal raises no error: ``outcome`` in the result holds the decision. A publish changes the stream's fence row
-(``day`` NULL) a second time only if definition or task differ: BigQuery allows 25 changes of one table in ten seconds.
+``outcome`` in the result holds the decision. A refusal raises no error. A publish changes the fence row a second time
+only if definition or task differ: BigQuery allows 25 changes of one table in ten seconds.
 
 A confirmation records that a poll returned the published rows again. It copies the day's newest ledger row, with
-``checks`` one higher and its own run and poll time. So an older answer that arrives late is refused.
+``checks`` one higher and its own run and poll time, so that an older answer is refused.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -50,14 +50,14 @@ def transaction_script(
     lookups: str = "",
     answer_columns: str = "outcome",
 ) -> str:
-    """Return the script of a ledger step. Its last statement returns one row.
+    """Return the script of a ledger step.
 
-    The row holds ``answer_columns`` and this token's ledger row, or the newest row if the token has none.
+    Its last statement returns one row: ``answer_columns`` and this token's ledger row, else the newest row.
 
     :param outcome: result if no case applies. Only then the script runs ``changes``.
     :param outcome_cases: SQL conditions and outcomes that prevent a change. The first true condition decides.
     :param seen_columns: type and SQL of additional columns of ``seen``, the ledger state that the script reads.
-    :param lookups: statements after the change of the fence row and before the read of the ledger.
+    :param lookups: statements between the change of the fence row and the read of the ledger.
     """
     stream, day = stream_condition(step.target, step.key), literal(step.publish.day.date)
     day_condition, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"
@@ -108,19 +108,19 @@ FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
 
 
 def own_rows_condition(step: LedgerStep) -> str:
-    """Return the SQL condition for the stream's rows among a target's ledger rows."""
+    """Return the SQL condition for the stream's rows in a ledger."""
     connector, stream = literal(step.key.connector), literal(step.key.stream)
     return f"{LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
 
 
 def followed_rows_condition(step: LedgerStep) -> str:
-    """Return the SQL condition for the ledger rows of the day that the step follows: its own or the newest."""
+    """Return the SQL condition for ledger rows of the day that the step follows."""
     day = NEWEST_DAY if step.follows_stream else literal(step.publish.day.date)
     return f"{own_rows_condition(step)} AND {LEDGER}.day = {day}"
 
 
 def overtaken_cases(step: LedgerStep) -> list[tuple[str, str]]:
-    """Return the cases in which another writer changed the ledger since this attempt read it, before its poll."""
+    """Return the cases in which another writer has changed the ledger since the poll."""
     seen = step.publish.manifest.seen
     if step.follows_stream:
         later = [(f"{NEWEST_DAY} > {literal(step.publish.day.date)}", "superseded")] if step.replaces_whole else []
@@ -130,7 +130,7 @@ def overtaken_cases(step: LedgerStep) -> list[tuple[str, str]]:
 
 
 def list_changed_condition(seen: SeenPublish) -> str:
-    """Return the SQL condition that the erase list has another version than this attempt read."""
+    """Return the SQL condition that the erase list has changed since the poll."""
     return f"COALESCE(seen.erased, 0) != {seen.erased}"
 
 
@@ -143,12 +143,12 @@ def missing_fence_error(step: LedgerStep) -> RetriableError:
 
 
 def newest_row_of(answer: dict[str, Any]) -> LedgerRow | None:
-    """Return the newest ledger row from a script's result, or None."""
+    """Return the newest ledger row from a script's result."""
     return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)
 
 
 def redefined_cases(publish: Publish) -> list[tuple[str, str]]:
-    """Return the case in which :func:`.publishing.require_definition` refuses. Empty without a definition."""
+    """Return the case in which :func:`.publishing.require_definition` refuses, if any."""
     if publish.definition is None:
         return []
     digests = dict.fromkeys(digest for digest in (publish.definition, publish.definition_seen) if digest is not None)
@@ -156,7 +156,7 @@ def redefined_cases(publish: Publish) -> list[tuple[str, str]]:
 
 
 def definition_statements(step: LedgerStep) -> list[str]:
-    """Return the statement that writes the definition into the fence row. Empty without a definition."""
+    """Return the statement that writes the definition, if any, into the fence row."""
     if step.publish.definition is None:
         return []
     definition, task = literal(step.publish.definition), literal(step.publish.intent.task)
@@ -169,7 +169,7 @@ def definition_statements(step: LedgerStep) -> list[str]:
 
 
 def confirm_script(step: LedgerStep) -> str:
-    """Return the confirmation's script. Its last statement returns one row for :func:`confirmed_row`."""
+    """Return the confirmation's script, whose result :func:`confirmed_row` reads."""
     newest = f"{followed_rows_condition(step)} AND {LEDGER}.generation = {LEDGER}.newest"
     # The answer of an earlier version is unknown: NULL, as for a missing day.
     is_other = f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)"
@@ -204,8 +204,8 @@ def _copy_row_statement(step: LedgerStep) -> str:
 def confirmed_row(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row from the result of :func:`confirm_script`.
 
-    :raises OvertakenError: another writer has published or confirmed the day since this attempt read the ledger.
-    :raises RetriableError: the ledger has lost the stream's fence row.
+    :raises OvertakenError: another writer has published or confirmed the day since the poll.
+    :raises RetriableError: the stream's fence row is lost.
     """
     outcome = answer["outcome"]
     if outcome in ("confirmed", "already"):

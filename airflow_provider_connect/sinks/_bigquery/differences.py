@@ -1,7 +1,7 @@
 """Counts the rows that a reload adds, changes and removes, by one query before the publish script.
 
-Inside the script the query would delay other publishers and fail the day with its own errors. The counts are still
-exact: the script publishes only if the compared generation is still the newest.
+Inside the script the query would delay other publishers and could fail the day. The counts are still exact: the script
+publishes only if the compared generation is still the newest.
 
 Rows are compared as text. So NULL equals NULL and JSON's ``null``, and NaN equals NaN.
 """
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 COUNT_SECONDS = 300.0
-"""Time limit of the query that counts."""
+"""Time limit of the query."""
 
 
 def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
-    """Add the counts ``added``, ``changed`` and ``vanished`` to a plan. Returns it unchanged if the count fails.
+    """Return the plan with the counts ``added``, ``changed`` and ``vanished``.
 
-    Errors are only logged, because the counts are for people.
+    Errors are logged and leave the plan unchanged.
     """
     if not is_reload(plan):
         return plan
@@ -47,16 +47,16 @@ def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, 
         with api.time_limit(COUNT_SECONDS):
             if not (plan.replaces_whole or _is_day_in_one_partition(api, plan)):
                 return plan  # the query would read the whole table
-            [counted], _ = api.query(differences_query(plan), action=action, labels=dict(labels))
+            [difference_counts], _ = api.query(differences_query(plan), action=action, labels=dict(labels))
     except ConnectError as error:
         _log.warning("day %s: its changed rows could not be counted: %s", plan.publish.day, error)
         return plan
-    counts = plan.row.counts | Differences(**counted).model_dump()
+    counts = plan.row.counts | Differences(**difference_counts).model_dump()
     return replace(plan, row=plan.row.model_copy(update={"counts": counts}))
 
 
 def is_reload(plan: PublishPlan) -> bool:
-    """Return True if the day replaces an earlier publish of the same day and its rows have a record key."""
+    """Return True if the publish replaces one of the same day, and rows have a record key."""
     seen = plan.publish.manifest.seen
     return (
         plan.write_mode == "replace"
@@ -79,15 +79,15 @@ def _is_day_in_one_partition(api: BigQueryApi, plan: PublishPlan) -> bool:
 def differences_query(plan: PublishPlan) -> str:
     """Return the query that counts. Its row has the fields of :class:`~.stage.differences.Differences`.
 
-    A column without any value in the earlier state is not compared. If several rows have one key, identical rows of the
-    two states are paired first.
+    Columns without any value in the earlier state are not compared. Of rows with one key, identical rows of both states
+    are paired first.
     """
     key = _record_key_column(plan.layout.columns)
     assert key is not None
-    compared = [column for column in plan.layout.columns if column is not key]
-    filled = ", ".join(f"{_is_filled(column)} AS c{number}" for number, column in enumerate(compared)) or "TRUE AS none"
-    earlier_digest = _digest_sql([f"{TARGET}.{quoted(column.name)}" for column in compared])
-    staged_digest = _digest_sql([column.expression for column in compared])
+    columns = [column for column in plan.layout.columns if column is not key]
+    filled = ", ".join(f"{_is_filled(column)} AS c{number}" for number, column in enumerate(columns)) or "TRUE AS none"
+    earlier_digest = _digest_sql([f"{TARGET}.{quoted(column.name)}" for column in columns])
+    staged_digest = _digest_sql([column.expression for column in columns])
     return f"""WITH {FILLED} AS (
   SELECT {filled}
   {_earlier_state(plan)}
@@ -110,16 +110,16 @@ FROM row_keys"""
 
 
 def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
-    """Return the FROM clause that reads the day's earlier rows, for a template from all tables that had rows.
+    """Return the FROM clause for the day's earlier rows, for a template from all tables that had rows.
 
-    A row that moves to another table counts as changed, because the column that names its table changes.
+    A row that moves to another table counts as changed, because its table's column changes.
     """
     this_day = f"{TARGET}.{quoted(DAY)} = {literal(plan.row.day)}"
     if plan.layout.table_changes is None:
         if plan.deletes_softly:
             this_day += f" AND NOT {IS_DELETED}"
-        any_ = any_partition(plan.layout.filter_column, TARGET)
-        return f"FROM {plan.target.sql} AS {TARGET}{joined} WHERE {this_day} AND {any_}"
+        any_partition_sql = any_partition(plan.layout.filter_column, TARGET)
+        return f"FROM {plan.target.sql} AS {TARGET}{joined} WHERE {this_day} AND {any_partition_sql}"
     tables_with_rows = [
         (plan.target.sibling(part.name), part.filter_column) for part in plan.layout.table_changes if part.had_rows
     ]

@@ -1,10 +1,9 @@
 """A target's erase list: a table of keyed digests. The fence rows of all streams hold the list's version.
 
-Every publish and confirmation first changes its stream's fence row. A longer list changes the fence rows of all
-streams. So BigQuery commits only one of the two transactions. The other one then reads a newer version than its attempt
-has seen, and is refused.
+A longer list changes all fence rows, and each publish or confirmation changes one. So BigQuery commits only one of two
+such transactions. The other finds a newer version than its attempt has seen, and is refused.
 
-In an earlier version of this package, each stream had a list with its own versions. All are read as one.
+Earlier versions of this package kept one list for each stream. All are read as one.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -52,7 +51,7 @@ def erase_list_table(target: TableRef) -> TableRef:
 
 
 def newest_version_sql(target: TableRef) -> str:
-    """Return SQL for the newest version in a target's erase list. Does not read the fence rows."""
+    """Return SQL for the newest version in an erase list's table."""
     return (
         f"(SELECT MAX({LEDGER}.version) FROM {erase_list_table(target).sql} AS {LEDGER} "
         f"WHERE {target_condition(target)})"
@@ -60,7 +59,7 @@ def newest_version_sql(target: TableRef) -> str:
 
 
 def raise_version_statement(ledger: TableRef, target: TableRef, version: int) -> str:
-    """Return the statement that sets lower versions of the erase list in a target's fence rows to ``version``."""
+    """Return the statement that raises the erase list's version in a target's fence rows."""
     behind_condition = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
     return (
         f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} "
@@ -69,9 +68,9 @@ def raise_version_statement(ledger: TableRef, target: TableRef, version: int) ->
 
 
 def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
-    """Return the statements with which a person empties a target's erase list.
+    """Return the statements with which a person empties an erase list.
 
-    They delete the list first: as long as it exists, preflight restores its version.
+    They delete the list first, because preflight restores an existing list's version.
     """
     return (
         f"DELETE FROM {erase_list_table(target).sql} AS {LEDGER} WHERE {target_condition(target)}; "
@@ -125,18 +124,18 @@ def _parts_by_salt(rows: Sequence[dict[str, Any]]) -> list[EraseList]:
         by_salt[key] = [*by_salt.pop(key, []), row]
     return [
         EraseList(
-            version=1, column=column, salt=salt, shaping=shaping, digests=tuple(sorted(row["digest"] for row in part))
+            version=1, column=column, salt=salt, shaping=shaping, digests=tuple(sorted(row["digest"] for row in group))
         )
-        for (column, salt, shaping), part in by_salt.items()
+        for (column, salt, shaping), group in by_salt.items()
     ]
 
 
 def extend_list_script(
     ledger: TableRef, target: TableRef, key: StreamKey, *, new_list: EraseList, added_digests: Sequence[str]
 ) -> str:
-    """Return the script that adds digests to a target's erase list, unless the list has another version by then.
+    """Return the script that adds digests to an erase list, unless its version has changed.
 
-    Its result has the number of fence rows (``fences``) and the previous version (``erased``).
+    The result has the number of fence rows (``fences``) and the previous version (``erased``).
     """
     fences = f"{target_condition(target)} AND {LEDGER}.day IS NULL"
     values = {

@@ -1,11 +1,10 @@
 """The ledger: a table with a row for every publish and confirmation, and one fence row for each stream.
 
 A day's current row is its newest generation with the last confirmation. Every publish, confirmation and erase first
-changes the stream's fence row (``day`` NULL, generation 0), so two of them cannot commit at once. That row also holds
-the version of the erase list (:mod:`.erase_list`) and the definition in force (:mod:`.ledger_rows`).
+changes the stream's fence row (``day`` NULL, generation 0), so two of them cannot commit at the same time. The fence
+row also holds the erase list's version (:mod:`.erase_list`) and the definition in force (:mod:`.ledger_rows`).
 
-The target's label ``connect_ledger`` names its ledger. So a lost or emptied ledger is not mistaken for that of a new
-table. Each read is one query over one table.
+The target's label ``connect_ledger`` names its ledger, so a lost or emptied ledger is not mistaken for a new one.
 """
 
 from __future__ import annotations
@@ -62,11 +61,9 @@ LEDGER_LABEL = "connect_ledger"
 
 @dataclass(frozen=True)
 class BigQueryLedger(Ledger):
-    """Ledger of one stream in one table.
+    """Ledger of one stream in one table. Each read is one query over one table.
 
-    :param on_published_day: with ``refuse``, :meth:`published` raises if another intent has published the day. So
-        append mode refuses the day before the poll.
-    :param replaces_whole: True if a snapshot replaces the rows of all days.
+    :param on_published_day: with ``refuse``, :meth:`published` raises if another intent has published the day.
     """
 
     api: BigQueryApi
@@ -77,12 +74,12 @@ class BigQueryLedger(Ledger):
     replaces_whole: bool = False
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the ledger row of a day's newest publish, or None."""
+        """Return the row of a day's newest publish."""
         rows = self._read_rows(f"AND {LEDGER}.day = {literal(day)} ORDER BY {NEWEST_FIRST} LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return the ledger row of each day's newest publish, by one query."""
+        """Return the row of each day's newest publish."""
         rows = self._read_rows(
             f"AND {LEDGER}.day BETWEEN {literal(first)} AND {literal(last)}\n"
             f"ORDER BY {column_list(('day', 'generation', 'checks'), LEDGER)}"
@@ -90,7 +87,7 @@ class BigQueryLedger(Ledger):
         return list({row["day"]: ledger_row(row) for row in rows}.values())
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the day's next one follows: the day's. For snapshots and increments, the stream's."""
+        """Return the publish that the day's next one follows (:meth:`.Ledger.newest`)."""
         if kind == "increment":
             return self._newest_increment(day)
         if kind == "day" or not self.replaces_whole:
@@ -107,7 +104,7 @@ class BigQueryLedger(Ledger):
         return ledger_row(rows[0]) if rows else None
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the ledger row that an intent published for a day, even if a newer publish followed.
+        """Return the row that an intent published for a day, even if a newer publish followed.
 
         :raises ConfigError: append mode, and another intent has published the day.
         """
@@ -123,12 +120,12 @@ class BigQueryLedger(Ledger):
         return None
 
     def days(self) -> DaySet:
-        """Return every published day."""
+        """Return all published days."""
         rows = self._read(f"SELECT DISTINCT {LEDGER}.day", f"AND {LEDGER}.day IS NOT NULL")
         return DaySet.from_dates(row["day"] for row in rows)
 
     def tables_with_rows(self, day: dt.date | None = None, generation: int = 0) -> dict[str, bool]:
-        """Return a template's tables that ever had rows. True if this generation of the day put rows there."""
+        """Return the template tables that ever had rows. True if this generation put rows there."""
         put_rows = "FALSE" if day is None else f"{LEDGER}.day = {literal(day)} AND {LEDGER}.generation = {generation}"
         select = f"SELECT name, LOGICAL_OR({put_rows}) AS there"
         joined = f", UNNEST({LEDGER}.tables) AS name"
@@ -136,7 +133,7 @@ class BigQueryLedger(Ledger):
         return {row["name"]: bool(row["there"]) for row in rows}
 
     def erased(self) -> EraseList:
-        """Return the target's erase list, by one query if it is empty, else by two.
+        """Return the target's erase list. Takes a second query if the list is not empty.
 
         :raises ConfigError: the list is lost, or was changed by hand.
         """
@@ -152,7 +149,7 @@ class BigQueryLedger(Ledger):
         return read_erase_list(self.api, self.target, version)
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish, by one query of its fence row."""
+        """Return the definition of the stream's newest publish, from the fence row."""
         try:
             rows = self._read(f"SELECT {FENCE_COLUMNS}", f"AND {LEDGER}.day IS NULL")
         except ColumnError:  # no preflight has upgraded the ledger yet
@@ -160,7 +157,7 @@ class BigQueryLedger(Ledger):
         return definition_in_force_of(rows[0]) if rows else None
 
     def notes(self) -> list[LedgerNote]:
-        """Return the stream's notes, by one call that is not a query."""
+        """Return the stream's notes. Takes one call, but no query."""
         return read_notes(self.api, self.target, self.key)
 
     def _read_rows(self, conditions: str) -> list[dict[str, Any]]:
@@ -198,11 +195,7 @@ class BigQueryLedger(Ledger):
 
 
 def _require_unpublished(api: BigQueryApi, target: TableRef, ledger: TableRef) -> None:
-    """Check that a ledger that a query did not find never existed, or is gone with its dataset.
-
-    :raises ConfigError: the target's label names a ledger, so the ledger is lost.
-    :raises RetriableError: the ledger exists after all.
-    """
+    """Raise an error unless a missing ledger never existed, or is gone with its dataset."""
     name = f"{ledger.project}.{ledger.dataset}"
     try:
         api.call(f"read dataset {name}", api.client.get_dataset, name, retry_missing_seconds=SETTLE_SECONDS)
@@ -240,7 +233,7 @@ def _lost_ledger_error(target: TableRef, ledger: TableRef) -> ConfigError:
 
 
 def append_refused_error(key: StreamKey, day: dt.date, target: TableRef, generation: int) -> ConfigError:
-    """Return the error for a published day that append mode would double."""
+    """Return the error for a day that append mode would double."""
     return ConfigError(
         f"{key} {day}: {target.id} already has this day (generation {generation}), and write_mode='append' would "
         "double it. Use write_mode='replace', or set on_published_day='append' to double it"
@@ -248,7 +241,7 @@ def append_refused_error(key: StreamKey, day: dt.date, target: TableRef, generat
 
 
 def foreign_rows_error(key: StreamKey, target: TableRef, ledger: TableRef) -> ConfigError:
-    """Return the error for a table with rows of another stream, which a replace would delete."""
+    """Return the error for another stream's rows, which a replace would delete."""
     return ConfigError(
         f"{key}: another stream has published into {target.id} (ledger {ledger.id}), and its rows would be "
         "deleted. Give each stream its own table"
@@ -264,14 +257,12 @@ def ensure_ledger(
     *,
     replaces_whole: bool = False,
 ) -> int:
-    """Create the ledger table and the stream's fence row if missing, and label the target with its ledger.
+    """Create ledger table and fence row if missing, and label the target. Returns the erase list's version.
 
-    Takes three reads and a query, once a job. A second fence row of a concurrent job is harmless, because a publish
+    Takes three reads and a query, once a job. Two concurrent jobs may add two fence rows, which is harmless: a publish
     changes both. A restored ledger gets the erase list's version again, and a lost fence row the newest publish's
     definition.
 
-    :param target: must exist.
-    :return: the version of the target's erase list.
     :raises ConfigError: the table of that name is no ledger, the ledger is lost, the target has another ledger, or a
         replacing publish would delete rows of another stream.
     """

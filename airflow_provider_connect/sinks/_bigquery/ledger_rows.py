@@ -1,7 +1,7 @@
-"""Columns of a ledger, the SQL that reads and writes its rows, and the columns that earlier versions lack.
+"""Columns of a ledger, and the SQL that reads and writes its rows.
 
-The stream's fence row holds the definition in force and the task that published under it. Every publish first changes
-that row (:mod:`.decision`). So it has the definition of the last commit, whatever the clocks show.
+The stream's fence row holds the definition in force and the task that published under it. Every publish changes that
+row, so both are of the last commit, whatever the clocks show.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -95,15 +95,15 @@ NEWEST_FIRST = f"{LEDGER}.`generation` DESC, {LEDGER}.`checks` DESC"
 
 MISSING_IN_RECENT = {"definition": literal(None)}
 MISSING_IN_OLDEST = {"checks": "0", "answer": literal(None), "span": literal(None), **MISSING_IN_RECENT}
-"""SQL values, by name, for columns of :data:`LEDGER_ROW` that ledgers of earlier versions lack."""
+"""SQL values for columns of :data:`LEDGER_ROW` that ledgers of earlier versions lack."""
 FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
-"""SQL columns to read a stream's fence row. MAX makes one row of two, which every publish changes alike."""
+"""SQL columns of a stream's fence row. MAX makes one row of two, which every publish changes alike."""
 
 
 def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) -> str:
-    """Return SQL that reads a ledger of an earlier version as if it had the missing columns.
+    """Return SQL that reads an earlier version's ledger as if it had the missing columns.
 
-    :param missing_columns: SQL of the value of each missing column.
+    :param missing_columns: SQL value of each missing column.
     """
     present = [name for name in ("target", "connector", "stream", *LEDGER_ROW) if name not in missing_columns]
     columns = present if "span" in missing_columns else [*present, "span_number"]
@@ -128,7 +128,7 @@ def ledger_row(values: dict[str, Any]) -> LedgerRow:
 def ledger_values(target: TableRef, key: StreamKey, row: LedgerRow, **expressions: str) -> dict[str, str]:
     """Return the SQL values of a new ledger row by column, in the ledger's order.
 
-    :param expressions: SQL values that replace the row's, or for columns that it lacks.
+    :param expressions: SQL values that replace the row's, or that the row lacks.
     """
     number, span = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
     texts = {name: literal(getattr(row, name)) for name in ("token", "attempt", "run", "digest", "reference", "link")}
@@ -153,27 +153,27 @@ def ledger_values(target: TableRef, key: StreamKey, row: LedgerRow, **expression
 
 
 def key_values(target: TableRef, key: StreamKey) -> dict[str, str]:
-    """Return the SQL values, by column, that identify a stream's rows in the ledger, the notes and the erase list."""
+    """Return the SQL values, by column, that identify a stream in ledger, notes and erase list."""
     return {"target": literal(target.id), "connector": literal(key.connector), "stream": literal(key.stream)}
 
 
 def target_condition(target: TableRef) -> str:
-    """Return the SQL condition for the rows of all streams of a target."""
+    """Return the SQL condition for all streams' rows of a target."""
     return f"{LEDGER}.target = {literal(target.id)}"
 
 
 def stream_condition(target: TableRef, key: StreamKey) -> str:
-    """Return the SQL condition for the rows of one stream of a target."""
+    """Return the SQL condition for a stream's rows of a target."""
     return " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in key_values(target, key).items())
 
 
 def increment_order(day: dt.date) -> str:
-    """Return the SQL order whose first row is the increment to follow: the day's own, else the newest."""
+    """Return the SQL order that begins with the increment to follow: the day's own, else the newest."""
     return f"IF({LEDGER}.`day` = {literal(day)}, 1, 0) DESC, {LEDGER}.`span_number` DESC"
 
 
 def definition_in_force_of(fence_values: Mapping[str, Any]) -> DefinitionInForce | None:
-    """Convert a row of :data:`FENCE_COLUMNS` to the definition in force, or None."""
+    """Convert a row of :data:`FENCE_COLUMNS` to the definition in force."""
     if fence_values["definition"] is None:
         return None
     return DefinitionInForce(fence_values["definition"], digest_of(task_of(fence_values["task"] or "")))
@@ -183,8 +183,6 @@ def last_definition_query(ledger: TableRef, stream: str) -> str:
     """Return a query for ``definition`` and ``run`` of a stream's newest publish, to restore a lost fence row.
 
     Ignores publishes without a definition, confirmations and erases. Only here the time of the publish decides.
-
-    :param stream: SQL condition for the stream's rows.
     """
     erases = erase_run(0).removesuffix("0")
     return (

@@ -1,7 +1,8 @@
 """SQL of write mode ``merge``: one row for each key, whatever the order in which days are published.
 
 The row with the higher ``newest_by`` wins. If both are equal, or without that option, the row of the later day wins.
-NULL and NaN are lower than any value. Staged rows are first reduced to one row for each key, among equal ones the last.
+NULL and NaN are lower than any value. Staged rows are first reduced to one for each key, among equal ones the last.
+
 Tombstones remember the keys that ``delete_where`` deleted, so an older day published later does not bring them back.
 """
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def keyless_staged_sql(plan: PublishPlan, merge: MergeRule) -> str:
-    """Return SQL that counts the staged rows with NULL in the key."""
+    """Return SQL that counts staged rows with NULL in the key."""
     missing = " OR ".join(f"{plan.expressions[name]} IS NULL" for name in merge.key)
     return f"(SELECT COUNT(*) FROM {plan.staging.sql} AS {STAGED} WHERE {missing})"
 
@@ -53,11 +54,11 @@ def merge_statements(plan: PublishPlan, merge: MergeRule) -> list[str]:
             f"WHERE NOT EXISTS (SELECT 1 FROM {merge.tombstones.sql} AS {TOMBSTONE}\n"
             f"  WHERE {_same_key_condition(merge, TOMBSTONE)} AND NOT {_is_newer(merge, TOMBSTONE, day)})"
         )
-    written = [column.name for column in plan.layout.columns]
-    changed = [name for name in written if name.lower() not in {key.lower() for key in merge.key}]
-    updates = [f"{quoted(name)} = {NEWEST}.{quoted(name)}" for name in changed]
+    column_names = [column.name for column in plan.layout.columns]
+    changed_names = [name for name in column_names if name.lower() not in {key.lower() for key in merge.key}]
+    updates = [f"{quoted(name)} = {NEWEST}.{quoted(name)}" for name in changed_names]
     day_literal = literal(day)
-    mark, live = (f", {quoted(DELETED)}", ", FALSE") if plan.deletes_softly else ("", "")
+    mark, live_value = (f", {quoted(DELETED)}", ", FALSE") if plan.deletes_softly else ("", "")
     when = f"WHEN MATCHED AND {_is_newer(merge, TARGET, day)}"
     delete = f"{when} AND {deleted} THEN DELETE\n" if merge.delete_where else ""
     statements.append(
@@ -65,8 +66,8 @@ def merge_statements(plan: PublishPlan, merge: MergeRule) -> list[str]:
         f"ON {_same_key_condition(merge, TARGET)} AND {any_partition(plan.layout.filter_column, TARGET)}\n"
         f"{delete}"
         f"{when} THEN UPDATE SET {', '.join([*updates, f'`day` = {day_literal}'])}\n"
-        f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({column_list([*written, 'day'])}{mark})\n"
-        f"  VALUES ({column_list(written, NEWEST)}, {day_literal}{live})"
+        f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({column_list([*column_names, 'day'])}{mark})\n"
+        f"  VALUES ({column_list(column_names, NEWEST)}, {day_literal}{live_value})"
     )
     return statements
 
@@ -74,9 +75,9 @@ def merge_statements(plan: PublishPlan, merge: MergeRule) -> list[str]:
 def _newest_rows_sql(plan: PublishPlan, merge: MergeRule) -> str:
     order = [f"{merge.comparable(plan.expressions[merge.newest_by])} DESC NULLS LAST"] if merge.newest_by else []
     order.append(f"{STAGED}.{quoted(POSITION_COLUMN)} DESC")
-    selected = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in plan.layout.columns)
+    selected_columns = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in plan.layout.columns)
     return (
-        f"SELECT {selected} FROM {plan.staging.sql} AS {STAGED} WHERE TRUE\n"
+        f"SELECT {selected_columns} FROM {plan.staging.sql} AS {STAGED} WHERE TRUE\n"
         f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {', '.join(plan.expressions[name] for name in merge.key)}"
         f" ORDER BY {', '.join(order)}) = 1"
     )
@@ -87,10 +88,7 @@ def _same_key_condition(merge: MergeRule, alias: str) -> str:
 
 
 def _is_newer(merge: MergeRule, alias: str, day: dt.date) -> str:
-    """Return the SQL condition that the newest staged row of a key may replace the existing row.
-
-    :param day: day of the staged row.
-    """
+    """Return the SQL condition that a key's newest staged row may replace the existing row."""
     by_day = f"({alias}.`day` IS NULL OR {alias}.`day` <= {literal(day)})"
     if merge.newest_by is None:
         return by_day

@@ -1,8 +1,8 @@
 """Makes names that BigQuery accepts from any text: columns, suffixes of table names, job ids, labels.
 
-A column keeps its name if the name is legal and free, or if the table has it. Otherwise a hash of the name is added:
-see "Names of columns" in ``docs/bigquery.md``. The vendor's rules:
-https://cloud.google.com/bigquery/docs/schemas#column_names, …/schemas#flexible-column-names, …/labels-intro (2026-11).
+A column keeps its name if the name is legal and free, or if the table has it. Otherwise a hash is added: see "Names of
+columns" in ``docs/bigquery.md``. The vendor's rules: https://cloud.google.com/bigquery/docs/schemas#column_names,
+…/schemas#flexible-column-names, …/labels-intro (2026-11).
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from airflow_provider_connect.values.hashed_names import HASH_SUFFIX_CHARS, has_
 DAY = "day"
 POSITION_COLUMN = "connect_position"
 SINK_COLUMNS = frozenset({DAY, POSITION_COLUMN, *RESERVED})
-"""Columns that the sink adds, and names that its SQL uses. A source column with such a name is renamed."""
+"""Columns that the sink adds, and names in its SQL. Source columns with such names are renamed."""
 
 TABLE_COLUMN = name_with_hash("connect_table", name_hash("connect_table"))
-"""Staging column for the name of a row's table. Its name ends in a hash, so no source column has it."""
+"""Staging column for the name of a row's table. Source columns cannot have this name, which ends in a hash."""
 
 MAX_NAME = 300
 MAX_LABEL = 63
 MAX_LABELS = 64
 MAX_JOB_ID = 1000
-"""Leaves room for a number: https://cloud.google.com/bigquery/docs/reference/rest/v2/JobReference allows 1,024."""
+"""Of 1,024 characters (https://cloud.google.com/bigquery/docs/reference/rest/v2/JobReference), to leave room for a
+number.
+"""
 _MAX_SUFFIX = 200  # of the 1,024 bytes of a table's name
 _IN_LABELS = "a-z0-9_-"
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
@@ -47,13 +49,13 @@ _RESERVED = (
 def legal_names(
     names: Sequence[str], existing: Collection[str] = (), reserved: Collection[str] = SINK_COLUMNS
 ) -> dict[str, str]:
-    """Return the legal column name of each source name. Column names are unique without regard to case.
+    """Return the legal column name of each source name, unique without regard to case.
 
     The order of ``names`` does not matter. Of names that differ only in case or in the encoding of a letter, one stays:
-    the name that the table has, else the first in code point order (capitals come first). The others get a hash.
+    the table's, else the first in code point order (capitals first). The others get a hash.
 
-    :param existing: names of the table's columns, in their own case. A source name among them stays.
-    :param reserved: lower-case names that are not available.
+    :param existing: the table's columns, in their own case. A source name among them stays.
+    :param reserved: unavailable names, in lower case.
     :raises DataError: a name is repeated, or two hashes are equal.
     """
     if repeated := sorted({repr(name) for name in names if names.count(name) > 1}):
@@ -91,7 +93,7 @@ def _is_legal(name: str) -> bool:
 
 
 def _is_free(name: str, reserved: Collection[str]) -> bool:
-    """Return True if the name is not reserved by BigQuery or the sink, and cannot be another name's hashed name."""
+    """Return True if neither BigQuery nor the sink reserves the name, and the name has no hash."""
     lower = name.lower()
     return (
         not lower.startswith(_RESERVED)
@@ -110,9 +112,9 @@ def _hashed(name: str) -> str:
 
 
 def legal_table_suffix(text: str) -> str:
-    """Return ``text`` as the suffix of a table's name. Different texts get different suffixes.
+    """Return ``text`` as a unique suffix of a table's name.
 
-    A text of letters, digits and ``-`` (which becomes ``_``) stays. Any other gets a hash.
+    A text with other characters than letters, digits and ``-`` (which becomes ``_``) gets a hash.
     """
     if re.fullmatch(rf"[A-Za-z0-9-]{{1,{_MAX_SUFFIX}}}", text):
         return text.replace("-", "_")
@@ -120,26 +122,26 @@ def legal_table_suffix(text: str) -> str:
 
 
 def legal_job_id(text: str) -> str:
-    """Return ``text`` as a job's id: ASCII letters, digits, ``_`` and ``-``. Any other text gets a hash."""
+    """Return ``text`` as a job's id: ASCII letters, digits, ``_`` and ``-``. Other texts get a hash."""
     if re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_JOB_ID}}}", text) and not has_hash(text, any_case=True):
         return text
     return name_with_hash(text, name_hash(text), legal_chars="A-Za-z0-9_-", max_chars=MAX_JOB_ID - HASH_SUFFIX_CHARS)
 
 
 def label(text: str) -> str:
-    """Return ``text`` as a label's value, ``a-z0-9_-`` and at most 63 long. A longer text is cut and gets a hash."""
+    """Return ``text`` as a label's value: ``a-z0-9_-``, at most 63 characters. A longer text is cut and gets a hash."""
     legal = re.sub(rf"[^{_IN_LABELS}]", "_", text.lower())
     return legal if len(legal) <= MAX_LABEL else _marked_label(legal, text)
 
 
 def distinct_label(text: str) -> str:
-    """Return ``text`` as a label's value that no other text has. A text that must change gets a hash."""
+    """Return a label's value that no other text has. A changed text gets a hash."""
     legal = label(text)
     return legal if legal == text else _marked_label(legal, text)
 
 
 def labels(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return legal labels for a job or a table. Keys that would become equal get hashes.
+    """Return legal labels for a job or table. Keys that would become equal get hashes.
 
     :raises ConfigError: more labels than BigQuery allows.
     """

@@ -37,12 +37,12 @@ NOTE_FIELDS: list[dict[str, Any]] = sink_fields(
 
 
 def notes_table(target: TableRef) -> TableRef:
-    """Return the table that holds the notes of a target's streams."""
+    """Return the table of notes of a target's streams."""
     return target.sibling(f"{target.table}__notes")
 
 
 def read_notes(api: BigQueryApi, target: TableRef, key: StreamKey) -> list[LedgerNote]:
-    """Return a stream's notes, oldest first, by one call that is not a query."""
+    """Return a stream's notes, oldest first. Takes one call, but no query."""
     from google.cloud import bigquery
 
     notes = notes_table(target)
@@ -65,9 +65,9 @@ def read_notes(api: BigQueryApi, target: TableRef, key: StreamKey) -> list[Ledge
 
 
 def write_note(api: BigQueryApi, target: TableRef, key: StreamKey, note: LedgerNote) -> None:
-    """Add a note unless it exists. Creates the table of notes if missing.
+    """Add a note unless it exists, and create the table of notes if missing.
 
-    :raises ConfigError: a foreign table has its name, or rights are missing.
+    :raises ConfigError: a foreign table has that table's name, or rights are missing.
     :raises RetriableError: BigQuery is unavailable.
     """
     notes = notes_table(target)
@@ -104,5 +104,5 @@ def note_statement(target: TableRef, key: StreamKey, note: LedgerNote) -> str:
 
 
 def _note_of(row: dict[str, Any]) -> LedgerNote:
-    same = {name: row[name] for name in ("kind", "id", "noted_at", "run")}
-    return LedgerNote(**same, content=json.loads(row["content"]))
+    note_fields = {name: row[name] for name in ("kind", "id", "noted_at", "run")}
+    return LedgerNote(**note_fields, content=json.loads(row["content"]))

@@ -1,7 +1,4 @@
-"""Options of the BigQuery sink, their validation, and the names derived from them.
-
-DAG files import this module: keep it light.
-"""
+"""Options of the BigQuery sink. DAG files import this module: keep it light."""
 
 from __future__ import annotations
 
@@ -22,11 +19,11 @@ NONE, INGESTION_TIME, RANGE = "none", "ingestion_time", "range"
 """Values of ``partition_by`` that are not columns, and the value of ``partition_type`` that is no unit of time."""
 
 MAX_TABLES = 98
-"""A transaction changes at most 100 tables (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11).
-Two of them are the ledger and the rejects.
+"""A transaction changes at most 100 tables, including ledger and rejects
+(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11).
 """
 SIBLING_SUFFIXES = ("__ledger", "__rejects", "__erased", "__notes", "__tombstones", "__stage_")
-"""Suffixes of the sink's own tables next to a target. A target's name never ends like this."""
+"""Suffixes of the sink's tables next to a target, whose own name never ends with one."""
 _HEAD_CHARS = 200
 
 
@@ -47,7 +44,7 @@ def head_name(template: str) -> str:
 
 
 def head_of(table: str) -> str:
-    """Return the table that owns the ledger: the table itself, or the empty head of a template."""
+    """Return the table that owns the ledger, see :attr:`BigQueryOptions.head`."""
     dataset, template = template_of(table)
     return f"{dataset}.{head_name(template)}" if template else table
 
@@ -163,7 +160,7 @@ class BigQueryOptions(Options):
 
     @property
     def head(self) -> str:
-        """Table that owns the ledger: the table itself, or the empty head of a template."""
+        """Table that owns the ledger: the table itself, or a template's empty head."""
         return head_of(self.table)
 
     @field_validator("table")
@@ -257,7 +254,7 @@ class BigQueryOptions(Options):
 
     @property
     def target(self) -> str:
-        """``bigquery://`` and the table as configured. Without a project, the connection's id stands for it."""
+        """``bigquery://`` and the table as configured, with the connection's id if there is no project."""
         return f"bigquery://{self._full_name}"
 
     @property
@@ -278,7 +275,7 @@ class BigQueryOptions(Options):
         return self.table if project_in_name(self.head) else f"{self.conn_id}.{self.table}"
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Return True if an empty answer deletes rows, because a day or the whole table is replaced."""
+        """Return True if an empty answer deletes rows of a day or of the whole table."""
         return self.write_mode == "replace" or self.replaces_whole(kind)
 
     def replaces_whole(self, kind: SourceKind) -> bool:
@@ -290,11 +287,11 @@ class BigQueryOptions(Options):
         return soft_kind_problems(self.deletes, kind)
 
     def deletes_softly(self, kind: SourceKind) -> bool:
-        """Return True if a publish marks vanished rows as deleted instead of deleting them."""
+        """Return True if a publish marks vanished rows as deleted."""
         return self.deletes == "soft" and self.replaces_whole(kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Return True if rows are merged or soft-deleted by their key, so that another key would double them."""
+        """Return True if rows are merged or soft-deleted by key, so that another key would double them."""
         return self.write_mode == "merge" or self.deletes_softly(kind)
 
     @property

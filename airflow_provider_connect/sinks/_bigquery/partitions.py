@@ -1,6 +1,6 @@
 """Partitions of a table: requested by options, read from a table, and described in words.
 
-Partitions only decide how much a query reads. The rows of a day are always those with its date in column ``day``.
+Partitions only decide how much a query reads. A day's rows have its date in column ``day``.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/partitioned-tables (2026-11).
 """
@@ -39,18 +39,15 @@ def target_column_name(source: str, columns: Sequence[TargetColumn]) -> str:
 
 
 def requested_partitioning(options: BigQueryOptions, columns: Sequence[TargetColumn]) -> tuple[str, str | None]:
-    """Return the partition column (its name in the target) and the partition size that the options request.
-
-    :raises ConfigError: the source has no such column.
-    """
-    by = options.partition_by
-    if by == NONE:
+    """Return the target's partition column and the partition size that the options request."""
+    column = options.partition_by
+    if column == NONE:
         return NONE, None
-    return by if by == INGESTION_TIME else target_column_name(by, columns), options.partition_type
+    return column if column == INGESTION_TIME else target_column_name(column, columns), options.partition_type
 
 
 def table_partitioning(table: Any) -> tuple[str, str | None]:
-    """Return a table's partition column and partition size."""
+    """Return a table's partition column and size."""
     if table.range_partitioning is not None:
         return str(table.range_partitioning.field), RANGE
     if table.time_partitioning is None:
@@ -59,7 +56,7 @@ def table_partitioning(table: Any) -> tuple[str, str | None]:
 
 
 def row_partition_sql(table: Any) -> str | None:
-    """Return SQL that identifies the partition of a target's row. None if a day's rows are always in one partition."""
+    """Return SQL of the partition of a target's row. None if a day's rows are always in one."""
     column, size = table_partitioning(table)
     if column in (NONE, DAY) or size is None:
         return None
@@ -73,7 +70,7 @@ def row_partition_sql(table: Any) -> str | None:
 
 
 def new_partitioning(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> Any:
-    """Return the time partitioning of a new table, or None.
+    """Return the time partitioning of a new table.
 
     :raises ConfigError: the options request ranges, which only a person can define.
     """
@@ -90,7 +87,7 @@ def new_partitioning(target: TableRef, options: BigQueryOptions, columns: Sequen
 
 
 def range_table_advice(target: TableRef, column: str) -> str:
-    """Return a message with the statement that creates a table partitioned by ranges."""
+    """Return a message with the statement that creates a range-partitioned table."""
     return (
         f"table {target.id} does not exist. Create a table with ranges by hand: CREATE TABLE {target.sql} ({DAY} "
         f"DATE, {quoted(column)} INT64) PARTITION BY RANGE_BUCKET({quoted(column)}, GENERATE_ARRAY(first, end, "

@@ -1,7 +1,4 @@
-"""Plans of publishes and confirmations, built from manifest, staged rows and options. :mod:`.turns` runs them.
-
-A confirmation changes only the ledger, so a :class:`LedgerStep` describes it completely.
-"""
+"""Plans of publishes and confirmations, made from manifest, staged rows and options. :mod:`.turns` runs them."""
 
 from __future__ import annotations
 
@@ -22,11 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerStep:
-    """Change of one day in the ledger. The change is refused if the ledger differs from the state seen before the poll.
+    """Change of one day in the ledger, such as a confirmation. Refused if the ledger has changed since the poll.
 
     :param staging: the attempt's staging table. For a confirmation, the prefix of the target's staging tables.
     :param publish: the day, its intent, and the state seen before the poll.
-    :param replaces_whole: True if a snapshot replaces the rows of all days.
     """
 
     target: TableRef
@@ -37,7 +33,7 @@ class LedgerStep:
 
     @property
     def follows_stream(self) -> bool:
-        """True if the step follows the stream's newest publish of any day, as snapshots and increments do."""
+        """True if the step follows the stream's newest publish, as snapshots and increments do."""
         return self.replaces_whole or self.publish.kind == "increment"
 
     @property
@@ -57,8 +53,7 @@ class PublishPlan(LedgerStep):
 
     :param row: the new ledger row. ``rows`` is the number of staged rows. The script sets ``generation``.
     :param layout: the staging tables. With ``table_changes``, the target is a template's head, which has no rows.
-    :param streams: names of the write streams that filled the staging table, if known.
-    :param deletes_softly: True if rows that vanished from a snapshot stay, marked as deleted.
+    :param streams: write streams that filled the staging table, if known.
     """
 
     row: LedgerRow
@@ -73,12 +68,12 @@ class PublishPlan(LedgerStep):
 
     @property
     def expressions(self) -> dict[str, str]:
-        """SQL of each target column's value, over a staged row."""
+        """SQL of each target column's value, from a staged row."""
         return {column.name: column.expression for column in self.layout.columns}
 
     @property
     def changed_tables(self) -> list[TableRef]:
-        """Target, and for a template also the day's tables. All must have the plan's columns."""
+        """The target and, for a template, the day's tables. All must have the plan's columns."""
         return [self.target, *(self.target.sibling(part.name) for part in self.layout.table_changes or ())]
 
     @property
@@ -90,10 +85,7 @@ class PublishPlan(LedgerStep):
 def make_publish_plan(
     tables: TargetTables, publish: Publish, layout: StagingLayout, streams: Sequence[str], rejects: RejectTables | None
 ) -> PublishPlan:
-    """Return the plan of a day whose rows and rejects are staged.
-
-    :param streams: names of the write streams that this attempt filled.
-    """
+    """Return the plan of a day whose rows and rejects are staged."""
     polled = publish.manifest.polled
     from_source = polled.counts.get("rejected", 0)
     from_sink = rejects.rows - from_source if rejects and rejects.staging else 0

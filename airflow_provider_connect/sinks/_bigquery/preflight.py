@@ -1,4 +1,4 @@
-"""Finds problems that would fail a publish, once a job, before the source is polled."""
+"""Finds problems that would fail a publish, once a job, before the poll."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -70,9 +70,7 @@ def preflight(
     *,
     kind: SourceKind = "day",
 ) -> list[str]:
-    """Check the target. If no problem is found, create target, tombstones and ledger.
-
-    Returns the problems that a person must correct, with remedies.
+    """Return the target's problems with remedies. If there are none, create target, tombstones and ledger.
 
     :raises ConfigError: a problem that stops the further checks.
     :raises DataError: columns do not fit.
@@ -115,8 +113,7 @@ def inspection_problems(
 ) -> list[str]:
     """Return the problems of options, columns, rights and existing tables. Does not create the target.
 
-    :param creates_probe: True to test rights by creating and dropping a table, False by a dry run.
-    :raises ConnectError: see :func:`preflight`.
+    :param creates_probe: see :func:`.target_problems`.
     """
     options, target = tables.options, tables.target
     if problems_found := _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind):
@@ -128,10 +125,7 @@ def inspection_problems(
 def require_only_snapshot_rows(
     api: BigQueryApi, tables: TargetTables, ledger: BigQueryLedger, target: PreparedTarget
 ) -> None:
-    """Check that the table holds no rows that a snapshot must not delete.
-
-    :raises ConfigError: the table holds such rows.
-    """
+    """Raise ConfigError if the table holds rows that a snapshot must not delete."""
     newest = ledger.newest(dt.date.max, "snapshot")
     day = newest.day if newest else None
     count_sql = protected_rows_sql(tables.target, tables.options.write_mode, target.filter_column, literal(day, "DATE"))
@@ -182,8 +176,8 @@ def require_no_streamed_rows(
 ) -> None:
     """Check that a publish of these days cannot touch rows that other writers streamed into the table recently.
 
-    BigQuery refuses to delete or merge such rows for 30 to 90 minutes. It reports only that the table has them, not
-    which rows they are. A day without rows in the table can always be published:
+    BigQuery refuses to delete or merge such rows for 30 to 90 minutes, and does not report which they are. A day
+    without rows in the table can always be published:
     https://cloud.google.com/bigquery/docs/write-api#use_data_manipulation_language_dml_with_recently_streamed_data
     (2026-11).
 
@@ -207,8 +201,8 @@ def require_no_streamed_rows(
 def _has_rows(api: BigQueryApi, target: TableRef, days: Sequence[dt.date], filter_column: str | None) -> bool:
     if not days:
         return False
-    among = ", ".join(literal(day) for day in sorted(days))
-    condition = f"{TARGET}.`day` IN ({among}) AND {any_partition(filter_column, TARGET)}"
+    day_literals = ", ".join(literal(day) for day in sorted(days))
+    condition = f"{TARGET}.`day` IN ({day_literals}) AND {any_partition(filter_column, TARGET)}"
     sql = f"SELECT 1 AS there FROM {target.sql} AS {TARGET} WHERE {condition} LIMIT 1"
     rows, _ = api.query(sql, action=f"look for days to replace in {target.id}", labels={"connect": "preflight"})
     return bool(rows)

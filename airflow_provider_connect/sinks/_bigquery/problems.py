@@ -1,4 +1,4 @@
-"""Finds problems of a dataset, a target or the target's options, each with its remedy.
+"""Finds problems of dataset, target and options, each with its remedy.
 
 A dry run of a DELETE is free and needs the same rights as a real one.
 """
@@ -50,8 +50,8 @@ def target_problems(
 ) -> list[str]:
     """Return the problems that a person must correct, each with its remedy.
 
-    :param creates_probe: True to test the right to create tables by creating and dropping one. False for a dry run,
-        which does not test the KMS key.
+    :param creates_probe: True to test the right to create tables by creating one. False for a dry run, which does not
+        test the KMS key.
     :raises RetriableError: BigQuery is unavailable.
     """
     target, options = tables.target, tables.options
@@ -113,7 +113,7 @@ def _staging_problems(api: BigQueryApi, staging: TableRef, location: str) -> lis
 
 
 def new_table_problems(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> list[str]:
-    """Return the reasons why the target cannot be created as the options request."""
+    """Return the reasons why the target cannot be created with these options."""
     if problem := missing_table_problem(target, options):
         return [problem]
     problems = []
@@ -152,7 +152,7 @@ def _partition_problems(
 def table_problems(
     table: Any, target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]
 ) -> list[str]:
-    """Return the differences between an existing table and the options that would fail the day or cost money."""
+    """Return differences between table and options that would fail the day or cost money."""
     problems = []
     requested, actual = requested_partitioning(options, columns), table_partitioning(table)
     if actual != requested:
@@ -177,11 +177,11 @@ def table_problems(
 
 
 def expiry_problem(table: Any, day: dt.date, today: dt.date) -> str | None:
-    """Return the problem if BigQuery would delete a day right after its publish, or None.
+    """Return the problem if BigQuery would delete a day right after its publish.
 
     A partition's expiration counts from the UTC midnight at which the partition ends:
-    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). The values of
-    another partition column than ``day`` are assumed to be of the day. Partitions by ingestion time are always new.
+    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). Values of another
+    partition column than ``day`` are assumed to be of the day. Partitions by ingestion time are always new.
 
     :param today: in UTC.
     """

@@ -73,16 +73,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 CLEANUP_SECONDS = 15.0
 SWEEP_AGE = ONE_DAY
-"""A staging table that has not changed for so long counts as abandoned."""
+"""Time without a change after which a staging table counts as abandoned."""
 
 
 class BigQueryPublisher(
     Publisher, StagesByExecutors, CommitCountsDifferences, Confirms, Erases, KeepsNotes, KeepsRejects, Sweeps
 ):
-    """Publishes days of one stream into one table, or into the tables of a template (:mod:`.template_tables`).
-
-    Threads may share a publisher.
-    """
+    """Publishes one stream into one table, or into a template's tables. Threads may share it."""
 
     def __init__(self, options: BigQueryOptions, key: StreamKey, connection: Connection) -> None:
         self.options = options
@@ -127,12 +124,12 @@ class BigQueryPublisher(
         )
 
     def note(self, note: LedgerNote) -> None:
-        """Add a note to the table of notes unless it exists. Takes a call and a query."""
+        """Add a note unless it exists. Takes a call and a query."""
         self.api.locate(self.tables.target)
         write_note(self.api, self.tables.target, self.key, note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return the problems that would fail the publish. Creates the table and the ledger if there is no problem."""
+        """Return the problems that would fail the publish. Without any, create table and ledger."""
         dates = sorted(day.date for day in days)
         try:
             return (
@@ -144,18 +141,18 @@ class BigQueryPublisher(
             return [str(error)]
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the rejects of each published day. In append mode, of all publishes of the day."""
+        """Yield the rejects of each published day, in append mode of all its publishes."""
         rows = self.ledger.between(first, last)
         rejects_table = self.tables.rejects
         rejects = rejects_by_day(self.api, rejects_table, self.key, (first, last), records) if rows else {}
         adds = self.options.write_mode == "append"
         for row in rows:
-            counted, day_rejects = None if adds else row.counts.get("rejected"), rejects.get(row.day, [])
-            if counted or day_rejects:
-                yield DayRejects(row.day, row.generation, counted, f"table {rejects_table.id}", day_rejects)
+            rejected_count, day_rejects = None if adds else row.counts.get("rejected"), rejects.get(row.day, [])
+            if rejected_count or day_rejects:
+                yield DayRejects(row.day, row.generation, rejected_count, f"table {rejects_table.id}", day_rejects)
 
     def begin(self, publish: Publish) -> StagingLayout:
-        """Add the source's columns to the target. Create the attempt's staging tables, or reuse filled ones."""
+        """Add the source's columns to the target, and create the staging tables or reuse filled ones."""
         api, tables, options, schema = self.api, self.tables, self.options, publish.schema
         api.locate(tables.target)
         ready = ensure_target(api, tables.target, options, schema)
@@ -197,7 +194,7 @@ class BigQueryPublisher(
         return layout
 
     def put(self, token: StagingLayout, stage: str, share: tuple[StagedFile, ...]) -> FileReceipt | None:
-        """Append a staged file to the staging table, in its own write stream. Returns None with load jobs."""
+        """Append a staged file to the staging table, in its own write stream. None with load jobs or filled tables."""
         if token.load_method == "load_job" or token.filled is not None:
             return None
         (file,) = share
@@ -233,7 +230,7 @@ class BigQueryPublisher(
         return published
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Record that a poll returned the published rows again, by one script that changes only the ledger."""
+        """Record in the ledger that a poll returned the published rows again."""
         self.api.locate(self.tables.target)
         tables = self.tables
         step = LedgerStep(target=tables.target, staging=tables.staging, ledger=tables.ledger, publish=publish)
@@ -246,26 +243,23 @@ class BigQueryPublisher(
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Add values to the erase list and delete their rows, from up to 300 days in a transaction."""
+        """Add values to the erase list and delete their rows."""
         return self._eraser(column).erase(values, kind, shaping)
 
     def _eraser(self, column: str) -> TableEraser:
         return TableEraser(self.api, self.tables, self.ledger, column)
 
     def copies(self) -> list[str]:
-        """Describe where erased rows may remain: rejects, staging tables, Google's copies."""
+        """Describe where erased rows may remain."""
         return remaining_copies(self.api, self.tables)
 
     def abort(self, publish: Publish, token: StagingLayout) -> None:
-        """Drop the attempt's staging tables, unless they are kept for the next attempt.
-
-        A transaction that still reads a dropped table fails as a whole.
-        """
+        """Drop the staging tables, unless a note keeps them. A transaction that still reads one fails as a whole."""
         if not is_kept_for_retry(publish, token):
             self._drop(token)
 
     def sweep(self) -> int:
-        """Drop staging tables that have not changed for :data:`SWEEP_AGE`."""
+        """Drop staging tables unchanged for :data:`SWEEP_AGE`."""
         with self.api.time_limit(CLEANUP_SECONDS):
             return drop_abandoned_tables(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEEP_AGE)
 
@@ -330,7 +324,7 @@ class BigQueryPublisher(
 
 
 class TablePublisher(BigQueryPublisher, InspectsTarget):
-    """Publishes into one table, which can be inspected before the poll. Tables of a template are unknown then."""
+    """Publishes into one table, which can be inspected before the poll."""
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return the problems that options, existing tables and dry runs show. Creates nothing."""

@@ -1,4 +1,4 @@
-"""Rejects: rows that BigQuery cannot hold or the source set aside. The day's transaction writes them to their table."""
+"""Rejects: rows that BigQuery cannot hold or the source set aside. The day's transaction writes them."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -48,7 +48,7 @@ REJECT_FIELDS = [
 def ensure_rejects_table(api: BigQueryApi, table_ref: TableRef, target: TableRef) -> None:
     """Create the table of a target's rejects if missing, partitioned by day.
 
-    :raises ConfigError: a table of that name exists that this sink did not create.
+    :raises ConfigError: a foreign table has its name.
     """
     ensure_table(
         api,
@@ -61,7 +61,7 @@ def ensure_rejects_table(api: BigQueryApi, table_ref: TableRef, target: TableRef
 
 
 def count_rejects(api: BigQueryApi, table_ref: TableRef) -> int:
-    """Count a target's rejects of all streams. 0 without the table."""
+    """Count the rejects of all streams of a target. 0 without the table."""
     api.locate(table_ref)
     sql = f"SELECT COUNT(*) AS found FROM {table_ref.sql} AS {REJECT}"
     try:
@@ -74,9 +74,9 @@ def count_rejects(api: BigQueryApi, table_ref: TableRef) -> int:
 def rejects_by_day(
     api: BigQueryApi, table_ref: TableRef, key: StreamKey, days: tuple[dt.date, dt.date], records: int
 ) -> dict[dt.date, list[RejectedRecord]]:
-    """Read a stream's rejects between two days, by one query. Empty without the table.
+    """Return a stream's rejects between two days, by one query. Empty without the table.
 
-    :param records: how many rejects of each day come with their record.
+    :param records: number of rejects of each day that come with their record.
     """
     api.locate(table_ref)
     day = f"{REJECT}.`day`"
@@ -113,7 +113,6 @@ def _stream_condition(key: StreamKey) -> str:
 class RejectTables:
     """Tables of a day's rejects.
 
-    :param target: the existing table of rejects.
     :param staging: this attempt's staging table. None if the attempt has no rejects.
     """
 
@@ -130,7 +129,7 @@ class RejectTables:
         """Return the statements that replace a day's rejects.
 
         :param generation: SQL for the new generation.
-        :param keep_old: True in append mode, which keeps the day's earlier rejects.
+        :param keep_old: True in append mode, which keeps earlier rejects.
         """
         key_values = {DAY: literal(day), "connector": literal(key.connector), "stream": literal(key.stream)}
         statements = []

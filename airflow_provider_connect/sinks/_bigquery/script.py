@@ -1,12 +1,12 @@
-"""Renders the script that publishes a staged day together with its ledger row. No client, no network.
+"""Renders the script that publishes a staged day with its ledger row. No client, no network.
 
-The script is one multi-statement transaction of about a dozen statements, without DDL:
+The script is one transaction of about a dozen statements, without DDL:
 
-1. Update the stream's fence row in the ledger. BigQuery aborts one of two concurrent publishers there, before any data
-   changes. Snapshot isolation alone would let both insert.
-2. Decide. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`
-   explains why), and the staging table must hold all rows, counted in the snapshot that INSERT reads.
-3. Change data and ledger only if all conditions hold. A refusal raises no error: ``outcome`` holds the decision.
+1. Update the stream's fence row. BigQuery aborts one of two concurrent publishers there, before any data changes.
+   Snapshot isolation alone would let both insert.
+2. Decide. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`), and
+   the staging table must hold all rows, counted in the snapshot that INSERT reads.
+3. Change data and ledger only if all conditions hold.
 
 The script may run again after an abort or a lost response: a token that is already published changes nothing.
 
@@ -68,13 +68,13 @@ MAX_SCRIPT_BYTES = 1_000_000
 """BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
 
 RESERVED_BYTES = 64_000
-"""Bytes reserved for values that are known only at the publish: counts, digest, names of the run and of streams."""
+"""Bytes for values that only the publish has: counts, digest, names of the run and of streams."""
 
 MAX_STREAM_NAMES = 10
-"""Most write streams whose names the ledger keeps. A day of many files has thousands."""
+"""Most write streams that the ledger names. A day of many files has thousands."""
 
 MIN_BILLED_BYTES_PER_TABLE = 10 * 1024 * 1024
-"""Minimum that BigQuery bills a statement for each table that it names:
+"""Minimum that BigQuery bills for each table that a statement names:
 https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11).
 """
 
@@ -94,7 +94,7 @@ ANSWER_COLUMNS = (
 
 
 class IncompleteError(RetriableError):
-    """The staging table lacks rows that were sent. All rows of the day must be sent again."""
+    """The staging table lacks rows. All rows of the day must be sent again."""
 
 
 def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") -> Publish:
@@ -106,10 +106,7 @@ def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") 
 
 
 def publish_script(plan: PublishPlan) -> str:
-    """Return the publish script. Its last statement returns one row for :func:`published_row`.
-
-    :raises ConfigError: the script is longer than BigQuery takes.
-    """
+    """Return the publish script, whose result :func:`published_row` reads. Raises ConfigError if it is too long."""
     rejects: list[str] = []
     if plan.rejects is not None:
         keep_old = plan.write_mode == "append"
@@ -139,10 +136,10 @@ def publish_script(plan: PublishPlan) -> str:
 
 
 def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None:
-    """Make the script of a made-up day, to check its length and its minimum bill.
+    """Check the length and the minimum bill of a made-up day's script.
 
     :param plan: real tables and columns, with the day of :func:`sample_publish`.
-    :raises ConfigError: the script could be too long for BigQuery, or too expensive for ``maximum_bytes_billed``.
+    :raises ConfigError: the script could be too long, or too expensive for ``maximum_bytes_billed``.
     """
     script = publish_script(plan)
     _check_length(plan, script, MAX_SCRIPT_BYTES - RESERVED_BYTES)
@@ -150,10 +147,7 @@ def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) 
 
 
 def check_budget(target: TableRef, maximum_bytes_billed: int | None) -> None:
-    """Check that ``maximum_bytes_billed`` allows a publish at all.
-
-    :raises ConfigError: it is too small. The message has the smallest sufficient value.
-    """
+    """Raise ConfigError, with the least sufficient value, if ``maximum_bytes_billed`` is too small for any publish."""
     least = MAX_TABLES_PER_STATEMENT * MIN_BILLED_BYTES_PER_TABLE
     if maximum_bytes_billed is not None and maximum_bytes_billed < least:
         raise ConfigError(
@@ -165,10 +159,10 @@ def check_budget(target: TableRef, maximum_bytes_billed: int | None) -> None:
 
 def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
     if len(script.encode()) > limit:
-        into = f" of {len(plan.layout.table_changes):,} tables" if plan.layout.table_changes else ""
+        of_tables = f" of {len(plan.layout.table_changes):,} tables" if plan.layout.table_changes else ""
         raise ConfigError(
             f"publishing {plan.target.id} takes a query of {len(script.encode()):,} bytes, but BigQuery accepts 1 "
-            f"MB: the {len(plan.layout.columns)} columns{into} are too many or their names too long. Select fewer "
+            f"MB: the {len(plan.layout.columns)} columns{of_tables} are too many or their names too long. Select fewer "
             "in the source"
         )
 
@@ -176,11 +170,10 @@ def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
 def published_row(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row from the result of :func:`publish_script`.
 
-    :raises SupersededError: a snapshot of a later day is published.
-    :raises OvertakenError: since this attempt read the ledger, another writer has published the day, or another
-        definition came into force.
+    :raises SupersededError: a later day's snapshot is published.
+    :raises OvertakenError: the day was published, or another definition came into force, since the poll.
     :raises IncompleteError: the staging table lacks rows that were sent.
-    :raises RetriableError: the ledger has lost the stream's fence row.
+    :raises RetriableError: the stream's fence row is lost.
     :raises ConfigError: append mode and the day is published, or the table holds rows of another stream or rows that a
         snapshot must not delete.
     :raises DataError: merge mode, and a row has NULL in the key.
@@ -228,12 +221,12 @@ def _lookup_statements(plan: PublishPlan) -> str:
 
 def _outcome_cases(plan: PublishPlan) -> list[tuple[str, str]]:
     rejects = plan.rejects.rows if plan.rejects else 0
-    compared = overtaken_cases(plan)
+    comparison_cases = overtaken_cases(plan)
     if plan.write_mode == "append":  # append refuses any published day
         refused = [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
-        compared = [(list_changed_condition(plan.publish.manifest.seen), "overtaken"), *refused]
+        comparison_cases = [(list_changed_condition(plan.publish.manifest.seen), "overtaken"), *refused]
     cases = [
-        *compared,
+        *comparison_cases,
         *redefined_cases(plan.publish),
         (f"seen.staged_rows != {plan.row.rows} OR seen.staged_rejects != {rejects}", "incomplete"),
     ]
@@ -303,13 +296,13 @@ def _day_condition(plan: PublishPlan, filter_column: str | None) -> str:
     return this_day if filter_column in (None, "day") else f"{this_day} AND {any_partition(filter_column, TARGET)}"
 
 
-def _insert_statement(plan: PublishPlan, into: TableRef) -> str:
-    live = [DELETED] if plan.deletes_softly else []
-    written = column_list([*(column.name for column in plan.layout.columns), "day", *live])
-    selected = ", ".join(
-        [*(column.expression for column in plan.layout.columns), literal(plan.row.day), *("FALSE" for _ in live)]
+def _insert_statement(plan: PublishPlan, table_ref: TableRef) -> str:
+    marks = [DELETED] if plan.deletes_softly else []
+    column_names = column_list([*(column.name for column in plan.layout.columns), "day", *marks])
+    values_sql = ", ".join(
+        [*(column.expression for column in plan.layout.columns), literal(plan.row.day), *("FALSE" for _ in marks)]
     )
-    return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS {STAGED}"
+    return f"INSERT INTO {table_ref.sql} ({column_names})\n  SELECT {values_sql} FROM {plan.staging.sql} AS {STAGED}"
 
 
 def _ledger_statement(plan: PublishPlan) -> str:
@@ -328,8 +321,8 @@ def _ledger_statement(plan: PublishPlan) -> str:
         streams=string_array(plan.streams[:MAX_STREAM_NAMES]),
         **tables,
     )
-    selected = ", ".join(values.values())
-    return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {selected}"
+    values_sql = ", ".join(values.values())
+    return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {values_sql}"
 
 
 def _generation_sql(plan: PublishPlan) -> str:
@@ -343,9 +336,9 @@ def _counts_sql(plan: PublishPlan) -> str:
     counts = json.dumps(plan.row.counts)
     if not plan.deletes_softly and not (plan.merge and plan.replaces_whole):
         return f"PARSE_JSON({literal(counts)})"
-    counted = SOFT_COUNTS if plan.deletes_softly else {"vanished": "vanished"}
+    count_variables = SOFT_COUNTS if plan.deletes_softly else {"vanished": "vanished"}
     parts, begin = [], counts[:-1] + (", " if plan.row.counts else "")
-    for name, variable in counted.items():
+    for name, variable in count_variables.items():
         parts += [literal(f'{begin}"{name}": '), f"CAST({variable} AS STRING)"]
         begin = ", "
     return f"PARSE_JSON(CONCAT({', '.join(parts)}, '}}'))"

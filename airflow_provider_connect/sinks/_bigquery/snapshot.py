@@ -1,8 +1,8 @@
-"""SQL of snapshots that replace the whole table: their additional lookups, refusals and deletes.
+"""SQL of snapshots that replace the whole table: lookups, refusals and deletes.
 
-Such a snapshot follows the stream's newest published snapshot, whatever its day. ``replace`` deletes every row, or with
-soft deletes the rows that the snapshot has again. ``merge`` first counts and deletes the rows whose key the snapshot
-lacks. So a row that stays because it is newer does not count as vanished.
+Such a snapshot follows the stream's newest one, whatever its day. ``replace`` deletes every row, or with soft deletes
+the rows that the snapshot has again. ``merge`` first counts and deletes the rows whose key the snapshot lacks, so that
+a row that stays because it is newer does not count as vanished.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 
 def newest_day_sql(plan: PublishPlan) -> str:
-    """Return SQL for the day of the stream's newest publish.
-
-    For an increment, the day of the increment that it follows: the day's own, else the stream's newest.
-    """
+    """Return SQL for the day of the stream's newest publish. For an increment, of the publish that it follows."""
     rows = f"FROM {plan.ledger.sql} AS {LEDGER} WHERE {stream_condition(plan.target, plan.key)}"
     if plan.publish.kind != "increment":
         return f"(SELECT MAX({LEDGER}.day) {rows})"
@@ -44,15 +41,15 @@ def protected_rows_sql(
 ) -> str:
     """Return SQL that counts the rows that a snapshot must not delete: foreign rows and histories by day.
 
-    :param newest: SQL for the day of the newest published snapshot. A merge leaves rows in earlier days. So for a
-        merge, rows count only if nothing has been published.
+    :param newest: SQL for the newest snapshot's day. For a merge, which leaves rows in earlier days, rows count only if
+        this is NULL.
     """
-    others = f"{newest} IS NULL"
+    protected_condition = f"{newest} IS NULL"
     if write_mode == "replace":
         day = f"{TARGET}.`day`"
-        others = f"({newest} IS NULL OR {day} IS NULL OR {day} != {newest})"
-    any_ = any_partition(filter_column, TARGET)
-    return f"(SELECT COUNT(*) FROM {target.sql} AS {TARGET} WHERE {others} AND {any_})"
+        protected_condition = f"({newest} IS NULL OR {day} IS NULL OR {day} != {newest})"
+    any_partition_sql = any_partition(filter_column, TARGET)
+    return f"(SELECT COUNT(*) FROM {target.sql} AS {TARGET} WHERE {protected_condition} AND {any_partition_sql})"
 
 
 def protected_rows_error(target: TableRef, rows: int, newest: dt.date | None) -> ConfigError:
@@ -65,15 +62,15 @@ def protected_rows_error(target: TableRef, rows: int, newest: dt.date | None) ->
 
 
 def stream_changed_condition(seen: SeenPublish) -> str:
-    """Return the SQL condition that the stream's newest snapshot or increment is not the one seen before the poll."""
+    """Return the SQL condition that the stream's newest publish is not the one seen before the poll."""
     if seen.day is None:
         return f"{NEWEST_DAY} IS NOT NULL"
-    same = f"seen.newest = {seen.generation} AND seen.checks = {seen.checks}"
-    return f"{NEWEST_DAY} IS NULL OR {NEWEST_DAY} != {literal(seen.day)} OR NOT ({same})"
+    same_publish = f"seen.newest = {seen.generation} AND seen.checks = {seen.checks}"
+    return f"{NEWEST_DAY} IS NULL OR {NEWEST_DAY} != {literal(seen.day)} OR NOT ({same_publish})"
 
 
 def delete_vanished_statements(plan: PublishPlan) -> list[str]:
-    """Return the statements that count and delete the rows whose key the staged snapshot lacks."""
+    """Return statements that count and delete the rows whose key the staged snapshot lacks."""
     vanished_rows = (
         f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.layout.filter_column, TARGET)}\n"
         f"    AND NOT EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row_condition(plan)})"
@@ -86,24 +83,23 @@ def delete_vanished_statements(plan: PublishPlan) -> list[str]:
 
 
 IS_DELETED = f"COALESCE({TARGET}.{quoted(DELETED)}, FALSE)"
-"""SQL condition that a row of the target is soft-deleted. False for a row without the mark."""
+"""SQL condition for a soft-deleted row. False for a row without the mark."""
 SOFT_COUNTS = {SOFT_DELETED: "vanished", RESTORED: "restored", SOFT_DELETED_TOTAL: "soft_deleted"}
-"""Script variables that hold the counts of soft deletes, by name of the count."""
+"""Script variables of the soft deletes' counts, by name of the count."""
 
 
 def soft_delete_statements(plan: PublishPlan) -> list[str]:
-    """Return the statements that mark vanished rows, unmark rows that came back, and count both.
+    """Return statements that mark vanished rows, unmark rows that came back, and count both.
 
-    ``replace`` also deletes the rows that the snapshot has again, and moves all other rows to the snapshot's day, so
-    that no expiring partition deletes them. ``merge`` leaves every row in its day, and :mod:`.merge` decides whose
-    values stay.
+    ``replace`` also deletes the rows that the snapshot has again, and moves the others to the snapshot's day, so that
+    no expiring partition deletes them. ``merge`` leaves rows in their day, and :mod:`.merge` decides whose values stay.
     """
-    target, any_ = plan.target.sql, any_partition(plan.layout.filter_column, TARGET)
-    rows = f"FROM {target} AS {TARGET} WHERE {any_}"
+    target, any_partition_sql = plan.target.sql, any_partition(plan.layout.filter_column, TARGET)
+    rows = f"FROM {target} AS {TARGET} WHERE {any_partition_sql}"
     is_staged = f"EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row_condition(plan)})"
     polled_at = plan.publish.manifest.polled_at
-    at = timestamp(polled_at or dt.datetime.combine(plan.row.day, dt.time(), tzinfo=dt.UTC))
-    mark = f"{quoted(DELETED)} = TRUE, {quoted(DELETED_AT)} = {at}"
+    polled_at_sql = timestamp(polled_at or dt.datetime.combine(plan.row.day, dt.time(), tzinfo=dt.UTC))
+    mark = f"{quoted(DELETED)} = TRUE, {quoted(DELETED_AT)} = {polled_at_sql}"
     counts = [
         f"SET vanished = (SELECT COUNT(*) {rows}\n    AND NOT {IS_DELETED} AND NOT {is_staged})",
         f"SET restored = (SELECT COUNT(*) {rows}\n    AND {IS_DELETED} AND {is_staged})",
@@ -113,24 +109,24 @@ def soft_delete_statements(plan: PublishPlan) -> list[str]:
         unmark = f"{quoted(DELETED)} = FALSE, {quoted(DELETED_AT)} = NULL"
         changes = [
             f"IF vanished > 0 THEN\n    {update} {mark}\n"
-            f"    WHERE {any_} AND NOT {IS_DELETED} AND NOT {is_staged};\n  END IF",
+            f"    WHERE {any_partition_sql} AND NOT {IS_DELETED} AND NOT {is_staged};\n  END IF",
             # Also marks rows that were written before soft deletes.
             f"IF EXISTS (SELECT 1 {rows} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE)) THEN\n    {update} {unmark}\n"
-            f"    WHERE {any_} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE) AND {is_staged};\n  END IF",
+            f"    WHERE {any_partition_sql} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE) AND {is_staged};\n  END IF",
         ]
     else:
-        deleted_at = f"COALESCE(IF({IS_DELETED}, {TARGET}.{quoted(DELETED_AT)}, NULL), {at})"
+        deleted_at = f"COALESCE(IF({IS_DELETED}, {TARGET}.{quoted(DELETED_AT)}, NULL), {polled_at_sql})"
         changes = [
             f"IF EXISTS (SELECT 1 {rows}) THEN\n    DELETE {rows}\n    AND {is_staged};\n"
             f"    {update} {quoted(DELETED_AT)} = {deleted_at}, {quoted(DELETED)} = TRUE, "
             f"`day` = {literal(plan.row.day)}\n"
-            f"    WHERE {any_};\n  END IF",
+            f"    WHERE {any_partition_sql};\n  END IF",
         ]
     return [*counts, *changes, f"SET soft_deleted = (SELECT COUNT(*) {rows} AND {IS_DELETED})"]
 
 
 def purge_soft_deleted_statement(plan: PublishPlan) -> str:
-    """Return the statement that deletes soft-deleted rows, so that a key that comes back becomes a new row."""
+    """Return the statement that deletes soft-deleted rows, so that a returning key becomes a new row."""
     rows = (
         f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.layout.filter_column, TARGET)} AND {IS_DELETED}"
     )
@@ -138,7 +134,7 @@ def purge_soft_deleted_statement(plan: PublishPlan) -> str:
 
 
 def keyless_published_sql(plan: PublishPlan) -> str:
-    """Return SQL that counts the published rows without a record key, which would seem to have vanished."""
+    """Return SQL that counts published rows without a record key, which would seem to have vanished."""
     if plan.merge is not None:
         return "0"
     key = f"{TARGET}.{quoted(_record_key_column(plan).name)}"
@@ -166,10 +162,7 @@ def _record_key_column(plan: PublishPlan) -> TargetColumn:
 
 
 def require_no_rejects(plan: PublishPlan) -> None:
-    """Check that a merged or softly deleting snapshot has no rejects: their keys would count as vanished.
-
-    :raises DataError: the snapshot has rejects.
-    """
+    """Raise DataError if a merged or softly deleting snapshot has rejects: their keys would count as vanished."""
     rejected = plan.row.counts.get("rejected", 0)
     if plan.replaces_whole and (plan.merge is not None or plan.deletes_softly) and rejected:
         raise DataError(

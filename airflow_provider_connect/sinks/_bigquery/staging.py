@@ -1,8 +1,8 @@
-"""Staging tables: their names, the tables of an attempt, and the sweep of abandoned tables.
+"""Names, creation, reuse and sweep of staging tables.
 
-If an attempt staged all rows but could not publish them, the next attempt publishes them from the same staging table. A
-note in the day's stage names that table and holds a digest of the layout. Other programs may write to the stage, so the
-named table must be a staging table of this attempt.
+If an attempt staged all rows but could not publish them, the next one publishes them from the same staging table. A
+note in the day's stage names it, with a digest of the layout. Other programs may write to the stage, so the table must
+have the attempt's name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.columns.types import Field, TargetColumn
 
 STAGING_LIFE = dt.timedelta(days=1)
-"""Time after which BigQuery itself drops a staging table."""
+"""Age at which BigQuery drops a staging table."""
 _STAGING_MARK = "__stage_"
 REJECTS_SUFFIX = "_rejects"
 _LABEL = {"connect": "staging"}
@@ -51,10 +51,8 @@ class FilledStaging(Wire):
 
 @dataclass(frozen=True)
 class TableChange:
-    """Table of a template that a publish changes.
+    """Template table that a publish changes.
 
-    :param name: name of the table, also in the staged rows.
-    :param filter_column: column that every query must filter by, or None.
     :param had_rows: True if the replaced publish may have put rows there.
     :param has_rows: True if this publish puts rows there.
     """
@@ -68,13 +66,12 @@ class TableChange:
 
 @dataclass(frozen=True)
 class StagingLayout:
-    """Staging tables of one attempt and their columns. ``begin`` creates it, every ``put`` and ``commit`` receive it.
+    """Staging tables of one attempt and their columns. ``begin`` creates it, ``put`` and ``commit`` receive it.
 
-    :param staged_columns: columns of the staging table. More than ``columns`` only if files are loaded unchanged.
-    :param position_column: staging column for a row's position in the day, or None.
-    :param table_column: staging column for the name of a row's table, or None.
-    :param filter_column: target column that every query must filter by, or None.
-    :param filled: note of an earlier attempt that sent all rows already.
+    :param staged_columns: columns of the staging table. With load jobs, they include columns that the target lacks.
+    :param position_column: for a row's position in the day.
+    :param table_column: for the name of a row's table.
+    :param filled: note, if an earlier attempt has sent all rows.
     """
 
     table: TableRef
@@ -102,7 +99,7 @@ class StagingLayout:
 
 
 def staging_prefix(target: TableRef, dataset: str | None = None) -> TableRef:
-    """Return the common prefix of the names of a target's staging tables.
+    """Return the common name prefix of a target's staging tables.
 
     :param dataset: ``[project.]dataset``, if not the target's.
     """
@@ -112,7 +109,7 @@ def staging_prefix(target: TableRef, dataset: str | None = None) -> TableRef:
 
 
 def staging_table_for(prefix: TableRef, attempt: str) -> TableRef:
-    """Return an attempt's staging table. The table of its rejects has the same name with :data:`REJECTS_SUFFIX`."""
+    """Return an attempt's staging table. The name for its rejects adds :data:`REJECTS_SUFFIX`."""
     return prefix.sibling(f"{prefix.table}{legal_table_suffix(attempt)}")
 
 
@@ -122,7 +119,7 @@ def new_staging_table(prefix: TableRef, attempt: str) -> TableRef:
 
 
 def is_staging_table_of(staging_table: TableRef, attempt: str, table_name: str) -> bool:
-    """Return True if :func:`new_staging_table` could have made ``table_name`` for this attempt and target."""
+    """Return True if :func:`new_staging_table` can return this name for the attempt and target."""
     name = re.escape(staging_table_for(prefix_of(staging_table), f"{attempt}-").table)
     return re.fullmatch(f"{name}[0-9a-f]{{12}}", table_name) is not None
 
@@ -133,7 +130,7 @@ def prefix_of(staging_table: TableRef) -> TableRef:
 
 
 def is_staging(table: Any) -> bool:
-    """Return True if a table, or its entry in a listing, has the label of staging tables."""
+    """Return True if a table or listing entry has the label of staging tables."""
     return bool(_LABEL.items() <= table.labels.items())
 
 
@@ -150,7 +147,7 @@ def create_staging_table(
 
 
 def staging_tables(api: BigQueryApi, prefix: TableRef) -> dict[TableRef, dt.datetime]:
-    """Return a target's staging tables, each with the time of its last change.
+    """Return a target's staging tables, with the time of their last change.
 
     Takes one listing (a page for each 1,000 tables of the dataset), and one read of each.
     """
@@ -163,7 +160,7 @@ def staging_tables(api: BigQueryApi, prefix: TableRef) -> dict[TableRef, dt.date
 
 
 def list_staging_tables(api: BigQueryApi, prefix: TableRef) -> list[TableRef]:
-    """Return the staging tables whose names begin with ``prefix``, by one listing of its dataset."""
+    """Return the staging tables whose names begin with ``prefix``. Takes one listing."""
     name = f"{prefix.project}.{prefix.dataset}"
     action = f"list the staging tables {prefix.id}…"
     items = api.call(action, lambda **how: list(api.client.list_tables(name, page_size=1000, **how)))
@@ -174,13 +171,13 @@ def list_staging_tables(api: BigQueryApi, prefix: TableRef) -> list[TableRef]:
 def abandoned_tables(api: BigQueryApi, prefix: TableRef, older_than: dt.datetime) -> list[TableRef]:
     """Return the target's staging tables that have not changed since ``older_than``.
 
-    A pending write stream does not change its table. So ``older_than`` must be longer ago than a put may take.
+    Pending write streams do not change a table, so ``older_than`` must lie before the start of any running put.
     """
     return [table_ref for table_ref, changed in staging_tables(api, prefix).items() if changed < older_than]
 
 
 def drop_abandoned_tables(api: BigQueryApi, prefix: TableRef, older_than: dt.datetime) -> int:
-    """Drop :func:`abandoned_tables` and return their number."""
+    """Drop :func:`abandoned_tables`. Returns their number."""
     tables = abandoned_tables(api, prefix, older_than)
     for table_ref in tables:
         drop_table(api, table_ref)
@@ -188,13 +185,13 @@ def drop_abandoned_tables(api: BigQueryApi, prefix: TableRef, older_than: dt.dat
 
 
 def is_kept_for_retry(publish: Publish, layout: StagingLayout) -> bool:
-    """Return True if a note keeps this staging table for the next attempt."""
+    """Return True if a note keeps the staging table for the next attempt."""
     note = _read_note(publish)
     return note is not None and note.table == layout.table.table
 
 
 def reuse_filled(api: BigQueryApi, publish: Publish, layout: StagingLayout) -> StagingLayout | None:
-    """Return the layout of a staging table that an earlier attempt filled from the same manifest, or None."""
+    """Return the layout of a staging table filled earlier from the same manifest."""
     note = _read_note(publish)
     if note is None or note.digest != layout_digest(layout):
         return None
@@ -215,7 +212,7 @@ def _exists(api: BigQueryApi, table_ref: TableRef) -> bool:
 
 
 def layout_digest(layout: StagingLayout) -> str:
-    """Return a digest of everything in a layout that decides the content of its staging tables."""
+    """Return a digest of everything that decides the content of staging tables."""
     columns = [[column.name, column.expression, column.staging] for column in layout.columns]
     staged = [column.staging for column in layout.staged_columns]
     text = json.dumps([columns, staged, layout.position_column, layout.load_method, layout.rejects is not None])
@@ -230,5 +227,5 @@ def _read_note(publish: Publish) -> FilledStaging | None:
 
 
 def note_name(publish: Publish) -> str:
-    """Return the path, in the stage, of the note about a day's staging table."""
+    """Return the stage path of the note about a day's staging table."""
     return f"{attempt_folder(publish.manifest.attempt)}/bigquery.json"

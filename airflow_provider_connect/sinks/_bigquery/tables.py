@@ -1,4 +1,4 @@
-"""Tables beside a target (ledger, rejects, tombstones, staging): their names and creation. Also the merge rule."""
+"""The merge rule, and names and creation of the tables beside a target: ledger, rejects, tombstones, staging."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MergeRule:
         return tuple(dict.fromkeys((*self.key, *((self.newest_by,) if self.newest_by else ()))))
 
     def comparable(self, value: str) -> str:
-        """Return SQL that makes a value of ``newest_by`` comparable: NaN becomes NULL."""
+        """Return SQL of a ``newest_by`` value with NaN as NULL."""
         return f"IF(IS_NAN({value}), NULL, {value})" if self.may_be_nan else value
 
 
@@ -63,7 +63,7 @@ def make_merge_rule(
 ) -> MergeRule:
     """Return the merge rule for options that name source columns.
 
-    :raises ConfigError: a named column is missing or has an unsuitable type. The message has all of them.
+    :raises ConfigError: columns are missing or have unsuitable types. The message has all of them.
     """
     by_source = {column.source: column for column in columns}
     problems: list[str] = []
@@ -108,17 +108,14 @@ def tombstone_fields(merge: MergeRule, columns: Sequence[TargetColumn]) -> list[
 
 @dataclass(frozen=True)
 class TargetTables:
-    """Names of a target and its sibling tables, from the options.
-
-    :param project: default project of the target.
-    """
+    """Names of a target and its sibling tables."""
 
     options: BigQueryOptions
     project: str
 
     @cached_property
     def target(self) -> TableRef:
-        """Table that the sink publishes into. For a template, its head (:mod:`.template_tables`)."""
+        """Table that the sink publishes into, or a template's head (:mod:`.template_tables`)."""
         return TableRef.parse(self.options.head, self.project)
 
     @property
@@ -142,10 +139,7 @@ class TargetTables:
         return self.target.sibling(f"{self.target.table}__tombstones")
 
     def merge_rule(self, columns: Sequence[TargetColumn]) -> MergeRule | None:
-        """Return the merge rule, or None in other write modes.
-
-        :raises ConfigError: an option names a missing or unsuitable column.
-        """
+        """Return the merge rule, or None in other write modes."""
         options = self.options
         if options.write_mode != "merge":
             return None

@@ -62,7 +62,7 @@ class PreparedTarget:
     """Target that has the source's columns.
 
     :param filter_column: column that every query must filter by, or None.
-    :param discarded: source names of columns that are left out.
+    :param discarded: source columns that are left out.
     """
 
     columns: list[TargetColumn]
@@ -75,7 +75,7 @@ def ensure_target(api: BigQueryApi, target: TableRef, options: BigQueryOptions, 
     """Create the target, or add the source's columns to it.
 
     :raises ConfigError: the target is missing and may not be created, or is no table.
-    :raises DataError: columns do not fit. The message has all of them.
+    :raises DataError: columns do not fit. The message has all.
     """
     return ensure_columns(api, target, options, lambda existing: make_columns(schema, existing))
 
@@ -89,10 +89,10 @@ def ensure_columns(
     labels: Mapping[str, str] = MappingProxyType({}),
     require: Callable[[Any], None] = lambda table: None,
 ) -> PreparedTarget:
-    """Create a table, or add columns to it, as :func:`ensure_target` does.
+    """Create a table or add columns to it, as :func:`ensure_target` does.
 
     :param columns_for: returns the columns for a table with the given fields.
-    :param require: gets the table, or None if it is missing. Raises if it must not be used or created.
+    :param require: gets the table, or None if missing. Raises to prevent its use or creation.
     """
 
     def compare() -> PreparedTarget:
@@ -113,7 +113,7 @@ def ensure_columns(
 
 
 def schema_change_failure(target: TableRef) -> str:
-    """Return the text for :func:`~.tables.retry_if_stale` if other clients keep changing a table's columns."""
+    """Return the failure text for :func:`~.tables.retry_if_stale`."""
     return f"the schema of {target.id}, so its columns could not be changed"
 
 
@@ -137,7 +137,7 @@ def _create_target(
 
 
 def missing_table_problem(target: TableRef, options: BigQueryOptions) -> str | None:
-    """Return the problem if a missing table must not be created, or None."""
+    """Return the problem if a missing table must not be created."""
     if options.create_disposition == "never":
         return (
             f"table {target.id} does not exist and create_disposition='never'. Create it, or set "
@@ -149,7 +149,7 @@ def missing_table_problem(target: TableRef, options: BigQueryOptions) -> str | N
 def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
     """Add the columns of soft deletes to a target, whatever the schema contract.
 
-    :raises DataError: the target has columns of these names but of other types.
+    :raises DataError: columns of these names have other types.
     """
 
     def compare() -> None:
@@ -169,7 +169,7 @@ def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
 
 
 def has_delete_marks(table: Any, written_columns: Sequence[TargetColumn]) -> bool:
-    """Return True if a table has the columns of soft deletes, and the source has no columns of these names."""
+    """Return True if a table has the columns of soft deletes, and the source has none of these names."""
     existing = {field["name"].lower(): field for field in fields_of(table)}
     has_columns = all(field["name"] in existing and _is_mark(field, existing[field["name"]]) for field in MARK_FIELDS)
     return has_columns and not any(column.name.lower() in MARK_COLUMNS for column in written_columns)
@@ -180,7 +180,7 @@ def _is_mark(mark: Field, existing: Field) -> bool:
 
 
 def table_type_problem(table: Any, target: TableRef) -> str | None:
-    """Return the problem if the target is not a table, but for example a view. Else None."""
+    """Return the problem if the target is not a table, but for example a view."""
     if table.table_type != "TABLE":
         return f"{target.id} is a {table.table_type}, which cannot be written. Choose another name for the table"
     return None
@@ -189,7 +189,7 @@ def table_type_problem(table: Any, target: TableRef) -> str | None:
 def patch_schema(api: BigQueryApi, table: Any, target: TableRef, fields: Sequence[Field], added: Sequence[str]) -> Any:
     """Set a table's fields, and wait until queries know the added ones. Returns the new metadata.
 
-    :raises StaleError: another client has changed the table since ``table`` was read.
+    :raises StaleError: another client has changed the table since it was read.
     """
     from google.cloud import bigquery
 
@@ -235,7 +235,7 @@ def _knows_columns(api: BigQueryApi, target: TableRef, query: str) -> bool:
 def has_schema_changed(api: BigQueryApi, target: TableRef, written_columns: Sequence[TargetColumn]) -> bool:
     """Return True if ``written_columns`` no longer fit the target, so that the publish must start again.
 
-    An INSERT fails if another publisher has added a field inside a struct that it writes.
+    INSERT fails if another publisher has added a field to a struct that it writes.
     """
     table = find_table(api, target)
     return table is None or not fits_columns(fields_of(table), written_columns)

@@ -1,23 +1,20 @@
 """Publishes a day into several tables, one for each value of a column, with one ledger for all.
 
 The *head* is a table without rows. It has the columns of all tables, and owns their ledger, rejects and staging tables.
-So a day is decided as for a single target.
 
-**One transaction** changes all tables, up to 100 of them, with the ledger row
-(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). So there are no intermediate states, unlike
-in the Delta sink. A killed driver leaves all tables unchanged or all changed. Two attempts conflict at the fence row:
-the later one finds a generation that it has not seen, and changes no table. Ledger and rejects are two of the 100
-tables, so ``max_tables`` is at most 98.
+One transaction changes up to 100 tables, ledger and rejects included
+(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). So a killed driver leaves all tables
+unchanged or all changed.
 
-**Which tables.** Each staged row names its table. A ledger row lists the tables with rows of its generation. A publish
-deletes the day from the tables that the replaced generation lists, and inserts into the tables that now have rows. The
-list is read before the transaction, which passes only while that generation is the newest.
+Each staged row names its table. A ledger row lists the tables with rows of its generation. A publish deletes the day
+from the tables of the replaced generation, and inserts into the tables that now have rows. The list is read before the
+transaction, which passes only while that generation is the newest.
 
 Transactions take no DDL on permanent tables, so tables are created and widened before. New tables get the head's label
 ``connect_ledger``. A day is refused if one of its tables lacks that label, or is in the ledger but gone.
 
-**An erase** (:mod:`.erasing.eraser`) only deletes. It reads the list of tables after the erase list has grown: a table
-created later has no rows of erased people.
+An erase (:mod:`.erasing.eraser`) reads the list of tables after the erase list has grown. Tables created later have no
+rows of erased people.
 """
 
 from __future__ import annotations
@@ -57,11 +54,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _THREADS = 8
-"""Number of tables that are read or created in parallel."""
+"""Number of tables read or created in parallel."""
 
 
 def template_problems(options: BigQueryOptions, schema: pa.Schema, kind: SourceKind) -> list[str]:
-    """Return the reasons why a source's rows cannot be split into tables. Empty without a template."""
+    """Return the reasons why rows cannot be split into tables. Empty without a template."""
     if options.tables is None:
         return []
     column = options.tables.column
@@ -86,7 +83,7 @@ def template_table_problems(
 ) -> list[str]:
     """Return the problems of all tables that ever had rows. Empty without a template.
 
-    :raises ConfigError: the script of a publish into all of them is too long or costs too much.
+    :raises ConfigError: the script of a publish into all is too long or costs too much.
     """
     if tables.options.tables is None:
         return []
@@ -103,7 +100,7 @@ def table_changes_of(
 ) -> tuple[TableChange, ...] | None:
     """Create the day's tables. Returns the tables that the publish changes, or None without a template.
 
-    Tables that only the replaced generation has rows in are changed too.
+    Includes tables in which only the replaced generation has rows.
     """
     template = tables.options.tables
     if template is None:
@@ -122,7 +119,10 @@ def table_changes_of(
 
 @dataclass(frozen=True)
 class TemplateTables:
-    """Tables of one template. ``known`` are the names of the tables that ever had rows."""
+    """Tables of one template.
+
+    :param known: names of the tables that ever had rows.
+    """
 
     api: BigQueryApi
     tables: TargetTables
@@ -130,10 +130,10 @@ class TemplateTables:
     known: frozenset[str]
 
     def ensure(self, names: Iterable[str]) -> dict[str, PreparedTarget]:
-        """Create the tables, or add the head's columns to them.
+        """Create the tables, or add the head's columns.
 
         :raises ConfigError: a table that ever had rows is missing, or a table is foreign.
-        :raises DataError: a table has a column of another type.
+        :raises DataError: a column has another type.
         """
         return self._map_tables(self._ensure, names)
 
@@ -145,7 +145,7 @@ class TemplateTables:
         return {self._table_ref(name): table for name, table in self._map_tables(self._find_known, names).items()}
 
     def problems(self, names: Iterable[str], dates: Sequence[dt.date]) -> list[str]:
-        """Return the problems of existing tables, each with its remedy.
+        """Return the problems of existing tables, with remedies.
 
         :raises RetriableError: other writers stream into one of them.
         """
@@ -156,7 +156,7 @@ class TemplateTables:
         return self.tables.target.sibling(name)
 
     def _map_tables(self, function: Callable[[str], T], names: Iterable[str]) -> dict[str, T]:
-        """Call ``function`` for several tables in parallel. After an error no further call begins."""
+        """Call ``function`` for several tables in parallel. No call begins after an error."""
         sorted_names = sorted(names)
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="table") as pool:
             return dict(zip(sorted_names, pool.map(function, sorted_names), strict=True))

@@ -1,8 +1,8 @@
-"""Publishes the days of one ledger one after the other, and decides how long a publish waits that lost its turn.
+"""Publishes the days of one ledger one after the other, with pauses after lost turns.
 
-A publish loses its turn if BigQuery aborts its transaction in favour of a concurrent one. BigQuery takes 25 DML
-statements in ten seconds on one table, and a lost turn costs one. So a loser counts its competitors by their staging
-tables, and pauses long enough that all of them together stay below the limit.
+A publish loses its turn if BigQuery aborts its transaction in favour of a concurrent one. That costs one of the 25 DML
+statements that BigQuery takes in ten seconds on one table. So a loser counts its competitors by their staging tables,
+and pauses so long that all together stay below the limit.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#data-manipulation-language-statements (2026-11).
 """
@@ -42,18 +42,21 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 _log = logging.getLogger(__name__)
 PUBLISH_SECONDS = 600.0
-"""Time for which a publish retries lost turns. After that, Airflow retries the task."""
+"""Time limit for lost turns. After that, Airflow retries the task."""
 DML_STATEMENTS, DML_SECONDS = 25, 10.0
 DML_PER_PUBLISH = 2
 """Most statements of a publish on one table: fence row and ledger row. A new definition costs one more."""
 _SHARE = 0.7
-"""Share of the limit that publishes use. Chance and other clients have the remainder."""
+"""Share of the limit for publishes. The remainder is for chance and other clients."""
 MAX_PAUSE_SECONDS = 60.0
 ASSUMED_PUBLISHERS = 16
 
 
 def pause_seconds(publishers: int, random_number: float) -> float:
-    """Return the pause after a lost turn. ``random_number`` is between 0 and 1."""
+    """Return the pause after a lost turn.
+
+    :param random_number: between 0 and 1.
+    """
     mean = max(publishers, 1) * DML_PER_PUBLISH * DML_SECONDS / (DML_STATEMENTS * _SHARE)
     return min(mean, MAX_PAUSE_SECONDS) * (0.5 + random_number)
 
@@ -61,22 +64,19 @@ def pause_seconds(publishers: int, random_number: float) -> float:
 def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
     """Count the attempts that compete for the ledger, by the target's staging tables. Takes one listing.
 
-    Confirmations have no staging table. So a confirmation adds :data:`ASSUMED_PUBLISHERS`: sixteen daily runs with a
-    lookback lose at once, and would come back at once.
+    A confirmation has no staging table, so it adds :data:`ASSUMED_PUBLISHERS`: sixteen daily runs with a lookback would
+    return at the same time.
     """
     try:
-        found = list_staging_tables(api, prefix_of(ledger_step.staging))
+        table_refs = list_staging_tables(api, prefix_of(ledger_step.staging))
     except ConnectError:
         return ASSUMED_PUBLISHERS  # the count only decides the length of a pause, so its error must not fail the day
-    staged = sum(not place.table.endswith(REJECTS_SUFFIX) for place in found)
+    staged = sum(not table_ref.table.endswith(REJECTS_SUFFIX) for table_ref in table_refs)
     return staged if isinstance(ledger_step, PublishPlan) else staged + ASSUMED_PUBLISHERS
 
 
 def publish_or_keep_staging(api: BigQueryApi, plan: PublishPlan, labels: dict[str, str]) -> LedgerRow:
-    """Publish a staged day. After a lost turn or an error that may pass, a note keeps the staging table.
-
-    :raises ConnectError: see :func:`run_publish`.
-    """
+    """Run :func:`run_publish`. After a lost turn or a passing error, a note keeps the staging table."""
     folder, name, layout = Folder(plan.publish.stage), note_name(plan.publish), plan.layout
 
     def write_note() -> None:
@@ -110,11 +110,11 @@ def run_publish(
     *,
     clock: Clock | None = None,
 ) -> LedgerRow:
-    """Run the publish script, and run it again after each lost turn.
+    """Run the publish script, and repeat it after each lost turn.
 
     :param keep_staging: called when the first turn is lost, so that the staging table outlives this driver.
-    :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`, a table of this attempt is gone, the
-        target's columns have changed, or queries do not know them yet. For more, see :func:`~.script.published_row`.
+    :raises RetriableError: see :func:`run_in_turn`. Or a table of this attempt is gone, the target's columns have
+        changed, or queries do not know them yet.
     """
 
     def script_for_job(job_id: str) -> str:
@@ -149,10 +149,7 @@ def _unknown_columns_error(error: ColumnError, table_text: str) -> RetriableErro
 def run_confirmation(
     api: BigQueryApi, step: LedgerStep, labels: dict[str, str], *, clock: Clock | None = None
 ) -> LedgerRow:
-    """Run the script of a confirmation, and run it again after each lost turn.
-
-    :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`, or see :func:`~.decision.confirmed_row`.
-    """
+    """Run the script of a confirmation, and repeat it after each lost turn, as :func:`run_in_turn` does."""
 
     def run() -> LedgerRow:
         job_id = f"connect_confirm_{uuid.uuid4().hex}"
@@ -174,7 +171,7 @@ def run_in_turn(
     keep_staging: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
 ) -> Answer:
-    """Call ``run``, which changes the stream's fence row. After each lost turn, pause and call it again.
+    """Call ``run``, which changes the stream's fence row, and again after each lost turn and a pause.
 
     :param keep_staging: called when the first turn is lost.
     :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`.

@@ -1,1 +1,1 @@
-"""Implementation of the Kafka sink."""
+"""Implementation of the Kafka sink. Its calls raise the errors of :mod:`.clients.kafka`."""

@@ -1,4 +1,4 @@
-"""Delivery without transactions. After all records are acknowledged, the ledger's order decides between runs."""
+"""Delivery without transactions. The order of the ledger's records decides between concurrent runs."""
 
 from __future__ import annotations
 
@@ -38,15 +38,12 @@ class AtLeastOnceDelivery(DayDelivery):
             highest_conflict, published_entry = conflicting_generation, self.read_published_entry()
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share and wait until the broker has acknowledged it."""
+        """Send a share and wait for its acknowledgement."""
         sender = ShareSender(self.options, self.plan, self._make_outbox(), files, self.plan.generation or 1)
         return self.send(sender, self.cluster.end_offsets(self.topics))
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Write the day's ledger record, which publishes the day.
-
-        :raises OvertakenError: another run has published the day since the poll.
-        """
+        """Publish the day by its ledger record."""
         published_entry = self._read_and_repair()
         if (own_row := self.require_not_overtaken(published_entry)) is not None:
             return own_row
@@ -60,7 +57,7 @@ class AtLeastOnceDelivery(DayDelivery):
         return entry.row
 
     def confirm(self) -> LedgerRow:
-        """Write the ledger record of an unchanged day again, with its check count raised by 1."""
+        """Confirm an unchanged day in the ledger."""
         published_entry = self._read_and_repair()
         if (own_row := self.row_of_this_intent(published_entry)) is not None:
             return own_row
@@ -69,10 +66,7 @@ class AtLeastOnceDelivery(DayDelivery):
         return entry.row
 
     def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
-        """Refuse a definition that is not the first one.
-
-        Writes the first one again, so that it is the newest record.
-        """
+        """Refuse a definition that is not the first. Writes the first again, as the newest record."""
         try:
             super().require_first_definition(outbox, first_definition)
         except OvertakenError:
@@ -80,10 +74,7 @@ class AtLeastOnceDelivery(DayDelivery):
             raise
 
     def _write_until_settled(self, entry: DayEntry, outbox: AcknowledgedOutbox) -> None:
-        """Write the day's record. If another run's record counts, write that one last, for compaction to keep.
-
-        :raises OvertakenError: another run's record counts.
-        """
+        """Write the day's record. If another run's record counts, write that one last, for compaction."""
         counting_entry = entry
         while True:
             self.write_record(outbox, counting_entry)
@@ -96,16 +87,16 @@ class AtLeastOnceDelivery(DayDelivery):
             raise overtaken_error(self.publish, counting_entry.row)
 
     def _read_and_repair(self) -> DayEntry | None:
-        """Return the day's record that counts. Writes it last if a losing run died before it did so."""
+        """Return the day's record that counts. Writes it last if a losing run died before that."""
         published_entry = self.read_published_entry()
         last_entry = self.ledger.superseded_entry(self.publish.day.date)
         if published_entry is None or last_entry is None:
             return published_entry
-        rewritten = published_entry.rewritten_over(last_entry)
+        rewritten_entry = published_entry.rewritten_over(last_entry)
         outbox = self._make_outbox()
-        self.write_record(outbox, rewritten)
+        self.write_record(outbox, rewritten_entry)
         outbox.flush()
-        return rewritten
+        return rewritten_entry
 
     def _make_outbox(self) -> AcknowledgedOutbox:
         return AcknowledgedOutbox(self.cluster.connection, self.options.timeout_seconds, self.producer_settings())

@@ -1,7 +1,7 @@
-"""Claims: ledger records that ``begin`` writes before the first record of a day is sent.
+"""Claims: ledger records that ``begin`` writes, before a day's first record is sent.
 
-A claim publishes nothing. It names the run that fenced a producer, reserves a generation for deliveries without a
-single transaction, and shows later that the ledger topic was not replaced.
+A claim names the run that fenced a producer, reserves a generation if no single transaction chooses it, and shows later
+that the ledger topic was not replaced.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 class DayClaims:
-    """Reads and writes the claims of one publish's day.
-
-    :param plan: plan of the publish. Its generation is ignored, because the claims choose it.
-    """
+    """Reads and writes the claims of one publish's day. Ignores the plan's generation."""
 
     def __init__(self, options: KafkaOptions, ledger: KafkaLedger, plan: DayPlan) -> None:
         self.options = options
@@ -38,7 +35,7 @@ class DayClaims:
         return self.ledger.newest_claim(self.ledger_key)
 
     def new_claim(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> Claim:
-        """Return a new claim of this publish, which carries over generations and parts of the earlier claim.
+        """Return this publish's claim, with the earlier claim's generations and parts.
 
         :param parts: number of staged files with a transaction each.
         """
@@ -55,15 +52,13 @@ class DayClaims:
         )
 
     def write_claim(self, earlier: Claim | None, generation: int | None = None) -> None:
-        """Write this publish's claim outside of any transaction."""
+        """Write this publish's claim outside of transactions."""
         self.ledger.write_record(self.ledger_key, self.new_claim(earlier, generation))
 
     def find_conflicting_generation(self, generation: int, read_positions: dict[int, int]) -> int | None:
         """Return the day's highest claimed generation if another run claimed ``generation`` first, else None.
 
-        Two runs may choose the same generation before either writes its claim. The second claim must take the next one.
-
-        :param read_positions: ledger offsets up to which claims were read when ``generation`` was chosen.
+        :param read_positions: ledger offsets read when ``generation`` was chosen.
         """
         records = self.ledger.records_since(self.ledger_key, read_positions)
         claims = [parse_record(Claim, value, self.options.ledger_topic) for value in records]
@@ -75,7 +70,7 @@ class DayClaims:
         return None
 
     def is_same_try(self, claim: Claim | None) -> bool:
-        """Return True if the claim belongs to an attempt with this publish's intent and staged files."""
+        """Return True if the claim has this publish's intent and files."""
         publish = self.plan.publish
         own_attempt = (publish.intent.token, publish.manifest.attempt)
         return claim is not None and (claim.token, claim.attempt) == own_attempt
@@ -83,7 +78,7 @@ class DayClaims:
     def highest_used_generation(self) -> int:
         """Return the day's highest generation for which an earlier claim may have sent records.
 
-        :raises ConfigError: the ledger no longer has the claim of ``begin``.
+        :raises ConfigError: the ledger has lost the claim of ``begin``.
         """
         claim = self.newest_claim()
         if claim is None:
@@ -94,14 +89,14 @@ class DayClaims:
         return claim.used
 
     def is_held(self) -> bool:
-        """Return True if no other run or attempt has claimed the day after this publish."""
+        """Return True if the day's newest claim is this publish's."""
         claim = self.newest_claim()
         return claim is not None and claim.begun == self.plan.begin_id
 
     def require_held(self) -> None:
-        """Check that no other run or attempt has claimed the day after this publish.
+        """Check that the day's newest claim is this publish's.
 
-        :raises RetriableError: another run or attempt has claimed the day.
+        :raises RetriableError: another attempt has claimed the day.
         """
         claim = self.newest_claim()
         if claim is None or claim.begun != self.plan.begin_id:
@@ -111,14 +106,14 @@ class DayClaims:
             )
 
     def fencing_message(self, transaction: Transaction, error: str) -> str:
-        """Return a message that explains why a producer was fenced. Names the other run if the ledger shows it."""
+        """Explain why a producer was fenced. Names the other run if known."""
         try:
             claim = self.newest_claim()
         except (RetriableError, ConfigError):
             return f"{self.description}: {error}"
         if claim is not None and claim.attempt != self.plan.publish.manifest.attempt:
-            start = f"which began to publish at {claim.at:%F %T} UTC"
-            return f"{self.description}: fenced by {claim.run} (attempt {claim.attempt}), {start}"
+            claim_text = f"which began to publish at {claim.at:%F %T} UTC"
+            return f"{self.description}: fenced by {claim.run} (attempt {claim.attempt}), {claim_text}"
         if transaction.open_seconds > self.options.transaction_timeout_seconds:
             return (
                 f"{self.description}: the broker ended the transaction, which was open for "

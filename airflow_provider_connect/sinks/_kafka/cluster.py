@@ -1,4 +1,4 @@
-"""One publisher's access to its cluster: admin client, ledger, transactions and turns."""
+"""One publisher's access to its Kafka cluster."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 
 class Cluster:
-    """Access to a cluster for one stream. Thread-safe.
-
-    Callers open producers and consumers themselves: a producer belongs to one transaction, a consumer to one thread.
-    """
+    """Admin client, ledger, transactions and turns for one stream. Thread-safe."""
 
     def __init__(self, options: KafkaOptions, stream_key: StreamKey, connections: Connections) -> None:
         self.options = options
@@ -40,17 +37,14 @@ class Cluster:
 
     @property
     def admin(self) -> AdminClient:
-        """Admin client, created on first use.
-
-        :raises ConfigError: librdkafka refuses a setting of the connection.
-        """
+        """Admin client, created on first use."""
         with self._lock:
             if self._admin is None:
                 self._admin = make_admin_client(self.connection, self.client_errors)
             return self._admin
 
     def end_offsets(self, topics: Iterable[str], *, committed: bool = False) -> EndOffsets:
-        """Return the topics' end offsets. With ``committed``, the ends for readers that stop at open transactions."""
+        """Return the topics' end offsets. ``committed`` ends at the first open transaction."""
         return read_end_offsets(
             self.admin, topics, self.options.timeout_seconds, self.client_errors, committed=committed
         )
@@ -64,23 +58,23 @@ class Cluster:
             return self._ledger
 
     def ledger_from(self, handover: LedgerHandover | None) -> KafkaLedger:
-        """Return a ledger that continues from the driver's handover. None continues from this process's state."""
+        """Return a ledger that continues from the driver's handover, if given."""
         return KafkaLedger(self.connection, self.options, self.key, handover)
 
     def transaction(
         self, transactional_id: str, settings: dict[str, Any] | None = None, *, description: str | None = None
     ) -> Transaction:
-        """Return a producer with this transactional id. See :class:`.Transaction`."""
+        """Return a producer with this transactional id."""
         timeouts = self.options.timeout_seconds, self.options.transaction_timeout_seconds
         return Transaction(self.connection, transactional_id, *timeouts, settings, description=description)
 
     def turn(self, view: TopicView, transactional_id: str, topics: list[str], description: str, begin_id: str) -> Turn:
-        """Return the turn of one publish or erase. See :class:`.Turn`."""
+        """Return the turn of one publish or erase."""
         timeouts = self.options.transaction_timeout_seconds, self.options.timeout_seconds
         return Turn(self.connection, view, transactional_id, topics, description, begin_id, *timeouts)
 
     def topics(self) -> TopicAdmin:
-        """Return a new :class:`.TopicAdmin`, which has cached no topic."""
+        """Return a :class:`.TopicAdmin` with an empty cache."""
         options = self.options
         return TopicAdmin(
             self.admin,
@@ -91,6 +85,6 @@ class Cluster:
         )
 
     def close(self) -> None:
-        """Drop the admin client. The next use creates a new one."""
+        """Drop the admin client."""
         with self._lock:
             self._admin = None

@@ -1,7 +1,7 @@
 """Converters of keys and values, with Kafka Connect's names.
 
-A row must have the same key bytes in every run, or tombstones and compaction miss it. So keys do not contain the day,
-and always use the same registered schema: :meth:`.schema_resolver.SchemaResolver.key_schema`.
+A row must have the same key bytes in every run, or tombstones and compaction miss it. So keys omit the day and keep
+their registered schema (:meth:`.schema_resolver.SchemaResolver.key_schema`).
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ KeyConverterName = Literal["string", "json", "avro", "json_schema", "protobuf"]
 def make_converter(
     name: ConverterName, schema: pa.Schema, day: dt.date | None, *, record_name: str, value_field: str | None = None
 ) -> Converter:
-    """Return the converter with this name. Its :meth:`.Converter.problems` lists columns that it cannot write.
+    """Return the converter with this name.
 
-    :param day: value of the first field ``day``. None omits the field. ``string`` and ``bytes`` always omit it.
+    :param day: value of the first field ``day``. None omits it, as do ``string`` and ``bytes``.
     :param value_field: column with the whole value, for ``string`` and ``bytes``.
     """
     return _CONVERTERS[name](schema, day, record_name, value_field)
@@ -57,9 +57,9 @@ class KeyEncoder:
     """Encodes record keys. A row has no key if its only key column is NULL.
 
     :param name: ``string`` writes one string column unchanged, one other column as JSON text, and several columns as a
-        JSON array. Other names write a record of the columns with the value converter of this name.
-    :param fields: key columns. Empty for records without keys.
-    :param record_name: full name of the key record in its schema.
+        JSON array. Other names write a record of the columns in this format.
+    :param fields: key columns. Empty gives records without keys.
+    :param record_name: full name of the key record.
     """
 
     def __init__(self, name: KeyConverterName, schema: pa.Schema, fields: tuple[str, ...], record_name: str) -> None:
@@ -80,13 +80,13 @@ class KeyEncoder:
             self.converter = _JsonKeys(key_schema, None, record_name)
 
     def problems(self) -> list[str]:
-        """Return a message for each column that cannot be part of a key."""
+        """Return a message for each column that a key cannot contain."""
         return [f"key_fields: {text}" for text in self.converter.problems()] if self.converter else []
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> EncodedBatch:
-        """Return the key of each row. Refuses rows whose key cannot be written (NaN, text that is not UTF-8).
+        """Return each row's key. Refuses NaN, and text that is not UTF-8.
 
-        :param ref: registered schema. None if the converter needs none.
+        :param ref: registered schema, if the converter needs one.
         """
         if self.converter is None:
             return EncodedBatch([None] * batch.num_rows, {})
@@ -94,11 +94,11 @@ class KeyEncoder:
             return self.converter.encode(batch, ref)
         has_key = batch.column(self.fields[0]).is_valid()
         rows = has_key.to_numpy(zero_copy_only=False).nonzero()[0].tolist()
-        encoded = self.converter.encode(batch.filter(has_key), ref)
+        encoded_batch = self.converter.encode(batch.filter(has_key), ref)
         keys: list[bytes | None] = [None] * batch.num_rows
-        for row, value in zip(rows, encoded.values, strict=True):
+        for row, value in zip(rows, encoded_batch.values, strict=True):
             keys[row] = value
-        return EncodedBatch(keys, {rows[index]: reason for index, reason in encoded.refused.items()})
+        return EncodedBatch(keys, {rows[index]: reason for index, reason in encoded_batch.refused.items()})
 
 
 class _JsonKeys(Converter):

@@ -30,7 +30,7 @@ _SOURCE_STAGE = "TASK_POLL"
 
 
 class DeadLetter(NamedTuple):
-    """Key, value and headers of one dead letter."""
+    """Key, value and headers of a dead letter."""
 
     key: bytes | None
     value: bytes
@@ -38,7 +38,7 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetterSender:
-    """Makes and sends the dead letters of one publish. Sends none if the plan has no topic for them.
+    """Sends a publish's dead letters, if the plan has a topic for them.
 
     :param topic: the sink's ``topic``, named in the headers of source rejects.
     """
@@ -49,15 +49,15 @@ class DeadLetterSender:
         self.topic = topic
 
     def send_refused(self, refused: Iterable[RejectedRow]) -> None:
-        """Send dead letters for rows that the sink rejected."""
+        """Send rows that the sink rejected."""
         self._send(self.make_refused_letters(refused))
 
     def send_source_rejects(self) -> int:
-        """Send dead letters for records that the source rejected. Returns their number."""
+        """Send records that the source rejected. Returns their number."""
         return self._send(self.make_source_letters())
 
     def make_refused_letters(self, refused: Iterable[RejectedRow]) -> Iterator[DeadLetter]:
-        """Yield dead letters for rows that the sink rejected. The value is the row as JSON."""
+        """Yield letters for rows that the sink rejected, as JSON."""
         for row in refused:
             part, number = partition_and_row(row.position)
             reason = f"column {row.column!r}: {row.reason}" if row.column else row.reason
@@ -66,7 +66,7 @@ class DeadLetterSender:
             )
 
     def make_source_letters(self) -> Iterator[DeadLetter]:
-        """Yield dead letters for records that the source rejected, with the record's byte position in the response."""
+        """Yield letters for records that the source rejected."""
         publish = self.plan.publish
         origin = publish.key.connector
         for part, file in enumerate(publish.manifest.polled.rejects):
@@ -78,7 +78,7 @@ class DeadLetterSender:
                     yield DeadLetter(None, reject.record, headers)
 
     def _send(self, letters: Iterable[DeadLetter]) -> int:
-        """Send letters and return their number. Cuts letters that are too large for the topic, and adds a header."""
+        """Send letters and return their number. Cuts those too large for the topic and adds a header."""
         topic, count = self.plan.dead_letter_topic, 0
         if topic is None:
             return 0
@@ -113,9 +113,7 @@ class DeadLetterSender:
 
 
 def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_records: int) -> Iterator[DayRejects]:
-    """Yield each published day's rejects that the dead letter topic still has.
-
-    Reads the topic once from its beginning, because no timestamp shows where a day's letters begin.
+    """Yield each published day's rejects. Reads the dead letter topic from its beginning.
 
     :param max_records: number of letters of a day whose record is kept in memory.
     """
@@ -140,7 +138,6 @@ def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_recor
 
 
 def _read_letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
-    """Yield each committed message of the topic with its decoded headers. Empty if the topic does not exist."""
     with open_topic(cluster.connection, topic, cluster.options.timeout_seconds) as reader:
         for messages in reader.read_all():
             for message in messages:

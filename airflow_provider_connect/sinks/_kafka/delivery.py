@@ -1,4 +1,4 @@
-"""Base class of the deliveries: one attempt to publish a day, and its ledger records."""
+"""Base class of the deliveries, which publish one day and write its ledger records."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _MAX_BATCH_BYTES = 1_000_000
 
 
 def _id_unit(plan: DayPlan) -> str:
-    """Return the last part of a transactional id: the day, or one word for all snapshots or increments."""
     if plan.publish.kind == "increment":
         return "increment"
     return "snapshot" if plan.content == "changes" else str(plan.publish.day)
 
 
 class DayDelivery(ABC):
-    """Publishes one day. Subclasses implement the delivery modes. Driver and executors each create their own.
+    """Publishes one day. Subclasses implement the delivery modes. Driver and executors create their own.
 
-    :param ledger: an executor's ledger, which continues from the driver's position. Defaults to the cluster's.
+    ``published_entry`` is the day's newest publish. Methods raise OvertakenError if another run has published or
+    confirmed the day since the poll.
     """
 
     max_tries: ClassVar[int] = 1
-    """Number of tries to send a share. A lost turn, changed topic limits or an unknown outcome causes a retry."""
+    """Number of tries to send a share."""
 
     def __init__(self, cluster: Cluster, plan: DayPlan, ledger: KafkaLedger | None = None) -> None:
         self.cluster = cluster
@@ -67,35 +67,22 @@ class DayDelivery(ABC):
 
     @abstractmethod
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day in the ledger. Returns the plan for every :meth:`put`. Runs in the driver.
-
-        :param published_entry: the day's newest publish.
-        :raises OvertakenError: another run has published the day since the poll.
-        """
+        """Claim the day in the driver. Returns the plan for every :meth:`put`."""
 
     @abstractmethod
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share of the day. Runs in executors."""
+        """Send a share of the day, in an executor."""
 
     @abstractmethod
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Publish the day, unless a share's transaction has done so. Runs in the driver."""
+        """Publish the day in the driver, unless a share's transaction did so."""
 
     def confirm(self) -> LedgerRow:
-        """Write the ledger record of an unchanged day again, with its check count raised by 1. Runs in the driver.
-
-        :raises UndecidedError: the outcome of the commit is unknown.
-        :raises OvertakenError: another run has published or confirmed the day since the poll.
-        """
+        """Confirm an unchanged day in the driver: write its ledger record again, with one more check."""
         return self.confirm_in_transaction()
 
     def confirm_in_transaction(self, after_fencing: Callable[[], None] | None = None) -> LedgerRow:
-        """Confirm an unchanged day in a transaction with the day's transactional id.
-
-        This fences a run that is sending the day, because its answer may be older.
-
-        :param after_fencing: called after the id was taken.
-        """
+        """Confirm an unchanged day. Fences a run that sends the day, because its answer may be older."""
         transaction = self.transaction()
         try:
             with transaction:
@@ -114,15 +101,15 @@ class DayDelivery(ABC):
         return entry.row
 
     def abort(self) -> None:  # noqa: B027  # deliveries without transactions leave nothing open
-        """End dead executors' transactions, because other days and readers wait for them. Runs in the driver."""
+        """End dead executors' transactions, in the driver. Other days and readers wait for them."""
 
     def transaction(self, part: int | None = None) -> Transaction:
-        """Return a producer with the transactional id of the day, or of the part with this number."""
+        """Return a producer with the day's transactional id, or a part's."""
         name = self.id if part is None else transactional_id(*self.id_parts, part)
         return self.cluster.transaction(name, self.producer_settings(), description=self.claims.description)
 
     def producer_settings(self) -> dict[str, Any]:
-        """Return librdkafka settings that depend on the topics' limits."""
+        """Return librdkafka settings for the topics' limits."""
         # A batch above its topic's limit is refused with all its records. A large record forms a batch of its own.
         sizes = [limits.max_message_bytes for limits in self.plan.limits.values()]
         return {
@@ -138,11 +125,9 @@ class DayDelivery(ABC):
         *,
         with_source_rejects: bool = False,
     ) -> SentShare:
-        """Send a share and wait until the broker has acknowledged it. Returns its counts and offsets.
+        """Send a share and wait for its acknowledgement. Returns its counts and offsets.
 
         :param ends_before: end offsets of the topics before the first record.
-        :raises DataError: rows cannot become records, and ``errors_tolerance`` does not allow it.
-        :raises RetriableError: the broker does not answer, or the client accepted another number of records.
         """
         started = time.monotonic()
         share = sender.send(snapshot)
@@ -154,39 +139,29 @@ class DayDelivery(ABC):
         return replace(share, rejected=share.rejected + source_rejects, offsets=offsets, seconds=seconds)
 
     def read_published_entry(self) -> DayEntry | None:
-        """Read the day's newest publish from the ledger. Waits for open transactions that hide it."""
+        """Read the day's newest publish. Waits for open transactions that hide it."""
         return self.ledger.entries(self.ledger_key).get(self.ledger_key)
 
     def row_of_this_intent(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return the ledger row that this intent has published, or None."""
+        """Return this intent's published ledger row, or None."""
         return published_entry.row_for_intent(self.publish.intent.token) if published_entry else None
 
     def require_not_overtaken(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return the ledger row that this intent has published, or None if it may still publish.
-
-        :raises OvertakenError: another run has published the day since the poll.
-        """
+        """Return this intent's published ledger row, or None if it may still publish."""
         if (own_row := self.row_of_this_intent(published_entry)) is None:
             self.next_generation(published_entry.row if published_entry else None)
         return own_row
 
     def next_generation(self, newest_row: LedgerRow | None, used_generation: int = 0) -> int:
-        """Return the generation to publish: see :func:`.publishing.next_generation`.
+        """Return the generation to publish. Read the ledger just before.
 
-        The caller must have read the ledger just before.
-
-        :raises OvertakenError: another run has published the day or brought another definition into force.
+        :raises OvertakenError: also if another run has brought another definition into force.
         """
         require_definition(self.publish, self.ledger.known_definition())
         return next_generation(self.publish, newest_row, used_generation, erased=self.ledger.known_erase_list().version)
 
     def free_generation(self, newest_row: LedgerRow | None, claim: Claim | None) -> int:
-        """Return a generation without records of other intents, or of attempts with other files.
-
-        :param newest_row: the day's newest publish.
-        :param claim: the day's newest claim.
-        :raises OvertakenError: as for :meth:`next_generation`.
-        """
+        """Return a generation without records of other intents or staged files."""
         generation = self.next_generation(newest_row, claim.highest_generation if claim else 0)
         return claim.generation if claim and claim.generation and self.claims.is_same_try(claim) else generation
 
@@ -199,8 +174,7 @@ class DayDelivery(ABC):
     ) -> DayEntry:
         """Return the ledger record that publishes the sent records.
 
-        :param published_entry: the day's previous publish.
-        :param seen_state: ledger state on which a publish without a transaction was decided. See :class:`.DayEntry`.
+        :param seen_state: ledger state on which a publish without transactions was decided.
         """
         counts = self.publish.manifest.polled.all_counts | {
             "rejected": share.rejected,
@@ -223,11 +197,7 @@ class DayDelivery(ABC):
         )
 
     def new_confirmation(self, published_entry: DayEntry | None, *, in_transaction: bool) -> DayEntry:
-        """Return the ledger record that confirms an unchanged day.
-
-        :param published_entry: the day's newest publish.
-        :raises OvertakenError: another run has published or confirmed the day since the poll.
-        """
+        """Return the ledger record that confirms an unchanged day."""
         require_definition(self.publish, self.ledger.known_definition())
         row = confirmed_row(
             self.publish, published_entry.row if published_entry else None, self.ledger.known_erase_list().version
@@ -242,10 +212,9 @@ class DayDelivery(ABC):
     def write_definition(self, outbox: Outbox) -> None:
         """Write the publish's definition to the ledger if another definition or task is in force.
 
-        Days without turns may change the definition concurrently. Each publish reads the ledger after its write, and
-        the first record counts.
+        Days without turns may write concurrently. The first record counts.
 
-        :raises OvertakenError: another run has brought another definition into force.
+        :raises OvertakenError: another definition was written first.
         """
         publish, ledger = self.publish, self.ledger
         read_positions = dict(ledger.view.positions)  # copied first, because other threads read on too
@@ -258,25 +227,19 @@ class DayDelivery(ABC):
         self.require_first_definition(outbox, parse_record(DefinitionRecord, first_value, ledger.ledger_topic))
 
     def write_definition_record(self, outbox: Outbox, record: DefinitionRecord) -> None:
-        """Write a definition to the ledger and wait until the broker has acknowledged it."""
+        """Write a definition to the ledger and wait for its acknowledgement."""
         self.write_record(outbox, record, self.ledger.key_for(NO_DAY, "in_force"))
         outbox.flush()
 
     def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
-        """Check that this publish's definition was written before any other.
-
-        :raises OvertakenError: another definition was written first.
-        """
+        """Check that this publish's definition was written first."""
         require_definition(self.publish, first_definition.as_definition)
 
     def send_source_rejects(self, outbox: Outbox) -> int:
-        """Send records that the source rejected to the dead letter topic. Returns their number."""
+        """Send records that the source rejected as dead letters. Returns their number."""
         return DeadLetterSender(self.plan, outbox, self.options.topic).send_source_rejects()
 
     def require_tolerated(self, receipts: list[SentShare]) -> None:
-        """Check the sum of rejects in all shares.
-
-        :raises DataError: there are more than ``max_rejects``.
-        """
+        """Refuse more than ``max_rejects`` rejects in all shares."""
         rejected = sum(share.rejected for share in receipts)
         self.options.tolerance.require(rejected, f"{self.claims.description}: {rejected:,} rows cannot become records")

@@ -1,10 +1,9 @@
-"""Erases people from a compacted topic whose keys identify them: tombstones, and a list that keeps the people out.
+"""Erases people from a compacted topic with keys that identify them.
 
-Tombstones and list are written in one transaction, in the topic's turn, for all streams of the topic. Later publishes
-read the list before their first record, and poll again if their rows were polled under an older list
-(:mod:`.stage.erasing`). So options without turns are refused.
+One transaction, in the topic's turn, writes tombstones and the erase list of all the topic's streams. Later publishes
+poll again if their rows were polled under an older list (:mod:`.stage.erasing`). Options without turns are refused.
 
-The topic is read once from its beginning, to find each key's partitions, because partitions may have been added. Memory
+The topic is read once from its beginning to find each key's partitions, because partitions may have been added. Memory
 holds an entry for each key. Kafka removes the covered records at compaction (``min.cleanable.dirty.ratio``,
 ``max.compaction.lag.ms``).
 """
@@ -31,24 +30,23 @@ from airflow_provider_connect.stage.erase_list import EraseList, Erasure, Shapin
 _TRIES = 5
 _PAUSES = doubling_pauses(0.5, 8.0)
 _MAX_LIST_BYTES = 900_000
-"""Limit of the erase list's record. A topic accepts one megabyte by default (``message.max.bytes``)."""
+"""Limit of the erase list's record, below the default of ``message.max.bytes``."""
 
 _KeyPartition = tuple[bytes, int]
-"""A record key and its partition."""
 
 
 @dataclass(frozen=True)
 class KafkaEraser:
-    """Counts and erases the records of people.
+    """Counts and erases people's records.
 
-    :param column: source column whose values are the record keys.
+    :param column: source column that holds the record keys.
     """
 
     cluster: Cluster
     column: str
 
     def find(self, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the people's keys that have a value in the topic, by the day that wrote the value.
+        """Count the people's keys with a value in the topic, by the day that wrote it.
 
         :raises ConfigError: the topic's keys do not identify people, or the sink takes no turns.
         """
@@ -58,18 +56,18 @@ class KafkaEraser:
         )
 
     def erase(self, values: Sequence[str], shaping: ShapingDigest = no_shaping) -> Erasure:
-        """Add the people to the erase list and write their tombstones. Safe to repeat.
+        """Add people to the erase list and write their tombstones. Safe to repeat.
 
         :raises ConfigError: as for :meth:`find`, or the list is too long.
-        :raises RetriableError: the broker does not answer, or the turn does not come in time.
+        :raises RetriableError: the turn does not come in time.
         """
         self._require_erasable()
         rows: dict[dt.date, int] = {}
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             try:
-                erased = self._erase_once(values, rows, shaping)
-                return Erasure(self.cluster.options.target, self.column, len(set(values)), rows, erased.version)
+                erase_list = self._erase_once(values, rows, shaping)
+                return Erasure(self.cluster.options.target, self.column, len(set(values)), rows, erase_list.version)
             except (UndecidedError, PassedOverError, FencedError):
                 # The next attempt reads the outcome, or queues again. All erases of a topic share one transactional id,
                 # so concurrent ones fence each other.
@@ -78,7 +76,7 @@ class KafkaEraser:
 
     @property
     def topic(self) -> str:
-        """The stream's only topic."""
+        """The sink's only topic."""
         return self.cluster.options.topic
 
     def _require_erasable(self) -> None:

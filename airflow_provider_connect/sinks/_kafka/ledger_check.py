@@ -1,4 +1,4 @@
-"""Compares the ledger with the topics, to detect lost records on either side."""
+"""Compares the ledger with the topics, to detect records lost on either side."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LAST_OFFSETS = 1000
 """Offsets read at each partition's end. Some may be transaction markers or aborted records."""
 _NEWEST_DAYS = 30
 _MAX_TEMPLATE_TOPICS = 5
-"""Number of a template's topics that are read, since any of them shows a lost ledger."""
+"""Number of a template's topics that are read."""
 
 
 class LedgerCheck:
-    """Compares the ledger with one stream's topics, in the driver, before anything is created or sent."""
+    """Compares one stream's ledger and topics in the driver, before a data topic is created."""
 
     def __init__(self, cluster: Cluster, topics: TopicAdmin) -> None:
         self.cluster = cluster
@@ -33,13 +33,7 @@ class LedgerCheck:
         self.topics = topics
 
     def problems(self) -> list[str]:
-        """Return messages about lost records. Empty if ledger and topics agree.
-
-        Ignores records that an open transaction hides, because each publish writes a claim first.
-
-        :raises ConfigError: the cluster refuses the sign-in, or the ledger cannot be read.
-        :raises RetriableError: the cluster does not answer.
-        """
+        """Return messages about lost records. Ignores records that an open transaction hides."""
         self.topics.wait_until_reachable()  # gives the best message for a wrong connection
         newest = self.ledger.newest_entries(_NEWEST_DAYS, "ignore")
         return self._lost_records(newest) if newest else self._lost_ledger()
@@ -121,7 +115,7 @@ class LedgerCheck:
 
 
 def topics_of_other_targets(ledger: KafkaLedger) -> dict[str, str]:
-    """Return the topics that this stream uses under another ``topic=``, with the value of that option."""
+    """Return this stream's topics under another ``topic=``, with that option's value."""
     key, own_target = ledger.key, ledger.target
 
     def is_other_target(ledger_key: LedgerKey) -> bool:
@@ -142,7 +136,7 @@ def topics_of_other_targets(ledger: KafkaLedger) -> dict[str, str]:
 
 
 def mixed_topic_message(ledger: KafkaLedger, topic: str, other_target: str) -> str:
-    """Return the message about a topic that would hold one stream twice, with separate generations."""
+    """Return the message about a topic that would hold one stream twice."""
     return (
         f"topic {topic!r} already holds {ledger.key}, published with topic={other_target!r}. With {ledger.target!r} "
         "readers would find two first generations of a day. Publish into another topic"
@@ -150,10 +144,9 @@ def mixed_topic_message(ledger: KafkaLedger, topic: str, other_target: str) -> s
 
 
 def holds_records(connection: Connection, topic: str, stream_key: StreamKey | None, timeout_seconds: float) -> bool:
-    """Return True if one of the topic's last records has the stream's headers.
+    """Return True if one of the topic's last records is the stream's.
 
     :param stream_key: None accepts any record.
-    :raises RetriableError: the broker does not answer.
     """
     with open_topic(connection, topic, timeout_seconds) as reader:
         return any(

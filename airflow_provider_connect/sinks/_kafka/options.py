@@ -36,7 +36,7 @@ _WITH_RECORD_NAME = f"{_REGISTERED}, json_schema_envelope"
 
 
 class KafkaOptions(Sink):
-    """Options of :class:`~.sinks.kafka.KafkaSink`, with the names and settings derived from them."""
+    """Options of :class:`~.sinks.kafka.KafkaSink`, and names and settings derived from them."""
 
     connection_types: ClassVar[dict[str, tuple[str, ...]]] = {
         "conn_id": ("kafka",),
@@ -226,7 +226,7 @@ class KafkaOptions(Sink):
 
     @property
     def takes_turns(self) -> bool:
-        """True if publishes and erases of the topic run one after the other."""
+        """True if the topic's publishes and erases run one after the other."""
         return self.is_one_transaction and self.turns != "off"
 
     @property
@@ -245,7 +245,7 @@ class KafkaOptions(Sink):
 
     @property
     def target(self) -> str:
-        """The target: ``kafka://``, connection id and option ``topic``."""
+        """Connection id and option ``topic``, as ``kafka://…``."""
         return f"kafka://{self.conn_id}/{self.topic}"
 
     @property
@@ -255,12 +255,12 @@ class KafkaOptions(Sink):
 
     @property
     def route_column(self) -> str | None:
-        """Column in the braces of the topic template. None for a single topic."""
+        """Column in the braces of the topic template, or None."""
         return template_column(self.topic)
 
     @property
     def effective_dead_letter_topic(self) -> str:
-        """Topic for dead letters: the option or its default."""
+        """Topic for dead letters."""
         if self.dead_letter_topic is not None:
             return self.dead_letter_topic
         name = re.sub(r"[^A-Za-z0-9._-]", "_", re.sub(r"[{}]", "", self.topic))
@@ -268,18 +268,18 @@ class KafkaOptions(Sink):
 
     @property
     def default_record_name(self) -> str:
-        """Schema name of the record if the source names none: the option, or a name made from the topic."""
+        """The option, or a schema name made from the topic."""
         words = re.findall(r"[A-Za-z0-9]+", self.topic)
         name = "".join(word[0].upper() + word[1:] for word in words) or "Record"
         return self.record_name or f"connect.{'_' if name[0].isdigit() else ''}{name}"
 
     def record_name_for(self, schema: pa.Schema) -> str:
-        """Return the schema name of the record: the option, the source's name, or a name made from the topic."""
+        """Return the record's schema name: the option, the source's, or one made from the topic."""
         source_name = (schema.metadata or {}).get(b"record_name", b"").decode()
         return self.record_name or source_name or self.default_record_name
 
     def value_converter_for(self, schema: pa.Schema, day: dt.date) -> Converter:
-        """Return the value converter. It omits ``day`` for compacted topics, which hold each key's newest state."""
+        """Return the value converter. For compacted topics it omits ``day``."""
         day_value, name = None if self.cleanup == "compact" else day, self.record_name_for(schema)
         return make_converter(self.value_converter, schema, day_value, record_name=name, value_field=self.value_field)
 
@@ -299,16 +299,16 @@ class KafkaOptions(Sink):
         )
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Return messages about options that have no effect for days, snapshots or increments."""
+        """Return messages about options without effect for this kind of source."""
         return soft_kind_problems(self.deletes, kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Return True if compaction uses the source's record key, alone or with other columns."""
+        """Return True if compaction uses the source's record key."""
         return self.cleanup == "compact" and RECORD_KEY in self.key_fields
 
     @property
     def keeps_spans(self) -> bool:
-        """True if increments are supported, which needs one transaction for each publish."""
+        """True if increments are supported, which needs one transaction a publish."""
         return self.is_one_transaction
 
     def replaces(self, kind: SourceKind) -> bool:
@@ -316,5 +316,5 @@ class KafkaOptions(Sink):
         return kind == "snapshot" or self.cleanup != "compact"
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Return True if a publish replaces the whole topic: a snapshot into a compacted topic."""
+        """Return True if a publish replaces the topic: a snapshot into a compacted topic."""
         return kind == "snapshot" and self.cleanup == "compact"

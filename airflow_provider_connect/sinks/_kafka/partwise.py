@@ -16,15 +16,14 @@ from airflow_provider_connect.stage.manifest import StagedFile
 
 
 class PartwiseDelivery(DayDelivery):
-    """Sends a day in one transaction for each staged file. A claim alone blocks no other publish."""
+    """Sends each staged file in its own transaction. A claim alone blocks no other publish."""
 
     max_tries: ClassVar[int] = 3
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
         """Claim the day, end other runs' transactions of it, and reserve a generation.
 
-        Afterwards no other run can commit a part: its old producers are fenced, and new ones see the newer claim. So
-        the offsets in the ledger contain one generation.
+        Afterwards no other run can commit a part: its old producers are fenced, and new ones see the newer claim.
         """
         with self.transaction() as transaction:
             newest_claim = self.claims.newest_claim()
@@ -42,11 +41,7 @@ class PartwiseDelivery(DayDelivery):
         return replace(self.plan, generation=generation)
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send and commit one file, unless it is published already.
-
-        :raises UndecidedError: the outcome of the commit is unknown.
-        :raises RetriableError: another run has claimed the day.
-        """
+        """Send and commit one file, unless it is published already."""
         part = [file.path for file in self.publish.manifest.polled.files].index(files[0].path)
         generation = self.plan.generation or 1
         if not self.claims.is_held():
@@ -76,10 +71,7 @@ class PartwiseDelivery(DayDelivery):
         return replace(share, entry=entry)
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Write the day's ledger record, which publishes the day.
-
-        :raises OvertakenError: another run has published the day since the poll.
-        """
+        """Publish the day by its ledger record."""
         with self.transaction() as transaction:
             published_entry = self.read_published_entry()
             if (own_row := self.require_not_overtaken(published_entry)) is not None:
@@ -96,7 +88,7 @@ class PartwiseDelivery(DayDelivery):
         return entry.row
 
     def abort(self) -> None:
-        """End the transactions of dead executors, unless another run has claimed the day."""
+        """End dead executors' transactions, unless another run has claimed the day."""
         if self.claims.is_held():
             self._end_parts(len(self.publish.manifest.polled.files))
 

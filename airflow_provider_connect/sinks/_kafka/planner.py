@@ -33,16 +33,13 @@ ROWS_PER_SECOND = 10_000
 _MEASURED_DAYS = 30
 _MANY_ROWS = 100_000
 _UNMEASURED_SHARE = 0.5
-"""Share of the transaction timeout that a day may need at the assumed rate."""
+"""Usable share of the transaction timeout at the assumed rate."""
 MAX_TOPICS_PER_DAY = 1000
-"""Limit of a day's topics. Each costs requests and space in the day's ledger record (at most 1 MB)."""
+"""Limit of a day's topics. Each takes requests and space in the day's ledger record (at most 1 MB)."""
 
 
 class Planner:
-    """Prepares a stream's days in the driver.
-
-    :param schema: schema of the source's rows.
-    """
+    """Prepares a stream's publishes in the driver."""
 
     def __init__(self, cluster: Cluster, schema: pa.Schema) -> None:
         self.cluster = cluster
@@ -50,7 +47,7 @@ class Planner:
         self.schema = schema
 
     def plan(self, publish: Publish) -> DayPlan:
-        """Create a day's missing topics and schemas. Returns the plan of its publish.
+        """Create a day's missing topics and schemas. Returns its plan.
 
         :raises ConfigError: a topic cannot be created or used, or the day is too large for one transaction.
         :raises DataError: the registry refuses the schema.
@@ -93,7 +90,7 @@ class Planner:
         )
 
     def snapshot_problems(self, kind: SourceKind) -> list[str]:
-        """Return options that prevent comparing a snapshot with its topic, as messages."""
+        """Return messages about options that prevent comparing a snapshot with its topic."""
         options = self.options
         if problems := options.kind_problems(kind):
             return [f"topic {options.topic!r}: {problem}" for problem in problems]
@@ -108,7 +105,7 @@ class Planner:
         ]
 
     def topic_problems(self, topics: TopicAdmin, names: Sequence[str], oldest: Day | None) -> list[str]:
-        """Create missing data topics. Returns the problems of all named topics."""
+        """Create missing data topics. Returns the topics' problems."""
         writing = self.intended_writes(oldest)
         complaints = topics.problems_if_created(names, writing) or topics.create_missing(names) + topics.problems(
             names, writing
@@ -116,24 +113,20 @@ class Planner:
         return complaints or topics.missing_rights(dict.fromkeys(names, ("WRITE",)))
 
     def intended_writes(self, oldest: Day | None) -> IntendedWrites:
-        """Return the properties of the records to be written, for checks of topic settings."""
+        """Return the properties of the records, to check topic settings."""
         options = self.options
         if options.timestamp_field is None:
             return IntendedWrites(bool(options.key_fields))
         return IntendedWrites(bool(options.key_fields), "event", oldest.start if oldest else None)
 
     def schema_problems(self, name: str) -> list[str]:
-        """Return the registry's objections to one topic's schemas. Registers nothing.
-
-        :raises RetriableError: the registry does not answer.
-        """
+        """Return the registry's objections to a topic's schemas. Registers nothing."""
         if self.options.registry_conn_id is None:
             return []
         with closing(self._registry()) as registry:
             return registry.problems(self._value_subject(name), self._key_subject(name))
 
     def _find_schemas(self, names: Sequence[str]) -> tuple[dict[str, SchemaRef], dict[str, SchemaRef]]:
-        """Return the registered value schemas and key schemas by topic. Empty for converters without a registry."""
         if self.options.registry_conn_id is None:
             return {}, {}
         subjects = [(name, self._value_subject(name), self._key_subject(name)) for name in names]
@@ -163,7 +156,6 @@ class Planner:
         )
 
     def _choose_content(self, publish: Publish) -> Literal["rows", "changes"]:
-        """Return ``rows`` to send all rows, or ``changes`` to send a snapshot's changed rows only."""
         if publish.kind != "snapshot" or self.options.cleanup == "delete":
             return "rows"
         if problems := self.snapshot_problems(publish.kind):
@@ -184,7 +176,7 @@ def _make_subject(name: str, schema_converter: Converter) -> Subject:
 
 
 def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedger) -> None:
-    """Refuse a transaction that would exceed its timeout, before its first record.
+    """Refuse a transaction that would exceed its timeout.
 
     :param rows: rows of the largest transaction.
     :raises ConfigError: with the estimate and the remedy.
@@ -204,30 +196,30 @@ def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedg
 def _fastest_rate(ledger: KafkaLedger) -> tuple[float, str, float]:
     """Return rows per second of the fastest recent large day, the rate's origin, and the usable share of the timeout.
 
-    Slow days are ignored, because refusing the next day would prevent a better measurement.
+    Slow days do not count, because refusing the next day would prevent a better measurement.
     """
-    measured = {
+    rates_by_day = {
         row.day: row.rows / (row.counts["publish_ms"] / 1000)
         for row in (entry.row for entry in ledger.newest_entries(_MEASURED_DAYS))
         if row.rows >= _MANY_ROWS and row.counts.get("publish_ms")
     }
-    if not measured:
-        assumed = "assumed, because the ledger has no large day yet"
-        return float(ROWS_PER_SECOND), assumed, _UNMEASURED_SHARE
-    fastest, slowest = max(measured, key=measured.__getitem__), min(measured, key=measured.__getitem__)
+    if not rates_by_day:
+        assumption = "assumed, because the ledger has no large day yet"
+        return float(ROWS_PER_SECOND), assumption, _UNMEASURED_SHARE
+    fastest, slowest = max(rates_by_day, key=rates_by_day.__getitem__), min(rates_by_day, key=rates_by_day.__getitem__)
     origin = f"measured on {fastest}"
     if fastest != slowest:
         origin += (
-            f", the fastest of {len(measured)} large days. The slowest, {slowest}, reached "
-            f"{measured[slowest]:,.0f} rows/s"
+            f", the fastest of {len(rates_by_day)} large days. The slowest, {slowest}, reached "
+            f"{rates_by_day[slowest]:,.0f} rows/s"
         )
-    return measured[fastest], origin, USABLE_TIME_SHARE
+    return rates_by_day[fastest], origin, USABLE_TIME_SHARE
 
 
 def map_values_to_topics(options: KafkaOptions, publish: Publish) -> dict[str | None, str]:
     """Return the topic of each value that the template's column has in this publish.
 
-    :raises ConfigError: there are more than :data:`MAX_TOPICS_PER_DAY` values.
+    :raises ConfigError: more than :data:`MAX_TOPICS_PER_DAY` values.
     """
     if options.route_column is None:
         return {None: options.topic}
@@ -236,8 +228,8 @@ def map_values_to_topics(options: KafkaOptions, publish: Publish) -> dict[str | 
     values: set[str | None] = set()
     folder = Folder(publish.stage)
     for file in publish.manifest.polled.files:
-        with open_parquet(folder, file.path) as staged:
-            for batch in staged.iter_batches(columns=[options.route_column]):
+        with open_parquet(folder, file.path) as parquet_file:
+            for batch in parquet_file.iter_batches(columns=[options.route_column]):
                 batch_values = pc.unique(batch.column(0)).to_pylist()
                 values.update(value if value is None else str(value) for value in batch_values)
                 if len(values) > MAX_TOPICS_PER_DAY:

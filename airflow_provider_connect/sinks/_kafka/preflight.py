@@ -26,7 +26,7 @@ _PERSON_WAITS_SECONDS = 10.0
 
 
 class Preflight:
-    """Checks columns, cluster, topics, ledger and registry, once for a job, in the driver."""
+    """Checks columns, cluster, topics, ledger and registry, once a job."""
 
     def __init__(self, cluster: Cluster, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> None:
         self.cluster = cluster
@@ -38,11 +38,11 @@ class Preflight:
 
     @cached_property
     def topics(self) -> TopicAdmin:
-        """The cluster's topics. Each is read once."""
+        """Topics of the cluster. Each is read once."""
         return self.cluster.topics()
 
     def problems(self) -> list[str]:
-        """Return all problems. Creates missing topics if there are no problems."""
+        """Return all problems. Creates missing topics if it finds no problem."""
         complaints = self.problems_without_changes()
         if complaints := complaints or self._problems_of(self._try_transactional_id):
             return complaints
@@ -60,14 +60,11 @@ class Preflight:
         return complaints
 
     def inspect(self) -> list[str]:
-        """Return :meth:`problems_without_changes`. Gives up on an unreachable cluster early, since a person waits.
-
-        :raises RetriableError: the cluster does not answer.
-        """
+        """Return :meth:`problems_without_changes`, for a person: waits at most ten seconds for the cluster."""
         return self._problems_of(lambda: self._reach_cluster(_PERSON_WAITS_SECONDS)) or self.problems_without_changes()
 
     def problems_without_changes(self) -> list[str]:
-        """Return problems that can be found without creating topics or taking a transactional id."""
+        """Return problems found without creating topics or taking a transactional id."""
         complaints = self._column_problems() + self.planner.snapshot_problems(self.kind)
         complaints = complaints or self._problems_of(self._reach_cluster)
         if not complaints:

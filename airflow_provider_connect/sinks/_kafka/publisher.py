@@ -1,4 +1,4 @@
-"""Publisher of one stream's days for all delivery modes, called by driver and executors."""
+"""Publisher of one stream's days, used by driver and executors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from airflow_provider_connect.capabilities.publisher import (
     KeepsNotes,
     KeepsRejects,
     StagesByExecutors,
+    TestsConnection,
 )
 from airflow_provider_connect.clients.kafka.errors import RefusedRecordError
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, UndecidedError
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
 _PAUSES = doubling_pauses(0.5, 8.0)
 
 
-class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTarget, KeepsNotes, KeepsRejects):
+class KafkaPublisher(
+    Publisher, StagesByExecutors, Confirms, Erases, InspectsTarget, KeepsNotes, KeepsRejects, TestsConnection
+):
     """Publishes days of one stream in the chosen delivery mode."""
 
     def __init__(self, options: KafkaOptions, key: StreamKey, connections: Connections) -> None:
@@ -66,23 +69,23 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return self._cluster.ledger
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return problems that would fail the publish. Creates missing topics if there are no problems."""
+        """Return problems that would fail the publish. Creates missing topics if it finds no problem."""
         return Preflight(self._cluster, schema, days, kind).problems()
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return problems of columns, topics and rights. Creates no topic and takes no transactional id."""
+        """Return problems of columns, topics and rights. Takes no transactional id."""
         return Preflight(self._cluster, schema, days, kind).inspect()
+
+    def test_connection(self, max_seconds: float) -> None:
+        """Return if a broker answers."""
+        self._cluster.topics().wait_until_reachable(max_seconds)
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
         """Yield each published day's dead letters."""
         return read_dead_letters(self._cluster, first, last, records)
 
     def note(self, note: LedgerNote) -> None:
-        """Write a note into the ledger topic, which is created if needed. The stream's topic may be missing.
-
-        :raises ConfigError: the ledger topic cannot be created or used.
-        :raises RetriableError: the broker does not answer.
-        """
+        """Write a note into the ledger topic, which is created if needed."""
         ledger = self.ledger
         if problems := self._cluster.topics().ensure_ledger_topic(ledger.ledger_topic):
             raise ConfigError("; ".join(problems))
@@ -90,12 +93,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
             ledger.write_record(ledger.note_key(note.kind, note.id), note)
 
     def begin(self, publish: Publish) -> DayPlan:
-        """Prepare the day's topics and schemas, and claim the day in the ledger.
-
-        :raises ConfigError: ledger and topics disagree, or a topic cannot be created or used.
-        :raises DataError: the registry refuses the schema.
-        :raises OvertakenError: another run has published the day since the poll.
-        """
+        """Prepare the day's topics and schemas, and claim the day in the ledger."""
         self._require_undamaged()
         plan = Planner(self._cluster, publish.schema).plan(publish)
         published_entry = self.ledger.entry(publish.day.date)
@@ -103,15 +101,11 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return self._delivery_class(self._cluster, plan).begin(published_entry)
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Return one share of all files if a single transaction sends the day, else one share for each file."""
+        """Return one share of all files for a single transaction, else a share for each file."""
         return [tuple(files)] if self._delivery_class is WholeDayDelivery else super().shares(files)
 
     def put(self, token: DayPlan, stage: str, share: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share of the day. Also commits the share if it has its own transaction.
-
-        :raises RetriableError: the broker does not answer, or another run has taken over the day.
-        :raises DataError: rows cannot become records, and ``errors_tolerance`` does not allow it.
-        """
+        """Send a share of the day. Commits it if it has its own transaction."""
         plan = replace(token, publish=replace(token.publish, stage=stage))
         ledger = self._cluster.ledger_from(plan.handover)
         patience = self._patience()
@@ -129,13 +123,13 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
                 plan = fresh
 
     def commit(self, publish: Publish, token: DayPlan, receipts: list[SentShare]) -> LedgerRow:
-        """Publish the day by its ledger record, unless :meth:`put` has committed that already."""
+        """Publish the day in the ledger, unless :meth:`put` has done so."""
         return self._delivery_class(self._cluster, token).commit(receipts)
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Write the ledger record of an unchanged day again, with its check count raised by 1. Sends no data.
+        """Confirm an unchanged day in the ledger. Sends no data.
 
-        :raises ConfigError: ledger and topics disagree, so published records may be lost.
+        :raises ConfigError: ledger and topics disagree.
         """
         self._require_undamaged()
         published_entry = self.ledger.entry(publish.day.date)
@@ -152,18 +146,18 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
                     raise
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count these people's keys that have a value in the topic, by the day that wrote the value."""
+        """Count the people's live keys in the topic, by the day that wrote them."""
         return KafkaEraser(self._cluster, column).find(values)
 
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Add the people to the topic's erase list and write a tombstone for each of their keys, in one transaction."""
+        """Add people to the topic's erase list and write their tombstones, in one transaction."""
         self._require_undamaged()
         return KafkaEraser(self._cluster, column).erase(values, shaping)
 
     def copies(self) -> list[str]:
-        """Return messages about places that may still hold erased rows: covered records and dead letters."""
+        """Return messages about places that may still hold erased rows."""
         options = self.options
         return [
             f"records of topic {options.topic!r} covered by a tombstone or left by a failed transaction: they can "
@@ -173,7 +167,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         ]
 
     def _patience(self) -> Patience:
-        """Return the delivery's retry policy. Random pauses separate runs that take the same transactional id."""
+        """Return the retry policy. Random pauses separate runs with the same transactional id."""
         return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery_class.max_tries)
 
     def _require_undamaged(self) -> None:
@@ -181,7 +175,7 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
             raise ConfigError("; ".join(problems))
 
     def abort(self, publish: Publish, token: DayPlan) -> None:
-        """End the transactions of dead executors, because readers and later days wait for them."""
+        """End dead executors' transactions."""
         seconds = min(RELEASE_SECONDS, self.options.timeout_seconds)
         short_timeout_options = self.options.model_copy(update={"timeout_seconds": seconds})
         self._delivery_class(Cluster(short_timeout_options, publish.key, self._cluster.connections), token).abort()

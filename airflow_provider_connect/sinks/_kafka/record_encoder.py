@@ -1,4 +1,4 @@
-"""Encodes staged rows as records (topic, key, value, headers, timestamp), and reports rows that cannot be encoded."""
+"""Encodes staged rows as records, and reports rows that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ KEY_STAGE, VALUE_STAGE, PUT_STAGE = "KEY_CONVERTER", "VALUE_CONVERTER", "TASK_PU
 """Kafka Connect's names for the stage in which a row failed."""
 
 _HEADERS_BYTES = 128
-"""Bytes for names and lengths of a record's headers, its position and schema version."""
+"""Bytes of a record's header names and lengths, position and schema version."""
 _FRAMING_BYTES = 512
-"""Bytes of a record except key, value and headers, with a reserve. librdkafka neither takes nor refuses a record just
-below a topic's limit. It waits until the timeout (https://github.com/confluentinc/confluent-kafka-python/issues/476).
+"""Bytes of a record except key, value and headers, with a reserve.
+
+librdkafka neither takes nor refuses a record just below a topic's limit, and waits until the timeout
+(https://github.com/confluentinc/confluent-kafka-python/issues/476).
 """
 
 
@@ -40,13 +42,12 @@ class DayPlan:
 
     :param content: ``rows`` sends every row, ``changes`` only a snapshot's changes.
     :param topic_by_value: topic of each value in the template's column. A single topic has the key None.
-    :param value_schemas: registered value schema of each topic.
-    :param key_schemas: registered key schema of each topic.
+    :param value_schemas: registered schema of each topic, as in ``key_schemas``.
     :param dead_letter_topic: None if there can be no dead letters.
     :param generation: reserved by ``begin``. None if the transaction chooses it.
-    :param handover: the driver's state of the ledger before it wrote its claim.
-    :param begin_id: identifies this ``begin`` in its claim and in its executors' tickets. Two attempts that publish the
-        same staged files share intent and attempt, and one of them may be a zombie.
+    :param handover: the driver's ledger state before it wrote its claim.
+    :param begin_id: identifies this ``begin`` in its claim and in its executors' tickets. Two attempts with the same
+        staged files share intent and attempt.
     """
 
     publish: Publish
@@ -63,9 +64,8 @@ class DayPlan:
 
 @dataclass(frozen=True)
 class RejectedRow:
-    """Row that cannot become a record of its topic.
+    """Row that cannot become a record.
 
-    :param position: position of the row in the day.
     :param column: column at fault. None for the whole record.
     :param make_json: encodes the row for its dead letter.
     """
@@ -81,12 +81,10 @@ class RejectedRow:
 
 @dataclass(frozen=True)
 class OutgoingRecords:
-    """Records of one topic, in order. Each list has one item for each record.
+    """Records of one topic, in order. Each list has one item a record.
 
-    :param headers: None without headers.
-    :param timestamps: milliseconds since 1970, 0 for a NULL. None without ``timestamp_field``.
-    :param partitions: -1 lets the partitioner choose. None lets it choose for all records.
-    :param refused: rows that cannot become records.
+    :param timestamps: milliseconds since 1970, 0 for a NULL.
+    :param partitions: -1 lets the partitioner choose. None does so for all records.
     """
 
     topic: str
@@ -103,12 +101,12 @@ class OutgoingRecords:
         return sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
 
     def select(self, rows: list[int]) -> OutgoingRecords:
-        """Return a copy with only the records at these indices."""
+        """Return a copy with the records at these indices."""
         columns = ("keys", "values", "headers", "timestamps", "partitions")
-        chosen: dict[str, Any] = {
+        selected_columns: dict[str, Any] = {
             name: [column[row] for row in rows] for name in columns if (column := getattr(self, name)) is not None
         }
-        return replace(self, **chosen)
+        return replace(self, **selected_columns)
 
 
 class RecordEncoder:
@@ -131,10 +129,7 @@ class RecordEncoder:
         ]
 
     def encode(self, batch: pa.RecordBatch, first_position: int) -> Iterator[OutgoingRecords]:
-        """Yield the batch's records, topic by topic.
-
-        :param first_position: position of the batch's first row in the day.
-        """
+        """Yield the batch's records by topic."""
         if len(self.plan.topic_by_value) == 1:
             (topic,) = self.plan.topic_by_value.values()
             yield self._encode_topic(topic, batch, range(first_position, first_position + batch.num_rows))
@@ -235,8 +230,8 @@ def _too_large(parts: Sequence[list[bytes | None]], framing: int, max_bytes: int
     longest = sum(max(map(len, filter(None, part)), default=0) for part in parts)
     if framing + longest <= max_bytes:
         return
-    for row, pieces in enumerate(zip(*parts, strict=True)):
-        size = framing + sum(map(len, filter(None, pieces)))
+    for row, row_parts in enumerate(zip(*parts, strict=True)):
+        size = framing + sum(map(len, filter(None, row_parts)))
         if size > max_bytes:
             yield row, size
 
@@ -252,7 +247,7 @@ def _too_far(timestamps: list[int], limits: TopicLimits) -> Iterator[tuple[int, 
 
 
 def is_written_by(headers: Any, stream_key: StreamKey) -> bool:
-    """Return True if a record's headers name this stream as its writer."""
+    """Return True if a record's headers name this stream."""
     header_values = dict(headers or [])
     own_names = (stream_key.connector.encode(), stream_key.stream.encode())
     return (header_values.get("connect.connector"), header_values.get("connect.stream")) == own_names

@@ -27,7 +27,7 @@ _MISFITS: dict[SchemaLanguage, Callable[[str, str], list[str]]] = {
 
 
 def value_subject(strategy: Strategy, topic: str, record_name: str) -> str:
-    """Return the subject name of a topic's value schema by one of Confluent's strategies."""
+    """Return the subject name of a value schema by one of Confluent's strategies."""
     if strategy == "topic":
         return f"{topic}-value"
     return record_name if strategy == "record" else f"{topic}-{record_name}"
@@ -41,9 +41,10 @@ def key_subject(topic: str) -> str:
 class SchemaResolver:
     """Finds or registers the schemas of one sink's topics.
 
-    :param timeout_seconds: time limit of one request. Each is tried three times.
-    :param registration: ``auto_register`` registers new compatible schemas, ``use_latest`` registers nothing.
-    :raises ConfigError: the connection is wrong, or Confluent's client is missing.
+    Methods raise ConfigError if access is denied or the subject has no schema to use, and RetriableError if the
+    registry does not answer.
+
+    :param registration: ``auto_register`` registers new compatible schemas, ``use_latest`` none.
     """
 
     def __init__(self, connection: Connection, timeout_seconds: float, registration: Registration) -> None:
@@ -55,24 +56,21 @@ class SchemaResolver:
         self._client.close()
 
     def value_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
-        """Return the registered schema for values. With ``use_latest`` this is the subject's newest.
+        """Return the registered schema for values, with ``use_latest`` the subject's newest.
 
         :raises DataError: the schema is incompatible with the subject. The message names the fields.
-        :raises ConfigError: access is denied, or the subject has no schema to use.
-        :raises RetriableError: the registry does not answer.
         """
         if self.registration == "use_latest":
             return self._newest_that_fits(subject, document, kind)
         return self._register(subject, document, kind)
 
     def key_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
-        """Return the subject's oldest registered schema that fits the keys, which later registrations do not change.
+        """Return the subject's oldest registered schema that fits the keys.
 
-        Another schema would change the keys, because its id is part of their bytes.
+        A later registration does not change this choice. The schema's id is part of the key bytes, so another schema
+        would change the keys.
 
         :raises DataError: the subject has schemas, and none fits the keys.
-        :raises ConfigError: access is denied, or the subject has no schema to use.
-        :raises RetriableError: the registry does not answer.
         """
         schema = self._oldest_that_fits(subject, document, kind)
         if schema is None:
@@ -83,10 +81,7 @@ class SchemaResolver:
         return schema
 
     def problems(self, value_subject: Subject | None, key_subject: Subject | None) -> list[str]:
-        """Return the errors, as texts, that :meth:`value_schema` and :meth:`key_schema` would raise. Registers nothing.
-
-        :raises RetriableError: the registry does not answer.
-        """
+        """Return the errors that :meth:`value_schema` and :meth:`key_schema` would raise. Registers nothing."""
         complaints = []
         for step, subject in ((self._check_values, value_subject), (self._oldest_that_fits, key_subject)):
             try:
@@ -136,7 +131,7 @@ class SchemaResolver:
         return renumber(document, self._documents(subject, kind)) if kind == "PROTOBUF" else document
 
     def _documents(self, subject: str, kind: SchemaLanguage) -> Iterator[str]:
-        """Yield the subject's schema texts in one language, newest first. Requests each on demand."""
+        """Yield the subject's schema texts in one language on demand, newest first."""
         newest = self._client.newest_version(subject)
         if newest is None:
             return

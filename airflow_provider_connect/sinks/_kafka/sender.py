@@ -1,4 +1,4 @@
-"""Sends staged rows as records or dead letters. Skips a snapshot's unchanged rows."""
+"""Sends staged rows as records or dead letters."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 3_000_000
 SLICE_BYTES = 4_500_000
-"""Bytes of values encoded in one slice. A slice costs some milliseconds at any size, but 8 MB need 60 MB more memory. A
-batch of a staged file usually becomes one slice.
+"""Bytes of values encoded in one slice, usually a batch of a staged file.
+
+A slice costs some milliseconds at any size, but 8 MB need 60 MB more memory.
 """
 _FIRST_ROWS = 1000
 _GROWTH = 8
 _CHUNK_RECORDS = 1000
 _READY_BYTES = 16_000_000
-"""Bytes encoded before a day's turn, to shorten other days' wait. Python objects take more memory."""
+"""Bytes encoded before a day's turn, to shorten other days' wait."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,10 @@ class SentShare:
 
     :param rows: rows that became records, or matched existing records.
     :param tombstones: rows that became records without a value.
-    :param unchanged: snapshot rows that the topic already has. Nothing was sent for them.
+    :param unchanged: snapshot rows that the topic already has.
     :param vanished: tombstones for keys that the snapshot lacks. Not part of ``rows``.
     :param soft_deleted: vanished keys with their last value sent again.
-    :param entry: ledger record that the share's own transaction wrote, or None.
+    :param entry: ledger record that the share's own transaction wrote.
     """
 
     rows: int
@@ -61,13 +62,13 @@ class SentShare:
     def from_entry(cls, entry: DayEntry) -> SentShare:
         """Return an earlier attempt's result from its ledger record."""
         counts = entry.row.counts
-        counted = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
+        row_counts = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
         seconds = counts.get("publish_ms", 0) / 1000
-        return cls(entry.row.rows, **counted, offsets=entry.offsets, seconds=seconds, entry=entry)
+        return cls(entry.row.rows, **row_counts, offsets=entry.offsets, seconds=seconds, entry=entry)
 
     @classmethod
     def total(cls, receipts: list[SentShare], source_rejects: int) -> SentShare:
-        """Sum the results of a day's shares. Merges their offsets in the same partition."""
+        """Sum the results of a day's shares and merge their offsets."""
         offsets: dict[str, dict[int, tuple[int, int]]] = {}
         for share in receipts:
             for topic, partitions in share.offsets.items():
@@ -88,17 +89,17 @@ class SentShare:
 
         :raises RetriableError: the client accepted another number.
         """
-        staged = sum(file.rows for file in files)
-        expected = staged - self.unchanged + self.vanished + self.soft_deleted + source_rejects
-        if self.rows + self.rejected != staged or outbox.accepted_records != expected:
+        rows = sum(file.rows for file in files)
+        records = rows - self.unchanged + self.vanished + self.soft_deleted + source_rejects
+        if self.rows + self.rejected != rows or outbox.accepted_records != records:
             raise RetriableError(
-                f"{staged:,} rows were staged and {expected:,} records were expected, but the client accepted "
+                f"{rows:,} rows were staged and {records:,} records were expected, but the client accepted "
                 f"{outbox.accepted_records:,}. Nothing is committed, and the day is retried"
             )
 
 
 class ShareSender:
-    """Sends one share through one producer, as records of one generation."""
+    """Sends one share through one producer, with one generation."""
 
     def __init__(
         self, options: KafkaOptions, plan: DayPlan, outbox: Outbox, files: tuple[StagedFile, ...], generation: int
@@ -125,7 +126,7 @@ class ShareSender:
         """Pass every row to the producer. The broker may not have acknowledged them yet.
 
         :param snapshot: comparison with the topic. Only changes are then sent.
-        :raises DataError: rows cannot become records, and ``errors_tolerance`` does not allow it.
+        :raises DataError: ``errors_tolerance`` does not allow rejected rows.
         """
         rows = tombstones = 0
         total = sum(file.rows for file in self.files)
@@ -146,7 +147,7 @@ class ShareSender:
     def set_aside(self, refused: list[RejectedRow]) -> None:
         """Count rejected rows and send them to the dead letter topic.
 
-        :raises DataError: there are more rejects than the options allow.
+        :raises DataError: there are more than the options allow.
         """
         self._rejected += len(refused)
         first_row = refused[0]
@@ -160,9 +161,9 @@ class ShareSender:
         DeadLetterSender(self.plan, self.outbox, self.options.topic).send_refused(refused)
 
     def _encode(self) -> Iterator[OutgoingRecords]:
-        """Yield records slice by slice. The size of a slice's values sets the number of rows in the next slice.
+        """Yield records slice by slice. A slice's size sets the number of rows in the next one.
 
-        Parquet sizes do not help: repeated texts and NULLs take no space there, but whole values in a record.
+        Parquet sizes do not help: repeated texts and NULLs take no space there.
         """
         rows = _FIRST_ROWS
         for file in self.files:
@@ -196,7 +197,7 @@ class ShareSender:
             )
 
     def _send_tombstones(self, snapshot: SnapshotDiff) -> int:
-        """Send a tombstone for every key that the snapshot lacks, into the key's partition. Returns their number."""
+        """Send a tombstone for every vanished key, into its partition. Returns their number."""
         snapshot.require_unique()
         (topic,) = self.plan.topic_by_value.values()
         headers = self._records.constant_headers  # compared snapshots always have headers
@@ -223,7 +224,6 @@ def _drain(ready: list[OutgoingRecords]) -> Iterator[OutgoingRecords]:
 
 
 def _first_rows(batch: pa.RecordBatch, size_bytes: int) -> pa.RecordBatch:
-    """Return the first rows of a batch that fit into ``size_bytes`` of memory, but at least one row."""
     while batch.num_rows > 1 and batch.nbytes > size_bytes:
         batch = batch.slice(0, max(1, min(batch.num_rows // 2, batch.num_rows * size_bytes // batch.nbytes)))
     return batch

@@ -34,7 +34,6 @@ class SnapshotDiff:
     """Compares a snapshot's records with a topic, and remembers the compared keys.
 
     :param end_offsets: end of each partition, including open transactions.
-    :param on_empty: handling of a snapshot without rows while the topic has live keys.
     """
 
     def __init__(self, cluster: Cluster, topic: str, end_offsets: dict[int, int], on_empty: OnEmpty) -> None:
@@ -51,9 +50,7 @@ class SnapshotDiff:
         self._kept_rows = 0
 
     def select_changes(self, outgoing: OutgoingRecords) -> OutgoingRecords:
-        """Return only the new and changed records. A record of a known key gets that key's partition.
-
-        If partitions were added, the partitioner could choose another one, and compaction would keep both records.
+        """Return the new and changed records. A known key keeps its partition, even if partitions were added.
 
         :raises DataError: a row has no key.
         """
@@ -73,7 +70,7 @@ class SnapshotDiff:
         return replace(outgoing, partitions=partitions.tolist()).select(rows)
 
     def _keep_rejected(self, refused: Sequence[RejectedRow]) -> None:
-        """Mark the keys of rejected rows as present in the snapshot, so that they get no tombstone."""
+        """Mark rejected rows' keys as present, so that they get no tombstone."""
         keys = [row.key for row in refused]
         if keyless := keys.count(None):
             raise DataError(
@@ -85,7 +82,7 @@ class SnapshotDiff:
         self._kept_rows += len(keys)
 
     def require_unique(self) -> None:
-        """Check that no two rows of the snapshot have the same key.
+        """Refuse a snapshot with two rows of the same key.
 
         :raises DataError: with the number of surplus rows.
         """
@@ -100,7 +97,7 @@ class SnapshotDiff:
                 )
 
     def read_vanished(self) -> Iterator[tuple[int, bytes, bytes, Headers]]:
-        """Yield the newest record of each key that the snapshot lacks: partition, key, value, and the value's headers.
+        """Yield partition, key, value and value headers of each key that the snapshot lacks.
 
         :raises DataError: the snapshot has no rows, and ``on_empty`` does not accept this.
         """
@@ -140,7 +137,6 @@ class SnapshotDiff:
                 yield records
 
     def _find_keys(self, keys: Any) -> tuple[Any, Any]:
-        """Return each key's index in the sorted keys of the topic, and whether the topic has the key."""
         import numpy as np
 
         if not len(self._keys):
@@ -149,12 +145,12 @@ class SnapshotDiff:
         return indices, self._keys[indices] == keys
 
 
-def _newest_digests(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
-    """Return the sorted digests of all keys, with the digest and the partition of each key's newest value."""
+def _newest_digests(message_batches: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
+    """Return the sorted digests of all keys, with each key's newest value digest and partition."""
     import numpy as np
 
     keys, values, partitions = [_digests([])], [_digests([])], [np.empty(0, np.int32)]
-    for records in stored:
+    for records in message_batches:
         partitions.append(np.array([message.partition() for message in records], np.int32))
         keys.append(_digests([message.key() for message in records]))
         values.append(_digests([message.value() for message in records]))

@@ -19,7 +19,6 @@ _LEGAL = re.compile(r"[A-Za-z0-9_-]+")
 _COLUMN = re.compile(r"\{([^{}]+)\}")
 _NULL = "null"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
-"""Kafka's internal topics."""
 
 
 def topic_name_problem(name: str) -> str | None:
@@ -50,7 +49,7 @@ def topic_template_problem(template: str) -> str | None:
 
 
 def template_column(template: str) -> str | None:
-    """Return the column in the template's braces. None for a single topic."""
+    """Return the column in the template's braces, or None."""
     match = _COLUMN.search(template)
     return match[1] if match else None
 
@@ -58,9 +57,9 @@ def template_column(template: str) -> str | None:
 def topic_names(
     template: str, values: Iterable[str | None], reserved_names: Collection[str] = ()
 ) -> dict[str | None, str]:
-    """Return the topic of each value. The value None becomes ``null`` and a hash.
+    """Return the topic of each value. None becomes ``null`` and a hash.
 
-    :param reserved_names: names that no value may get: ledger and dead letters.
+    :param reserved_names: names that no value may get.
     :raises ConfigError: the template is invalid, or two values have the same hash.
     """
     if problem := topic_template_problem(template):
@@ -76,7 +75,7 @@ def topic_names(
 
 
 def topic_name_pattern(template: str) -> str:
-    """Return a regular expression for all topics of a template. It may match a few other names."""
+    """Return a regular expression for a template's topics, and perhaps a few others."""
     return _LEGAL.pattern.join(re.escape(text) for text in _COLUMN.split(template)[::2])
 
 
@@ -91,5 +90,4 @@ def _topic_name(start: str, value: str | None, end: str, reserved_metrics: Colle
 
 
 def _metric_name(name: str) -> str:
-    """Return a topic's name in Kafka's metrics. Kafka refuses two topics with equal metric names."""
     return name.replace(".", "_")

@@ -31,16 +31,16 @@ _BROKER_NAMES = {
     "message.timestamp.type": "log.message.timestamp.type",
     "min.insync.replicas": "min.insync.replicas",
 }
-"""Checked topic settings, each with the broker setting from which new topics inherit it."""
+"""Checked topic settings, and the broker settings that new topics inherit."""
 _BROKER_RETENTIONS = (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000))
 """Units in ms. The first one set counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)."""
 
 
 class TopicGroup(Wire):
-    """Settings of new topics whose names match. Settings left out are those of :class:`TopicRules`.
+    """Settings of new topics with matching names. Missing settings come from :class:`TopicRules`.
 
     :param include: regular expressions for the whole name.
-    :param config: topic settings, added to those of the rules. Replaces settings of the same name.
+    :param config: topic settings, which override those of the rules.
     """
 
     include: tuple[str, ...] = Field(min_length=1)
@@ -66,10 +66,10 @@ class TopicGroup(Wire):
 
 
 class TopicRules(Wire):
-    """Settings of new topics. The first one of ``groups`` that matches a topic's name overrides the other settings.
+    """Settings of new topics. None leaves a number to the cluster.
 
-    :param partitions: None leaves the number to the cluster.
-    :param replication_factor: also for the ledger topic. None leaves the number to the cluster.
+    :param replication_factor: also for the ledger topic.
+    :param groups: the first one that matches a topic's name overrides the other settings.
     """
 
     create_disposition: Literal["if_needed", "never"] = "if_needed"
@@ -79,11 +79,11 @@ class TopicRules(Wire):
     groups: tuple[TopicGroup, ...] = ()
 
     def settings_for(self, name: str) -> NewTopicSettings:
-        """Return the settings of a new topic with this name."""
+        """Return the settings of a new topic."""
         return self._plan(name, next((group for group in self.groups if group.matches(name)), None))
 
     def possible_settings_for(self, name: str) -> list[NewTopicSettings]:
-        """Return the settings without a group and with each group, for a name that is only an example."""
+        """Return the settings without a group and with each group, for an example name."""
         return [self._plan(name, group) for group in (None, *self.groups)]
 
     def _plan(self, name: str, group: TopicGroup | None) -> NewTopicSettings:
@@ -99,7 +99,7 @@ class TopicRules(Wire):
 
 @dataclass(frozen=True)
 class NewTopicSettings:
-    """Settings of one new topic. None leaves a number to the cluster."""
+    """Settings of one new topic."""
 
     name: str
     partitions: int | None
@@ -108,7 +108,7 @@ class NewTopicSettings:
 
     @property
     def is_compacted(self) -> bool:
-        """True if compaction keeps only the newest record of each key."""
+        """True if compaction keeps only each key's newest record."""
         return "compact" in _split_policy(self.config.get("cleanup.policy", ""))
 
     def as_created(self, broker_settings: Mapping[str, str]) -> TopicState:
@@ -129,12 +129,12 @@ class NewTopicSettings:
 
 
 def dead_letter_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return the settings of a dead letter topic: one partition, as in Kafka Connect."""
+    """Return a dead letter topic's settings: one partition."""
     return NewTopicSettings(name, 1, replication_factor, {"cleanup.policy": "delete"})
 
 
 def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return the settings of a ledger topic: one partition, which keeps all records in order, and compaction."""
+    """Return a ledger topic's settings: compaction, and one partition, which keeps the order."""
     config = {
         "cleanup.policy": "compact",
         "message.timestamp.type": "CreateTime",
@@ -151,7 +151,7 @@ class TopicLimits:
 
     :param max_message_bytes: size of one compressed batch.
     :param timestamp_after_max_ms: how far a record's time may lie after the broker's clock.
-    :param timestamp_before_max_ms: how far it may lie before the clock. Kafka uses 2**63 - 1 for no limit.
+    :param timestamp_before_max_ms: the same before the clock. Kafka uses 2**63 - 1 for no limit.
     :param is_compacted: the topic refuses records without a key.
     """
 
@@ -168,7 +168,7 @@ class TopicState:
 
     :param replicas: smallest number of replicas of a partition.
     :param settings: topic settings, defaults included. Empty if an ACL hides them.
-    :param authorized_operations: operations that the user may perform. None if the cluster does not report them.
+    :param authorized_operations: the user's operations. None if the cluster does not report them.
     """
 
     name: str
@@ -188,7 +188,7 @@ class TopicState:
         return _split_policy(self.settings.get("cleanup.policy", ""))
 
     def limits(self) -> TopicLimits:
-        """Return the topic's limits, with Kafka's defaults for settings that cannot be read."""
+        """Return the topic's limits, with Kafka's defaults for hidden settings."""
         return TopicLimits(
             max_message_bytes=self.number_setting("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES),
             timestamp_after_max_ms=self.number_setting("message.timestamp.after.max.ms", _NO_LIMIT),
@@ -207,7 +207,7 @@ class IntendedWrites:
     """Properties of records to be written, which a topic's settings must allow.
 
     :param timestamps: ``event`` for the time of the event, ``now`` for the time of sending.
-    :param oldest_start: start of the oldest day, only with ``timestamps="event"``.
+    :param oldest_start: start of the oldest day, with ``timestamps="event"``.
     :param keeps_newest_only: the options ask for a compacted topic.
     """
 
@@ -218,17 +218,14 @@ class IntendedWrites:
 
 
 def topic_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.datetime) -> list[str]:
-    """Return messages about settings with which the topic would lose or refuse the records."""
+    """Return messages about settings with which the topic would lose or refuse records."""
     return [f"topic {topic.name!r}: {text}" for text in _setting_problems(topic, writing, current_time)]
 
 
 def new_topic_problems(
     new_topic: NewTopicSettings, broker_settings: Mapping[str, str], writing: IntendedWrites, current_time: dt.datetime
 ) -> list[str]:
-    """Return problems that a new topic would have. Its settings are never changed later.
-
-    :param broker_settings: as for :meth:`NewTopicSettings.as_created`.
-    """
+    """Return problems that a new topic would have."""
     return [
         f"topic {new_topic.name!r} is missing, and topic_config and the cluster's defaults would create it with a "
         f"problem: {text}"
@@ -287,7 +284,7 @@ def _time_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.
 
 
 def ledger_problems(topic: TopicState) -> list[str]:
-    """Return reasons why a topic cannot be the ledger. Settings that cannot be read pass."""
+    """Return reasons why a topic cannot be the ledger. Hidden settings pass."""
     complaints = list(_replica_problems(topic))
     if topic.cleanup_policies and topic.cleanup_policies != {"compact"}:
         complaints.append("its cleanup.policy must be compact alone, because published days would be deleted")

@@ -40,7 +40,7 @@ _GRANT_ADVICE = "grant it (see 'Rights' in 'airflow connect docs kafka --page')"
 _TOPICS_PER_REQUEST = 200
 _ANSWER_SECONDS = 1.0
 _UNRESOLVED_SECONDS = 10.0
-"""Time for a name service that forgets a host for a moment. Waiting longer seldom helps: Airflow retries later."""
+"""Time for a name service that forgets a host for a moment. Airflow retries later."""
 _RETRY_SECONDS = 0.05
 
 
@@ -48,9 +48,7 @@ _RETRY_SECONDS = 0.05
 class TopicAdmin:
     """Reads, checks and creates topics through one admin client. Caches topics that it has read.
 
-    :param timeout_seconds: time limit of each request.
-    :param client_errors: errors that the client reports outside of calls: the reasons behind timeouts.
-    :param settings: librdkafka's settings, used to explain a cluster that does not answer.
+    :param settings: librdkafka's settings, to explain a cluster that does not answer.
     """
 
     client: AdminClient
@@ -63,9 +61,9 @@ class TopicAdmin:
     def wait_until_reachable(self, max_seconds: float | None = None) -> int:
         """Wait until the cluster answers. Returns the number of its brokers.
 
-        :param max_seconds: limit below ``timeout_seconds``, or None.
-        :raises ConfigError: the sign-in is refused, TLS fails, or the protocol is wrong. Raised at the first refusal.
-        :raises RetriableError: the cluster does not answer. Raised after ten seconds if no host name can be resolved.
+        :param max_seconds: limit below ``timeout_seconds``.
+        :raises ConfigError: immediately, if the sign-in is refused, TLS fails, or the protocol is wrong.
+        :raises RetriableError: no answer. After ten seconds if no host name can be resolved.
         """
         patience = Patience(min(self.timeout_seconds, max_seconds or self.timeout_seconds))
         port_tested = False
@@ -85,25 +83,22 @@ class TopicAdmin:
                     raise
 
     def problems_if_created(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
-        """Return problems that missing topics would have, and reasons why they could not be created. Creates nothing.
-
-        Checks their future settings and lets the cluster validate the creation.
-        """
+        """Return problems that missing topics would have. The cluster validates the creation. Creates nothing."""
         return self._check_creation([self.rules.settings_for(name) for name in dict.fromkeys(names)], writing)
 
     def example_problems_if_created(self, name: str, writing: IntendedWrites) -> list[str]:
-        """Return problems of a template's example topic, but only if no topic group's settings would avoid them."""
+        """Return problems of a template's example topic that no topic group would avoid."""
         problem_lists = [self._check_creation([plan], writing) for plan in self.rules.possible_settings_for(name)]
         return problem_lists[0] if all(problem_lists) else []
 
     def dead_letter_problems_if_created(self, name: str) -> list[str]:
-        """Return problems that a missing dead letter topic would have. Creates nothing."""
+        """Return problems that a missing dead letter topic would have."""
         return self._check_creation(
             [dead_letter_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=False)
         )
 
     def ledger_problems_if_created(self, name: str) -> list[str]:
-        """Return problems that a missing ledger topic would have. Creates nothing."""
+        """Return problems that a missing ledger topic would have."""
         return self._check_creation(
             [ledger_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=True)
         )
@@ -118,14 +113,12 @@ class TopicAdmin:
         return creation_problems or self._state_problems(name, IntendedWrites(has_keys=False))
 
     def ensure_ledger_topic(self, name: str) -> list[str]:
-        """Create the ledger topic if it is missing. Returns reasons why an existing topic cannot be the ledger."""
+        """Create the ledger topic if it is missing. Returns problems of an existing topic."""
         creation_problems = self._create_missing([ledger_topic_settings(name, self.rules.replication_factor)])
         return creation_problems or ledger_problems(self._states[name])
 
     def missing_rights(self, needed_rights: Mapping[str, Collection[str]]) -> list[str]:
         """Return a message for each operation on an existing topic that the user may not perform.
-
-        :meth:`problems_if_created` checks the right to create topics.
 
         :param needed_rights: operations by topic, with Kafka's names: ``READ``, ``WRITE``.
         """
@@ -141,15 +134,15 @@ class TopicAdmin:
                 else set()
             )
             if missing:
-                granted = f" (it has {', '.join(sorted(allowed))})" if allowed else ""
+                rights = f" (it has {', '.join(sorted(allowed))})" if allowed else ""
                 complaints.append(
-                    f"{self.user} lacks {' and '.join(sorted(missing))} on topic {name!r}{granted}: {_GRANT_ADVICE}"
+                    f"{self.user} lacks {' and '.join(sorted(missing))} on topic {name!r}{rights}: {_GRANT_ADVICE}"
                 )
         return complaints
 
     @property
     def user(self) -> str:
-        """Name of the connection's user, for messages."""
+        """Connection's user, for messages."""
         name = self.settings.get("sasl.username")
         return f"user {name!r}" if name else "the connection's user"
 
@@ -166,11 +159,11 @@ class TopicAdmin:
         ]
 
     def existing_topics(self, names: Sequence[str]) -> list[str]:
-        """Return the existing ones of the named topics. Waits briefly for topics that a broker does not know yet."""
+        """Return the existing ones of these topics. Waits briefly for topics that a broker does not know yet."""
         return self._wait_until_listed(names, TOPIC_LISTING_SECONDS)
 
     def limits(self, name: str) -> TopicLimits:
-        """Return a topic's limits. Waits briefly for a topic that a broker does not know yet.
+        """Return a topic's limits. Waits as :meth:`existing_topics`.
 
         :raises UnknownTopicError: the topic does not exist.
         """
@@ -212,7 +205,6 @@ class TopicAdmin:
         return self._read_configs("BROKER", [broker])[broker]
 
     def _read_existing(self, names: Sequence[str]) -> list[str]:
-        """Read topics and their settings into the cache. Returns the names of existing topics."""
         existing, hidden = self._describe(names)
         if hidden:
             names_text = ", ".join(repr(name) for name in hidden)
@@ -220,7 +212,7 @@ class TopicAdmin:
         return existing
 
     def _describe(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the existing topics, and the topics that an ACL hides, which may or may not exist."""
+        """Return the existing topics, and topics that an ACL hides, which may or may not exist."""
         from confluent_kafka import TopicCollection
 
         states: dict[str, TopicState] = {}
@@ -231,15 +223,15 @@ class TopicAdmin:
             futures = self.client.describe_topics(collection, include_authorized_operations=True, **seconds)
             for name, future in futures.items():
                 try:
-                    described = self._wait_for(future, f"looking at topic {name!r}")
+                    description = self._wait_for(future, f"looking at topic {name!r}")
                 except UnknownTopicError:
                     continue
                 except DeniedError:
                     hidden.append(name)
                     continue
-                replicas = min(len(partition.replicas) for partition in described.partitions)
-                allowed = authorized_operations(described.authorized_operations)
-                states[name] = TopicState(name, len(described.partitions), replicas, authorized_operations=allowed)
+                replicas = min(len(partition.replicas) for partition in description.partitions)
+                allowed = authorized_operations(description.authorized_operations)
+                states[name] = TopicState(name, len(description.partitions), replicas, authorized_operations=allowed)
         configs = self._read_configs("TOPIC", list(states))
         self._states |= {name: replace(topic, settings=configs[name]) for name, topic in states.items()}
         return list(states), hidden
@@ -255,14 +247,13 @@ class TopicAdmin:
         if complaints := self._create(missing, "make"):
             return complaints
         # The response to the creation comes before all brokers list the topics.
-        created = [plan.name for plan in missing]
-        if unlisted := set(created) - set(self._wait_until_listed(created, self.timeout_seconds)):
-            names_text = ", ".join(sorted(repr(name) for name in unlisted))
+        created_names = [plan.name for plan in missing]
+        if unlisted_names := set(created_names) - set(self._wait_until_listed(created_names, self.timeout_seconds)):
+            names_text = ", ".join(sorted(repr(name) for name in unlisted_names))
             raise RetriableError(f"created, but not listed within {self.timeout_seconds:.0f} s: {names_text}")
         return []
 
     def _wait_until_listed(self, names: Sequence[str], seconds: float) -> list[str]:
-        """Wait until the brokers know all topics, at most ``seconds``. Returns the known topics."""
         patience = Patience(seconds, (_RETRY_SECONDS,))
         while len(listed_names := self._read_existing(names)) < len(names) and patience.wait_and_poll():
             pass
@@ -325,9 +316,9 @@ class TopicAdmin:
 
 
 def authorized_operations(described: Sequence[Any] | None) -> frozenset[str] | None:
-    """Return the names of authorized operations. None if the cluster does not report them.
+    """Return the names of authorized operations, or None if the cluster does not report them.
 
-    A response without DESCRIBE also gives None, because describing a topic requires that right.
+    Without DESCRIBE they are unknown too, because describing a topic requires that right.
     """
     names = frozenset(operation.name for operation in described or ())
     return names if "DESCRIBE" in names else None

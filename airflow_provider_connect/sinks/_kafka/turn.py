@@ -9,11 +9,10 @@ synchronized clocks, consumer group, server or further rights.
 3. The first owner writes a heartbeat every second. After six silent seconds the waiting owners pass it over: they write
    a ``pass`` under its ticket. This starts a roll call (:class:`.TurnQueue`), in which every waiting owner writes a
    heartbeat, so that many dead owners cost no more time than one.
-4. The next owner takes the ids of all passed-over owners. This fences their producers wherever they stopped, because
-   each took its id before its ticket. So none of them has, or can open, a transaction.
+4. The next owner takes the ids of all passed-over owners, which fences their producers wherever they stopped. So none
+   of them has, or can open, a transaction.
 5. A publish that takes a day's id closes that day's tickets which it read before.
 6. The driver of a dead executor takes the id only if its own ``begin`` wrote a ticket and no other run sends the day.
-   Each ``begin`` has its own id for this, because two attempts with the same staged files share intent and attempt.
 
 A wrong guess about a dead owner costs its day another attempt, and never shows part of a day.
 """
@@ -54,11 +53,11 @@ _POLL_SECONDS = 0.05
 _ACKNOWLEDGE_SECONDS = 0.05
 _MAX_POLL_SECONDS = 2.0
 _SUSPENDED_SECONDS = 2.0
-"""Delay of a read after which this process counts itself as having been suspended."""
+"""Delay of a read after which this process counts as suspended."""
 _HEARTBEAT_SECONDS = 1.0
 _ROLL_CALL_HEARTBEAT_SECONDS = 2.0
 _WARN_AFTER_SECONDS = 30.0
-"""Wait before the first log line. The wait doubles for each further line."""
+"""Wait before the first log line, doubled for each further line."""
 
 
 class PassedOverError(RetriableError):
@@ -68,11 +67,10 @@ class PassedOverError(RetriableError):
 class Turn:
     """Takes one publish through its topics' queue: wait for a live run of the same day, queue, wait, send, leave.
 
-    :param view: state of the ledger topic, from whose position the queue is read.
-    :param transactional_id: id of the day's producer.
+    :param view: state of the ledger topic, from which the queue is read on.
     :param description: the publish, for messages.
     :param begin_id: see :class:`.record_encoder.DayPlan`.
-    :param transaction_timeout_seconds: longest wait for one ticket, since no transaction is open for longer.
+    :param transaction_timeout_seconds: longest wait for one ticket.
     """
 
     def __init__(  # noqa: PLR0917
@@ -121,7 +119,7 @@ class Turn:
     def wait_for_same_day(self) -> None:
         """Wait until no other live run is about to send this day, because taking the id would fence that run.
 
-        The caller takes the id next, which fences the owners of all tickets of the day that were read until now.
+        The caller takes the id next, which fences the owners of the day's tickets read until now.
 
         :raises RetriableError: the other run does not end in time.
         """
@@ -129,14 +127,12 @@ class Turn:
         self.note_own_tickets()
 
     def note_own_tickets(self) -> None:
-        """Remember the present tickets of this day, which :meth:`close_fenced_tickets` closes once the id is taken."""
+        """Remember this day's present tickets for :meth:`close_fenced_tickets`."""
         self._read_queue()
         self._numbers_to_fence = {ticket.number for ticket in self.queue.with_id(self.id)}
 
     def wait_for_turn(self) -> None:
-        """Write a ticket and wait until this publish may send.
-
-        This process must hold the day's transactional id already.
+        """Write a ticket and wait until this publish may send. Requires the day's transactional id.
 
         :raises PassedOverError: other publishes went on without this one.
         :raises RetriableError: the turn does not come in time.
@@ -148,11 +144,11 @@ class Turn:
         self._start_heartbeat(number)
         self._read_queue()
         own_ticket = self._own_ticket(number)
-        for dead in self.queue.passed_over(own_ticket):
-            if dead.record.id == self.id:
+        for dead_ticket in self.queue.passed_over(own_ticket):
+            if dead_ticket.record.id == self.id:
                 raise PassedOverError(f"{self.description}: another run of the same day took its id at the same time")
-            self._fence(dead)
-            self._close_ticket(dead)
+            self._fence(dead_ticket)
+            self._close_ticket(dead_ticket)
         self._read_queue()
         if self.queue.tickets_ahead(self._own_ticket(number)):
             raise PassedOverError(f"{self.description}: lost its turn")
@@ -160,7 +156,7 @@ class Turn:
     def leave_queue(self, *, transaction_is_over: bool) -> None:
         """Close this publish's ticket, so that the next publish can begin.
 
-        :param transaction_is_over: False if this publish's transaction may be open. The next publish then ends it.
+        :param transaction_is_over: False if a transaction may be open. The next publish then ends it.
         """
         self._stop_heartbeat()
         if (number := self._own_number) is None:
@@ -175,8 +171,8 @@ class Turn:
     def close_fenced_tickets(self) -> None:
         """Close the tickets of this day that were read before its id was taken.
 
-        Called before the turn, because a day that is already published takes no turn, and its passed-over ticket would
-        stay in the ledger for each later publish to fence.
+        Called before the turn: a published day takes no turn, and each later publish would fence its passed-over
+        ticket.
         """
         for ticket in self.queue.with_id(self.id):
             if ticket.number in self._numbers_to_fence:
@@ -185,8 +181,8 @@ class Turn:
     def has_orphan(self) -> bool:
         """Return True if an executor of this ``begin`` may have left a transaction open and no other run sends the day.
 
-        A ticket stays until its transaction is over. If another run has a ticket that was not passed over, taking the
-        id could end that run's transaction. The run ends the orphan itself, which costs other days only seconds.
+        Otherwise taking the id could end the other run's transaction. That run ends the orphan itself, which costs
+        other days only seconds.
         """
         self.note_own_tickets()
         tickets = self.queue.with_id(self.id)
@@ -196,7 +192,7 @@ class Turn:
     # Waiting
 
     def _wait_for_tickets(self, number: int | None) -> None:
-        """Wait until no ticket is ahead of ``number``. None waits until no other ticket of the same day is alive."""
+        """Wait until no ticket is ahead of ``number``. None waits for the same day's live tickets."""
         self._read_queue()
         self.queue.watch_from(self._position)
         awaited_number, awaited_since = None, self._clock()
@@ -335,15 +331,15 @@ class Turn:
         if self._last_heartbeat is not None:
             self._writer.write(heartbeat_key(self.topics[0], number), None)
 
-    def _fence(self, dead: Ticket) -> None:
-        taker = Transaction(self.connection, dead.record.id, self.timeout_seconds, self.transaction_timeout_seconds)
+    def _fence(self, ticket: Ticket) -> None:
+        taker = Transaction(self.connection, ticket.record.id, self.timeout_seconds, self.transaction_timeout_seconds)
         taker.fence()
 
 
 class _RecordWriter:
     """Writes single records outside of transactions. Thread-safe.
 
-    Repeated records have no effect here, and an idempotent producer would take half a second to get its id.
+    Not idempotent: repeated records have no effect, and an idempotent producer takes half a second to get its id.
     """
 
     def __init__(self, connection: Connection, topic: str, timeout_seconds: float) -> None:
@@ -354,10 +350,7 @@ class _RecordWriter:
         self._producer = make_producer(connection, self._client_errors, **overrides)
 
     def write(self, key: bytes, value: bytes | None) -> None:
-        """Write a record and wait until all in-sync replicas have it.
-
-        :raises ConnectError: the broker does not acknowledge it.
-        """
+        """Write a record and wait until all in-sync replicas have it."""
         from confluent_kafka import KafkaException
 
         outcome: list[Any] = []

@@ -1,11 +1,10 @@
-"""Queue of tickets as one process sees it: the order of the tickets, and owners that are silent for too long.
+"""Queue of tickets as one process reads it: the order of the tickets, and owners that are silent for too long.
 
-Turn records are plain records in the ledger topic's one partition. They are read whether or not a transaction is open.
-The key with a ticket's number holds its state: ``want``, then perhaps ``pass``, and a tombstone when the ticket is
-over. The key with the next number holds its heartbeat. With one key for both, compaction would move the ticket's place.
+Turn records are plain records in the ledger topic's one partition, read whether or not a transaction is open. The key
+with a ticket's number holds its state: ``want``, then perhaps ``pass``, and a tombstone when the ticket is over. The
+key with the next number holds its heartbeat. With one key for both, compaction would move the ticket's place.
 
-This module has no network access. Each watching process measures silence with its own clock, from the moment it read a
-record.
+Each watching process measures silence with its own clock, from the moment it read a record. No network access.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
 from airflow_provider_connect.wire import Wire
 
 DEAD_SECONDS = 6.0
-"""Silence after which an owner is passed over. A wrong guess costs a retry, and never shows part of a day."""
+"""Silence after which an owner is passed over."""
 _ROLL_CALL_SECONDS = 2 * DEAD_SECONDS
-"""Time after a ``pass`` in which every addressed owner is expected to answer."""
+"""Time after a ``pass`` in which every addressed owner must answer."""
 _ANSWER_SECONDS = 3 * DEAD_SECONDS
-"""Time for which addressed owners keep answering, since other watchers may read the ``pass`` seconds later."""
+"""Time for which addressed owners keep answering. Other watchers may read the ``pass`` seconds later."""
 
 
 class TicketRecord(Wire):
-    """Record with the state of an open ticket.
+    """State of an open ticket.
 
     :param what: ``want`` while the owner waits or sends, ``pass`` after it was passed over.
-    :param id: transactional id that the owner took **before** it queued. Taking the id again fences the owner.
+    :param id: transactional id that the owner took **before** it queued. Taking it again fences the owner.
     :param topics: topics that the owner sends into, sorted.
     :param who: the publish, for messages.
     :param begun: id of the owner's ``begin`` (:class:`.record_encoder.DayPlan`).
@@ -66,13 +65,13 @@ def heartbeat_key(topic: str, number: int) -> bytes:
 
 @dataclass
 class Ticket:
-    """An open ticket, as the watching process sees it. Times are seconds of the watcher's clock.
+    """An open ticket, with times in seconds of the watching process's clock.
 
     :param offset: offset of the ``want`` record. The smallest is first.
     :param last_heartbeat: when the watcher last read a record of the ticket.
-    :param first_since: when the watcher first saw no ticket ahead, or None.
+    :param first_since: when the watcher first saw no ticket ahead.
     :param asked_at: when the watcher last read a ``pass`` written after this ticket.
-    :param expected_since: when the current roll call addressed the owner, or None.
+    :param expected_since: when the current roll call addressed the owner.
     """
 
     number: int
@@ -93,8 +92,8 @@ class TurnQueue:
     """All open tickets, with the roll calls that detect dead owners.
 
     A roll call begins with a ``pass`` and addresses the owners of earlier tickets, because only they are sure to read
-    it. A watcher judges only by a ``pass`` that it saw happen. After an older one, owners may have answered already and
-    fallen silent again.
+    it. A watcher judges no owner by a ``pass`` older than its watch: owners may have answered already and fallen silent
+    again.
 
     :param clock: seconds, such as :func:`time.monotonic`.
     """
@@ -110,7 +109,7 @@ class TurnQueue:
         self._watched_from = offset
 
     def add_record(self, offset: int, number: int, value: bytes | None) -> None:
-        """Add one turn record. Call this for the records in the ledger's order."""
+        """Add one turn record. Call this in the ledger's order."""
         time_now = self._clock()
         if number % 2:
             if (owner_ticket := self.tickets.get(number - 1)) is not None:
@@ -140,7 +139,7 @@ class TurnQueue:
             self._passed_at = time_now
 
     def mark_fronts(self) -> None:
-        """Note which tickets have no other ticket ahead. Call this after all records were read."""
+        """Note which tickets have no other ticket ahead, after reading all records."""
         time_now = self._clock()
         for ticket in self.live_tickets():
             if self.tickets_ahead(ticket):
@@ -149,7 +148,7 @@ class TurnQueue:
                 ticket.first_since = time_now
 
     def restart_clock(self) -> None:
-        """Measure every owner's silence from now on and end the roll call, because the watcher itself was suspended."""
+        """Measure silence from now on and end the roll call, after the watcher itself was suspended."""
         time_now = self._clock()
         for ticket in self.tickets.values():
             ticket.last_heartbeat = time_now
@@ -162,7 +161,7 @@ class TurnQueue:
         return sorted((t for t in self.tickets.values() if not t.is_passed_over), key=lambda t: t.offset)
 
     def passed_over(self, own_ticket: Ticket) -> list[Ticket]:
-        """Return passed-over tickets that share a topic with this ticket. Their transactions may still be open."""
+        """Return passed-over tickets that share a topic with this ticket. Their transactions may be open."""
         return [t for t in self.tickets.values() if t.is_passed_over and t.shares_topic(own_ticket)]
 
     def tickets_ahead(self, ticket: Ticket) -> list[Ticket]:
@@ -175,16 +174,16 @@ class TurnQueue:
 
     @property
     def in_roll_call(self) -> bool:
-        """True if the watcher recently saw a ``pass``, after which every waiting owner writes a heartbeat."""
+        """True if the watcher recently saw a ``pass``."""
         return self._passed_at is not None and self._clock() - self._passed_at < _ROLL_CALL_SECONDS
 
     def must_answer_roll_call(self, number: int) -> bool:
-        """Return True if the ticket's owner must write a heartbeat although it only waits."""
+        """Return True if the ticket's owner must write a heartbeat while it waits."""
         asked_at = self.tickets[number].asked_at if number in self.tickets else None
         return asked_at is not None and self._clock() - asked_at < _ANSWER_SECONDS
 
     def silent_tickets(self, awaited_tickets: list[Ticket]) -> list[Ticket]:
-        """Return the awaited tickets, and tickets ahead of them, whose owner is silent for too long."""
+        """Return awaited tickets, and tickets ahead of them, with owners silent for too long."""
         time_now = self._clock()
         return [
             ticket

@@ -1,10 +1,9 @@
 """Delivery of a whole day in one transaction, in the day's turn.
 
-After the commit, the delivery checks that readers of committed records see the day. A broker confirms a commit before
-it writes the transaction's end into the partitions, usually milliseconds later. Apache Kafka 4.3.1 forgets a partition
-that has no leader at that moment (https://github.com/apache/kafka/pull/22680, KAFKA-20734, 2026-11). No timeout ends
-the transaction in that partition, and readers stop at it for ever. Only the day's producer can know, so it logs a
-warning.
+After the commit, the delivery waits until readers of committed records see the day. A broker confirms a commit before
+it writes the transaction's end into the partitions, usually milliseconds later. A broker may lose that end
+(KAFKA-20734, see 'Readers that stop' in ``docs/kafka_errors.md``), and readers then stop for ever. Only the day's
+producer can detect this, so it logs a warning.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.cluster import Cluster
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 VISIBILITY_SECONDS = 10.0
-"""Time that a committed day may take to become visible before a warning."""
+"""Time for a committed day to become visible, before a warning."""
 _POLL_SECONDS = 0.05
 _MAX_SHOWN = 10
 
 
 class WholeDayDelivery(DayDelivery):
-    """Sends a day in one transaction of one producer."""
+    """Sends a day in one transaction."""
 
     max_tries: ClassVar[int] = 5
 
@@ -52,12 +51,7 @@ class WholeDayDelivery(DayDelivery):
         return self.plan
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send and commit the day, unless it is published already.
-
-        :raises UndecidedError: the outcome of the commit is unknown.
-        :raises PassedOverError: other publishes went on because this one wrote no heartbeat.
-        :raises OvertakenError: another run has published the day since the poll.
-        """
+        """Send and commit the day, unless it is published already."""
         with self._open_turn() as turn:
             if turn is not None:
                 turn.wait_for_same_day()
@@ -82,10 +76,7 @@ class WholeDayDelivery(DayDelivery):
         return share.entry.row
 
     def confirm(self) -> LedgerRow:
-        """Confirm an unchanged day. Waits first for another run that is sending the day.
-
-        Takes no turn, because only the ledger is written.
-        """
+        """Confirm an unchanged day, without a turn. Waits for another run that sends the day."""
         with self._open_turn() as turn:
             if turn is None:
                 return self.confirm_in_transaction()
@@ -95,8 +86,8 @@ class WholeDayDelivery(DayDelivery):
     def abort(self) -> None:
         """End the transaction of a dead executor.
 
-        Does nothing if another run or attempt has claimed the day and so ends open transactions itself. With turns,
-        also does nothing if the executor left no ticket, or while another run sends the day.
+        Does nothing if another attempt has claimed the day. With turns, also does nothing if the executor left no
+        ticket, or while another run sends the day.
         """
         if not self.claims.is_held():
             return
@@ -165,12 +156,7 @@ class WholeDayDelivery(DayDelivery):
 
 
 def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, description: str) -> None:
-    """Wait until readers of committed records see the day. Logs a warning if they still do not.
-
-    Raises no error, because the day is published and a retry would find it in the ledger.
-
-    :param description: connector, stream and day, for the message.
-    """
+    """Wait until readers of committed records see the day. Logs a warning if they still do not."""
     started = time.monotonic()
     try:
         hidden = _hidden_offsets(cluster, entry)
@@ -191,7 +177,7 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
 
 
 def _hidden_offsets(cluster: Cluster, entry: DayEntry) -> list[str]:
-    """Wait for readers to pass the day's end. Returns the partitions where they still stop, as texts."""
+    """Wait for readers to pass the day's end. Returns the partitions where they still stop."""
     ledger = cluster.options.ledger_topic
     target_ends: EndOffsets = {
         topic: {part: span[1] for part, span in spans.items()} for topic, spans in entry.offsets.items()

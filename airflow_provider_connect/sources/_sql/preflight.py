@@ -1,8 +1,9 @@
-"""Check of a source against its database before the first run, with a few short statements."""
+"""Checks a source against its database before the first run, with a few short statements."""
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 import time
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ from airflow_provider_connect.window import zone as known_zone
 
 _MAX_CLOCK_DIFFERENCE_SECONDS = 5.0
 
+_DECIMAL_NAME = re.compile("decimal|numeric", re.IGNORECASE)
+_ROWS_LOOKED_AT = 10_000
 _UTC_NAMES = ("UTC", "GMT", "Etc/UTC")
 
 
@@ -76,6 +79,8 @@ class _SqlPreflight:
             self.add("rights", "ok", "the user may read all columns")
             if self.options.row_security == "accept":
                 self._check_policies(layout)
+            if self.connection.conn_type == SQLITE:
+                self._check_stored_decimals(database, layout)
             self._check_key(shape)
             if self.options.mode is not None:
                 self._check_cursor(database, shape)
@@ -91,7 +96,7 @@ class _SqlPreflight:
         )
 
     def _check_policies(self, layout: RowLayout) -> None:
-        """Report whether policies hide rows: a session with ``row_security="refuse"`` fails if they do."""
+        """Report whether policies hide rows: then a session with ``row_security="refuse"`` fails."""
         try:
             with self._session("refuse") as database:
                 require_readable(database, self.options, layout)
@@ -103,6 +108,16 @@ class _SqlPreflight:
         else:
             text = "no policy hides rows from this user, so row_security='accept' changes nothing"
             self.add("row level security", "ok", text)
+
+    def _check_stored_decimals(self, database: Database, layout: RowLayout) -> None:
+        """Find floating numbers in the first rows of decimal columns, where SQLite stores any type."""
+        relation = database.relation(self.options.table_or_query)
+        for column in layout.columns:
+            if self.options.value_choices.decimals == "exact" and _DECIMAL_NAME.match(column.database_type):
+                stored_type = f"typeof({database.quote(column.name)})"
+                if ("real",) in database.rows(database.select([stored_type], relation, limit=_ROWS_LOOKED_AT)):
+                    text = "it holds floating numbers, which decimals='exact' does not read"
+                    self.add(column.title, "problem", text, "set decimals='double'")
 
     def _check_server(self, database: Database) -> None:
         try:
@@ -117,10 +132,10 @@ class _SqlPreflight:
             self.add("the replica", "note", text, remedy)
         if (clock_query := CLOCK_QUERIES.get(self.connection.conn_type)) is None:
             return
-        asked_at = time.time()
+        sent_at = time.time()
         (database_time,) = database.one_row(clock_query)
         # The database answered at some moment in between.
-        difference = max(asked_at - float(database_time), float(database_time) - time.time(), 0.0)
+        difference = max(sent_at - float(database_time), float(database_time) - time.time(), 0.0)
         if difference > _MAX_CLOCK_DIFFERENCE_SECONDS:
             text = f"the database's clock and this machine's are {difference:.0f} s apart"
             self.add("the clock", "note", text, "correct the clock, or set ready_after above the difference")

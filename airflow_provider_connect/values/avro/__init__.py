@@ -1,1 +1,1 @@
-"""Avro: schemas, and the binary encoding of columns."""
+"""Avro schemas and encoding."""

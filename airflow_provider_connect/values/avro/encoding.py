@@ -49,11 +49,11 @@ class AvroConverter(Converter):
 
     @cached_property
     def document(self) -> str:
-        """The Avro schema as JSON."""
+        """Avro schema as JSON."""
         return avro.document(self.schema, self.record_name, self.day)
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
-        """Return the schema's id and each row as one record, in the form of the registered schema."""
+        """Return the schema's id and each row as a record of the registered schema."""
         pieces: list[Piece] = [registry_prefix(ref)]
         record = json.loads((ref and ref.document) or self.document)
         writer = _Writer(avro.named_types(record))
@@ -71,7 +71,7 @@ class AvroConverter(Converter):
 
 
 class _Writer:
-    """Writes columns by a schema for which :func:`.avro.schema.misfits` returns nothing."""
+    """Writes columns by a schema without :func:`.avro.schema.misfits`."""
 
     def __init__(self, names: dict[str, avro.Avro]) -> None:
         self.names = names

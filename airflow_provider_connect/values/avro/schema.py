@@ -44,18 +44,18 @@ def document(schema: pa.Schema, record_name: str, day: dt.date | None) -> str:
 
 
 def misfits(own_schema: str, registered: str) -> list[str]:
-    """Return reasons why our records cannot be written with a registered schema, or [] if they can.
+    """Return reasons why our records cannot be written with a registered schema.
 
     The order of fields, docs, defaults and record names may differ. A registered field may be nullable or ``long``
-    where ours is not. Where only ours is nullable, NULL is refused row by row. Fields that only the registered schema
-    has must be nullable.
+    where ours is not. Where only ours is nullable, NULL is refused row by row. Fields of the registered schema alone
+    must be nullable.
     """
     registered_schema = json.loads(registered)
     return list(_misfits(json.loads(own_schema), registered_schema, "", named_types(registered_schema)))
 
 
 def named_types(schema: Avro, types: dict[str, Avro] | None = None, namespace: str = "") -> dict[str, Avro]:
-    """Return the named types of a schema, by their names with and without namespace."""
+    """Return a schema's named types, by their names with and without namespace."""
     types = {} if types is None else types
     if isinstance(schema, list):
         for branch in schema:
@@ -73,10 +73,9 @@ def named_types(schema: Avro, types: dict[str, Avro] | None = None, namespace: s
 
 
 def without_null(schema: Avro, names: dict[str, Avro]) -> tuple[Avro, int | None, int]:
-    """Return the type inside a union with null, the index of null in the union, and the index of the type.
+    """Return the first type inside a union with null, the index of null in the union, and the index of the type.
 
-    For a type outside of a union, the index of null is None. Of several types in a union, the first one is returned:
-    the caller checks whether it fits.
+    For a type outside of a union, the index of null is None.
     """
     if not isinstance(schema, list):
         plain = names.get(schema, schema) if isinstance(schema, str) else schema

@@ -1,1 +1,1 @@
-"""JSON: text of columns, JSON Schema, and Connect's envelope."""
+"""JSON text, JSON Schema, and Connect's envelope."""

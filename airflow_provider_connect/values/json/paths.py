@@ -1,9 +1,9 @@
 """Paths in a JSON document: the name of a field, or a JSON Pointer. DAG files import this.
 
-A text that begins with ``/`` is a pointer (RFC 6901): ``/meta/next``. Any other text is the name of one field, which
-may contain dots and ``@``: ``@odata.nextLink``. "" is the entire document.
+A text that begins with ``/`` is a pointer (RFC 6901): ``/meta/next``. Any other text is the name of one field:
+``@odata.nextLink``. "" is the entire document.
 
-jmespath does not fit: it treats a missing field as null. Like jsonpath-ng, it splits names at dots and has no pointers.
+jmespath treats a missing field as null. Like jsonpath-ng, it splits names at dots and has no pointers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Missing:
 
 
 MISSING: Any = _Missing()
-"""Stands for a missing value in the result of :func:`value_at`. A null is not missing."""
+"""A missing value in the result of :func:`value_at`. A null is not missing."""
 
 
 def path_steps(path: str) -> tuple[str, ...]:
@@ -47,12 +47,12 @@ FieldPath = Annotated[str, AfterValidator(_valid_path)]
 
 
 def value_at(document: Any, path: str) -> Any:
-    """Return the value at a path in a decoded document, or :data:`MISSING` if there is none."""
+    """Return the value at a path in a decoded document, or :data:`MISSING`."""
     return value_at_steps(document, path_steps(path), MISSING)
 
 
 def value_at_steps(document: Any, steps: Sequence[str], default: Any = None) -> Any:
-    """Return the value at the end of a path's steps in a decoded document, or ``default`` if there is none."""
+    """Return the value at the end of a path's steps in a decoded document, or ``default``."""
     for step in steps:
         if isinstance(document, dict):
             document = document.get(step, default)
@@ -64,7 +64,7 @@ def value_at_steps(document: Any, steps: Sequence[str], default: Any = None) -> 
 
 
 def suggest_pointer(document: Any, path: str) -> str | None:
-    """Return the pointer that is probably meant by a name with dots, if it leads to a value, else None."""
+    """Return the pointer probably meant by a name with dots, if it leads to a value."""
     if path.startswith("/") or "." not in path or value_at(document, path) is not MISSING:
         return None
     pointer = "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path.split("."))

@@ -1,4 +1,4 @@
-"""Creates JSON Schemas from Arrow schemas, and writes JSON after a schema's id: the ``json_schema`` converter.
+"""JSON Schemas of Arrow schemas, and JSON after a schema's id: the ``json_schema`` converter.
 
 Draft 7, as Confluent's own converter writes (https://docs.confluent.io/platform/current/schema-registry/fundamentals/
 serdes-develop/serdes-json.html, 2026-11). Objects are closed (``additionalProperties: false``), otherwise a new
@@ -54,7 +54,7 @@ class JsonSchemaConverter(JsonConverter):
 
     @cached_property
     def document(self) -> str:
-        """The JSON Schema."""
+        """JSON Schema."""
         properties = {} if self.day is None else {DAY: _TYPES["date"]}
         required = [*properties, *(field.name for field in self.schema if not field.nullable)]
         properties |= {field.name: _property(field, nullable=field.nullable) for field in self.schema}
@@ -62,12 +62,12 @@ class JsonSchemaConverter(JsonConverter):
         return json.dumps(head | _object(properties) | {"required": required}, ensure_ascii=False)
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
-        """Return the schema's id and the object of each row."""
+        """Return the schema's id and each row's object."""
         return [registry_prefix(ref), *super().pieces(batch, ref, refused)]
 
 
 def misfits(own_schema: str, registered: str) -> list[str]:
-    """Return the fields of our schema that a registered schema refuses, or [] if it accepts all.
+    """Return the fields of our schema that a registered schema refuses.
 
     Compares only ``properties``, ``type``, ``required`` and ``additionalProperties``.
     """

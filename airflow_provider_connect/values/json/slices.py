@@ -50,7 +50,10 @@ def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tupl
 
 
 def skip_token(text: str, at: int, token: str) -> int:
-    """Return the position after ``token`` and the white space around it. The token must come next."""
+    """Return the position after ``token`` and the white space around it.
+
+    :raises NotJsonError: another text comes next.
+    """
     at = skip_space(text, at)
     if text[at : at + 1] != token:
         raise NotJsonError(f"invalid JSON at its character {at}")
@@ -65,7 +68,6 @@ def skip_space(text: str, at: int) -> int:
 def elements(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[str]:
     """Yield the source texts of an array's elements.
 
-    :param decoder: as for :func:`members`.
     :raises ValueError: the text is not an array.
     """
     decoder = decoder or json.JSONDecoder(parse_constant=refuse_constant)
@@ -90,7 +92,7 @@ def decode_utf8(data: bytes) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """Return a decoded document.
+    """Decode a document.
 
     :raises NotJsonError: the text is not JSON.
     """
@@ -125,7 +127,7 @@ class JsonSlicer:
         self.decode_errors = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def members(self, data: Any) -> dict[str, Any]:
-        """Return the values of an object by name. A duplicate name has its last value.
+        """Return an object's values by name. A duplicate name has its last value.
 
         :raises ValueError: the data is not an object.
         """
@@ -137,7 +139,7 @@ class JsonSlicer:
         return parts
 
     def elements(self, data: Any) -> list[Any]:
-        """Return the elements of an array.
+        """Return an array's elements.
 
         :raises ValueError: the data is not an array.
         """
@@ -150,7 +152,7 @@ class JsonSlicer:
         return parts
 
     def value_at(self, data: Any, steps: Sequence[str]) -> Any:
-        """Return the value at the end of a path's steps, or :data:`MISSING` if there is none.
+        """Return the value at the end of a path's steps, or :data:`MISSING`.
 
         :raises ValueError: a part on the path is not JSON.
         """

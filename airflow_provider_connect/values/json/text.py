@@ -1,16 +1,7 @@
 """JSON text of Arrow columns, one column at a time: the ``json`` converter.
 
-==========================  =====================================================================
-integers and decimals       a JSON number, all digits
-floating point              a JSON number; NaN and infinities are refused
-timestamp                   ISO 8601 with microseconds, ``Z`` if the column has a zone
-date, time of day           ISO 8601
-binary                      base64
-struct                      object with every field, NULL as ``null``
-list                        array
-map                         object if keys are strings, else array of ``[key, value]``
-field metadata ``json``     the document as it is; an ``unchecked`` one is parsed first, and refused if it is not JSON
-==========================  =====================================================================
+``docs/kafka.md`` lists the text of each type. A document (field metadata ``json``) is written as it is. An
+``unchecked`` one is parsed first, and refused if it is not JSON.
 """
 
 from __future__ import annotations
@@ -97,7 +88,7 @@ class JsonWriter:
         return [b"{", *pieces, b"}"]
 
     def _map(self, array: pa.MapArray, refuse: Refuse) -> list[Piece]:
-        """Return objects if keys are strings, like Kafka Connect's JsonConverter, else arrays of pairs."""
+        """Return objects if keys are strings, as Kafka Connect does, else arrays of pairs."""
         lengths, keys, items, inner = keys_and_items(array, refuse)
         key = self.pieces(keys, array.type.key_field, inner)
         item = self.pieces(items, array.type.item_field, inner)
@@ -112,7 +103,6 @@ class JsonConverter(Converter):
 
     format_name = "JSON"
     writer = JsonWriter()
-    """Writes single columns."""
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
         """Return the pieces of each row's object."""
@@ -133,7 +123,7 @@ def quote_texts(array: pa.Array, refuse: Refuse) -> list[Piece]:
 
 
 def document_texts(array: pa.Array, mark: str, refuse: Refuse) -> pa.Array:
-    """Return JSON documents unchanged. With mark ``unchecked`` they are parsed, and refused if they are not JSON."""
+    """Return JSON documents unchanged. Refuses ``unchecked`` ones that are not JSON."""
     import msgspec
 
     if mark == "checked":
@@ -165,7 +155,7 @@ def number_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
 
 
 def escape_texts(texts: pa.Array) -> pa.Array:
-    """Return UTF-8 texts (``large_binary``) with JSON escapes. Without special characters, the same array."""
+    """Return UTF-8 texts (``large_binary``) with JSON escapes."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

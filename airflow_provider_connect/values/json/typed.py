@@ -18,18 +18,18 @@ MAX_DIGITS = 38
 _DECIMAL = re.compile(r"decimal\( *([0-9]{1,2}) *, *([0-9]{1,2}) *\)")
 
 _USUAL_TIME = r"^([1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
-"""Excludes the year 0, because no sink has it."""
+"""Excludes the year 0, which no sink has."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EXACT = Context(prec=MAX_DIGITS, traps=[Inexact, InvalidOperation])
 _BEYOND = 10**MAX_DIGITS
 
 _NONE = type(None)
 _PLAIN: dict[str, type] = {"string": str, "double": float, "bigint": int, "boolean": bool}
-"""Python type of each JSON type. If a column contains only this type and None, no value is checked by itself."""
+"""Python type of each JSON type. A column of only this type and None is not checked value by value."""
 
 
 def decimal_digits(kind: str) -> tuple[int, int] | None:
-    """Return precision and scale of a decimal type, or None for any other type."""
+    """Return precision and scale of a decimal type, or None."""
     match = _DECIMAL.fullmatch(kind)
     if match is None:
         return None
@@ -62,7 +62,7 @@ def read_instants(values: list[Any]) -> tuple[pa.Array, int]:
     """Read times such as ``2026-03-01T12:00:00``. Returns the column and the number of misfits.
 
     Missing and null values fit. A time without an offset is in UTC, and a date is its midnight in UTC, as Mixpanel
-    defines dates. A number does not fit, because Mixpanel does not document whether it means seconds or milliseconds
+    defines dates. A number does not fit, because Mixpanel does not document its unit
     (https://docs.mixpanel.com/docs/data-structure/property-reference/data-type, 2026-11).
     """
     import pyarrow as pa
@@ -103,7 +103,7 @@ def read_dates(values: list[Any]) -> tuple[pa.Array, int]:
 def read_decimals(values: list[Any], sources: Mapping[int, str], precision: int, scale: int) -> tuple[pa.Array, int]:
     """Read numbers digit by digit. Returns the column and the number of misfits. Missing and null values fit.
 
-    Nothing is rounded: a number with more digits than the type does not fit, except for trailing zeros.
+    A number with more digits than the type does not fit, except for trailing zeros.
 
     :param sources: by row, the JSON text of a number that was decoded as a float, which may have lost digits.
     """
@@ -112,24 +112,24 @@ def read_decimals(values: list[Any], sources: Mapping[int, str], precision: int,
 
     kind = pa.decimal128(precision, scale)
     texts = [sources.get(row) if type(value) is float else _whole_text(value) for row, value in enumerate(values)]
-    written = pa.array(texts, pa.string())
-    longest = pc.max(pc.binary_length(written)).as_py() or 0
-    has_exponents = pc.any(pc.match_substring(written, "e", ignore_case=True)).as_py()
+    text_array = pa.array(texts, pa.string())
+    longest = pc.max(pc.binary_length(text_array)).as_py() or 0
+    has_exponents = pc.any(pc.match_substring(text_array, "e", ignore_case=True)).as_py()
     # Past 38 digits, or with large exponents, pyarrow's cast returns other numbers without an error.
     if longest + scale <= MAX_DIGITS and not has_exponents:
         with suppress(pa.ArrowException):
-            return written.cast(kind), texts.count(None) - values.count(None)
+            return text_array.cast(kind), texts.count(None) - values.count(None)
     result = [None if text is None else _decimal(text, precision, scale) for text in texts]
     return pa.array(result, kind), result.count(None) - values.count(None)
 
 
 def fits_bigint(value: Any) -> bool:
-    """Return True if a value is an integer in the range of BIGINT."""
+    """Return True for an integer in the range of BIGINT."""
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
 def _fits_double(value: Any) -> bool:
-    """Return True if a value is a number that a double can hold. An integer must be held exactly."""
+    """Return True for a number that a double holds, an integer exactly."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) <= 2**53 if isinstance(value, int) else math.isfinite(value)

@@ -1,1 +1,1 @@
-"""Protobuf: descriptors, their field numbers and source text, and the wire format of columns."""
+"""Protobuf descriptors, source text and wire format."""

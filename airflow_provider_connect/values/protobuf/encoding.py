@@ -55,7 +55,7 @@ class ProtobufConverter(Converter):
 
     @cached_property
     def document(self) -> str:
-        """The schema as source text of a ``.proto`` file."""
+        """Source text of the ``.proto`` file."""
         return source_text(self._descriptor)
 
     @cached_property
@@ -63,7 +63,7 @@ class ProtobufConverter(Converter):
         return protobuf.descriptor(self.schema, self.record_name, self.day)
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
-        """Return the schema's id and each row as one message, with the field numbers of the registered schema."""
+        """Return the schema's id and each row as a message with the registered schema's field numbers."""
         start = registry_prefix(ref)
         file = _registered(ref.document) if ref and ref.document else self._descriptor
         index, message = protobuf.find_message(file, self.record_name)
@@ -81,12 +81,11 @@ class ProtobufConverter(Converter):
 
 @lru_cache(maxsize=8)
 def _registered(text: str) -> Any:
-    """Return a registered schema's descriptor. Cached, because every batch needs it."""
     return protobuf.parse_registered(text)
 
 
 def _message_path(index: int) -> bytes:
-    """Return the path to a message type: its length, then each index. The file's first type has a single 0."""
+    """Return the path to a message type: its length, then each index, or 0 for the first type."""
     return zigzag(1) + zigzag(index) if index else b"\0"
 
 
@@ -95,13 +94,11 @@ def _tag(field: Any, wire: int) -> bytes:
 
 
 class _Writer:
-    """Writes columns by a descriptor for which :func:`.protobuf.schema.misfits` returns nothing."""
-
     def __init__(self, messages: dict[str, Any]) -> None:
         self.messages = messages
 
     def pieces(self, array: pa.Array, field: Any, refuse: Refuse) -> list[Piece]:
-        """Return the pieces of a column's fields, with tags. NULL has no field, and a NULL list equals an empty one."""
+        """Return the pieces of a column's fields, with tags. NULL and empty lists have no field."""
         array = without_dictionary(array)
         if protobuf.is_repeated(field):
             return self._repeated(array, field, refuse)
@@ -142,8 +139,8 @@ def _packed(numbers: pa.Array, field: Any) -> list[Piece]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    packed = join_pieces([_tag(field, _PREFIXED), *length_prefixed(numbers, signed=False)], len(numbers))
-    return [pc.if_else(pc.equal(pc.binary_length(numbers), 0), pa.scalar(b"", packed.type), packed)]
+    packed_field = join_pieces([_tag(field, _PREFIXED), *length_prefixed(numbers, signed=False)], len(numbers))
+    return [pc.if_else(pc.equal(pc.binary_length(numbers), 0), pa.scalar(b"", packed_field.type), packed_field)]
 
 
 def _leaf(array: pa.Array, refuse: Refuse) -> tuple[int, list[Piece]]:

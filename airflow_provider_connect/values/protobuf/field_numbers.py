@@ -1,7 +1,7 @@
 """Numbers the fields of a message: a registered field keeps its number, and a new field gets the next one.
 
-A reader identifies a field by its number alone. So a name must have the same number in all versions of a subject, even
-if its column was missing in some (https://protobuf.dev/programming-guides/proto3/, 2026-11).
+A reader identifies a field by its number. So a name has one number in all versions of a subject, even if its column was
+missing in some (https://protobuf.dev/programming-guides/proto3/, 2026-11).
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ def renumber(own_source: str, versions: Iterable[str]) -> str:
     """Return our schema's source text with the field numbers of a subject's registered versions.
 
     :param own_source: our schema, numbered as if it were the subject's first version.
-    :param versions: the registered texts, newest first, read as far as needed. An unreadable one is skipped: the
-        registry decides whether versions are compatible.
+    :param versions: registered texts, newest first, read as far as needed. Skips unreadable ones.
     """
     readable_versions: list[Any] = []
     for text in versions:
@@ -32,11 +31,11 @@ def renumber(own_source: str, versions: Iterable[str]) -> str:
             continue
         readable_versions.append(version)
         file = _parse_own(own_source)
-        _renumber(_Message.first(file), [_Message.named(version, file)])
-        if _layout(_Message.first(file)) == _layout(_Message.named(version, file)):
+        _renumber(_Message.first(file), [_Message.namesake(version, file)])
+        if _layout(_Message.first(file)) == _layout(_Message.namesake(version, file)):
             return source.source_text(file)  # registered already, though perhaps not the newest
     file = _parse_own(own_source)
-    _renumber(_Message.first(file), [_Message.named(version, file) for version in readable_versions])
+    _renumber(_Message.first(file), [_Message.namesake(version, file) for version in readable_versions])
     return source.source_text(file)
 
 
@@ -57,42 +56,39 @@ class _Message:
         return cls(file.message_type[0], protobuf.messages_by_name(file))
 
     @classmethod
-    def named(cls, file: Any, like: Any) -> _Message:
-        """Return the message with the name of another file's first message."""
-        _, message = protobuf.find_namesake(file, like)
+    def namesake(cls, file: Any, own_file: Any) -> _Message:
+        _, message = protobuf.find_namesake(file, own_file)
         return cls(message, protobuf.messages_by_name(file))
 
     def inside(self, name: str) -> _Message | None:
-        """Return the message type of a field if it is defined in the same file, else None."""
         field = self.fields.get(name)
         inner = self.messages.get(field.type_name) if field is not None else None
         return None if inner is None else _Message(inner, self.messages)
 
     @property
     def used(self) -> set[int]:
-        """Numbers that a new field must not have."""
         reserved = (range(reserved_range.start, reserved_range.end) for reserved_range in self.message.reserved_range)
         return {field.number for field in self.message.field}.union(*reserved)
 
 
-def _renumber(own_message: _Message, earlier: list[_Message]) -> None:
-    used = set().union(*(message.used for message in earlier))
+def _renumber(own_message: _Message, versions: list[_Message]) -> None:
+    used_numbers = set().union(*(message.used for message in versions))
     for field in own_message.message.field:
         registered_field = next(
-            (message.fields[field.name] for message in earlier if field.name in message.fields), None
+            (message.fields[field.name] for message in versions if field.name in message.fields), None
         )
-        field.number = _next_number(used) if registered_field is None else registered_field.number
-        used.add(field.number)
+        field.number = _next_number(used_numbers) if registered_field is None else registered_field.number
+        used_numbers.add(field.number)
         if (inner := own_message.inside(field.name)) is not None:
             _renumber(
                 inner,
-                [inner_message for message in earlier if (inner_message := message.inside(field.name)) is not None],
+                [inner_message for message in versions if (inner_message := message.inside(field.name)) is not None],
             )
 
 
-def _next_number(used: set[int]) -> int:
-    number = max((number for number in used if number < _SMALL), default=0) + 1
-    while number in used or number in _RESERVED_BY_PROTOBUF:
+def _next_number(used_numbers: set[int]) -> int:
+    number = max((number for number in used_numbers if number < _SMALL), default=0) + 1
+    while number in used_numbers or number in _RESERVED_BY_PROTOBUF:
         number += 1
     return number
 

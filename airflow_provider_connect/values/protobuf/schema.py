@@ -1,7 +1,7 @@
 """Creates Protobuf descriptors from Arrow schemas, and compares them with registered ones.
 
 A descriptor is one proto3 file, with one message and messages nested in it. Fields are numbered in order, until
-:mod:`.protobuf.field_numbers` replaces the numbers (https://protobuf.dev/programming-guides/proto3/, 2026-11).
+:mod:`.protobuf.field_numbers` replaces the numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def descriptor(schema: pa.Schema, record_name: str, day: dt.date | None) -> Any:
 
 
 def problems(schema: pa.Schema, record_name: str, day: dt.date | None) -> list[str]:
-    """Return reasons why a schema has no valid descriptor, such as two names that collide in Protobuf's JSON."""
+    """Return reasons why a schema has no valid descriptor, such as names that collide in Protobuf's JSON."""
     from google.protobuf import descriptor_pool, timestamp_pb2
 
     pool = descriptor_pool.DescriptorPool()
@@ -70,14 +70,14 @@ def parse_registered(text: str) -> Any:
 
 
 def find_message(file: Any, record_name: str) -> tuple[int, Any]:
-    """Return index and descriptor of the message with this name, or of the file's first message if none has it."""
+    """Return index and descriptor of the message with this name, or of the file's first message."""
     _, name = split_name(record_name)
     matches = [(index, message) for index, message in enumerate(file.message_type) if message.name == name]
     return matches[0] if matches else (0, file.message_type[0])
 
 
 def messages_by_name(file: Any) -> dict[str, Any]:
-    """Return all messages of a file by their full names, with a leading dot."""
+    """Return a file's messages by their full names, with a leading dot."""
     messages_by_path: dict[str, Any] = {}
 
     def collect(messages: Any, prefix: str) -> None:
@@ -90,7 +90,7 @@ def messages_by_name(file: Any) -> dict[str, Any]:
 
 
 def misfits(own: str, registered: str) -> list[str]:
-    """Return the fields of our schema that a registered schema refuses, or [] if it accepts all."""
+    """Return the fields of our schema that a registered schema refuses."""
     mine = parse_registered(own)
     theirs = parse_registered(registered)
     _, registered_message = find_namesake(theirs, mine)

@@ -1,7 +1,6 @@
 """Writes Protobuf source text from a descriptor, and parses the parts that decide how values are written.
 
-Registries keep source text. Not every registry returns descriptors, or compares them with one another.
-https://protobuf.dev/reference/protobuf/proto3-spec/ (2026-11)
+Not every registry returns or compares descriptors. https://protobuf.dev/reference/protobuf/proto3-spec/ (2026-11)
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _MAX_FIELD_NUMBER = 1 << 29
 
 
 def source_text(file: Any) -> str:
-    """Return a file's descriptor as source text. Options, enums and services are left out."""
+    """Return a descriptor's file as source text, without options, enums and services."""
     lines = [f'syntax = "{file.syntax}";']
     lines += [f"package {file.package};"] if file.package else []
     lines += ["", *(f"import {json.dumps(name)};" for name in file.dependency)]
@@ -36,7 +35,7 @@ def source_text(file: Any) -> str:
 
 
 def parse_source(text: str) -> Any:
-    """Return the descriptor of a source text. Options, enums and services are left out.
+    """Return the descriptor of a source text, without options, enums and services.
 
     :raises DataError: the text cannot be read.
     """
@@ -71,14 +70,14 @@ def _field_line(field: Any) -> str:
 class _Parser:
     def __init__(self, text: str, file: Any) -> None:
         self.tokens = [match["token"] for match in _TOKEN.finditer(text) if match["token"]]
-        self.place = 0
+        self.position = 0
         self.file = file
         self.enums: set[str] = set()
         self.messages: set[str] = set()
-        self.raw: list[tuple[Any, str]] = []
+        self.unresolved_fields: list[tuple[Any, str]] = []
 
     def read(self) -> None:
-        while self.place < len(self.tokens):
+        while self.position < len(self.tokens):
             word = self._next()
             if word == "syntax":
                 self._expect("=")
@@ -97,12 +96,12 @@ class _Parser:
                 self._skip("}")
             elif word != ";":
                 raise ValueError(word)
-        for field, scope in self.raw:
+        for field, scope in self.unresolved_fields:
             self._resolve(field, scope)
 
     def _next(self) -> str:
-        self.place += 1
-        return self.tokens[self.place - 1]
+        self.position += 1
+        return self.tokens[self.position - 1]
 
     def _expect(self, word: str) -> None:
         if self._next() != word:
@@ -116,7 +115,7 @@ class _Parser:
             depth += (word == "{") - (word == "}")
 
     def _reserved(self, message: Any) -> None:
-        """Read reserved numbers and ranges. Reserved names do not matter here."""
+        """Read reserved numbers and ranges. Ignores reserved names."""
         words = []
         while (word := self._next()) != ";":
             words.append(word)
@@ -142,14 +141,14 @@ class _Parser:
             elif word == "enum":
                 self._enum(path)
             elif word == "oneof":
-                self.place += 1
+                self.position += 1
                 self._expect("{")
                 self._members(message, path)
             elif word == "reserved":
                 self._reserved(message)
             elif word in _SKIPPED:
                 self._skip(";")
-            elif word == "map" and self.tokens[self.place] == "<":
+            elif word == "map" and self.tokens[self.position] == "<":
                 self._map(message, path)
             else:
                 self._field(message, path, word)
@@ -177,7 +176,7 @@ class _Parser:
             field.type = field.Type.Value(f"TYPE_{kind.upper()}")
         else:
             field.type_name = kind
-            self.raw.append((field, path))
+            self.unresolved_fields.append((field, path))
 
     def _map(self, message: Any, path: str) -> None:
         self._expect("<")
@@ -194,7 +193,7 @@ class _Parser:
         self._set_type(entry.field.add(name="value", number=2, label=1), value, path)
 
     def _resolve(self, field: Any, scope: str) -> None:
-        """Replace a field's type name by its full name, searched from the innermost scope outwards."""
+        """Replace a field's type name by its full name, searched from the innermost scope."""
         name = field.type_name
         while not name.startswith("."):
             if f"{scope}.{name}" in self.messages | self.enums or not scope:

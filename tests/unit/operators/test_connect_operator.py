@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import logging
 import os
+import socket
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_connect.completeness import RowBounds
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.job import SealedConnections
 from airflow_provider_connect.offsets import Offset
+from airflow_provider_connect.operators import run
 from airflow_provider_connect.operators.retry import ConnectRetryPolicy, TryAgainError
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
@@ -305,6 +307,46 @@ def test_a_missing_folder_is_refused_before_spark_starts(
             Task(ledger, **options).run()
     assert not (spark_submit.folder / "seen.json").exists()
     assert not (tmp_path / "no").exists()
+
+
+def test_a_dead_broker_is_found_before_spark_starts_a_first_load(
+    supervisor: Supervisor,
+    spark_submit: SparkSubmit,
+    ledger: TinyLedger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "_SINK_ANSWER_SECONDS", 1.5)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nothing listens there
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": address}})
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", kafka)
+        sink = KafkaSink(topic="events", key_fields=["id"])
+        with pytest.raises(TryAgainError, match="no broker answers"):
+            Task(ledger, sink=sink, staging=str(tmp_path)).run()
+    assert not (spark_submit.folder / "seen.json").exists()
+
+
+def test_the_sink_is_asked_before_spark_until_the_first_day_is_published(
+    task: Task, spark_submit: SparkSubmit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(ledger: TinyLedger) -> Any:
+        raise RetriableError("the tiny server does not answer")
+
+    spark_submit.does(DONE)
+    with monkeypatch.context() as dead:
+        dead.setattr(TinyLedger, "days", refuse)
+        with pytest.raises(TryAgainError, match="the tiny server does not answer"):
+            task.run()
+    assert not (spark_submit.folder / "seen.json").exists()
+    task.run()
+    (spark_submit.folder / "seen.json").unlink()
+    with monkeypatch.context() as dead:
+        dead.setattr(TinyLedger, "days", refuse)
+        with pytest.raises(TryAgainError, match="the tiny server does not answer"):
+            task.run()
+    assert (spark_submit.folder / "seen.json").exists()  # the job waits for a server that worked before
 
 
 def test_every_connection_must_be_of_its_type(

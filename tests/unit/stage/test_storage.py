@@ -219,3 +219,26 @@ def test_credentials_of_google_that_cannot_be_read_are_told_with_the_variable(mo
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")
     with pytest.raises(ConfigError, match=r"^gs://bucket/lake/x: Google gives no access token\. Set GOOGLE"):
         Folder("gs://bucket/lake").files("x")
+
+
+def test_hdfs_without_the_libraries_of_hadoop_is_told_with_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow's own client answers, without a network: it loads the libraries first."""
+    for name in ("JAVA_HOME", "HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
+        monkeypatch.setenv(name, "/nowhere")
+    with pytest.raises(ConfigError, match=r"^hdfs://namenode:9000/lake: HDFS needs .* Set JAVA_HOME, HADOOP_HOME"):
+        Folder("hdfs://namenode:9000/lake")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Check for Hierarchical Namespace support on 'https://a.blob.core.windows.net/c' failed: "
+        "Failed to get token from DefaultAzureCredential.",
+        "Generic MicrosoftAzure error\n  Error performing token request",
+    ],
+    ids=["pyarrow", "delta-rs"],
+)
+def test_missing_credentials_of_azure_are_told_with_the_variables(text: str) -> None:
+    error = storage_error("abfss://c@a.dfs.core.windows.net/lake", OSError(text))
+    assert isinstance(error, RetriableError)
+    assert "Azure gives no access token. Set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET" in str(error)

@@ -1,4 +1,4 @@
-"""Classifies answers by the declared rules, then by defaults, and reads requested pauses."""
+"""Classifies answers by declared rules, then defaults. Reads requested pauses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, retry
 from airflow_provider_connect.values.json.paths import MISSING
 
 LONGEST_WAIT_SECONDS = 3600.0
-"""Longest pause accepted from an answer."""
+"""Longest accepted pause."""
 
 _TEMPORARY_STATUSES = (408, 425, 429)
 _NO_BODY = (204, 205)
@@ -44,8 +44,8 @@ class Judgement(NamedTuple):
 
     :param wait_seconds: requested pause, or None.
     :param reason: cause and remedy of a refusal, in our own words.
-    :param server_text: text of the answer. If the answer may hold rows, only the value at the rule's path.
-    :param is_declared: True if a declared rule applied, not a default.
+    :param server_text: text of the answer. If this may hold rows, only the value at the rule's path.
+    :param is_declared: False for a default.
     """
 
     action: RuleAction
@@ -58,7 +58,7 @@ class Judgement(NamedTuple):
 def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> Judgement:
     """Classify an answer.
 
-    :param current_time: used to convert a date to a pause, unless the answer has a ``Date`` header.
+    :param current_time: converts a date to a pause, unless the answer has a ``Date`` header.
     """
     rule = next((rule for rule in rules if _rule_matches(rule, reply)), None)
     retry_after = retry_after_seconds(reply.header("Retry-After"), _clock(reply, current_time), LONGEST_WAIT_SECONDS)
@@ -116,7 +116,7 @@ def _value_matches(rule: ErrorRule, value: Any) -> bool:
 
 
 def wait_seconds(moment: Moment, reply: Reply, current_time: dt.datetime) -> float | None:
-    """Return the pause that an answer requests, from 0 to 3600 seconds. None if it is missing or unreadable."""
+    """Return the pause that an answer requests, from 0 to 3600 seconds, or None."""
     value = reply.headers.get(moment.header.lower()) if moment.header is not None else reply.at(moment.at or "")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -141,7 +141,7 @@ def _seconds(text: str, form: TimeFormat, current_time: dt.datetime) -> float | 
 
 
 def _clock(reply: Reply, current_time: dt.datetime) -> dt.datetime:
-    """Return the server's time from the header ``Date``, because its clock may differ from ours."""
+    """Return the server's time from the header ``Date``, because clocks differ."""
     return _date(reply.header("Date")) or current_time
 
 

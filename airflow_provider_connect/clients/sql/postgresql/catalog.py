@@ -1,4 +1,4 @@
-"""Queries on PostgreSQL's catalog. The table's or view's quoted name is a parameter."""
+"""Queries on PostgreSQL's catalog. The relation's quoted name is a parameter."""
 
 from __future__ import annotations
 
@@ -103,10 +103,13 @@ WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.relation >= 163
 ORDER BY 1
 """
 
-# A standby that receives nothing because nothing happens does not lag.
+# A standby that has replayed all it received lags since its primary's last message. An idle primary sends one at least
+# every half of wal_sender_timeout. Users without pg_read_all_stats do not see that time, so they see no lag.
 LAG_QUERY = """
 SELECT pg_is_in_recovery(), CASE WHEN pg_is_in_recovery() THEN
-  CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM pg_stat_wal_receiver) THEN 0
+  CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM pg_stat_wal_receiver)
+    THEN (SELECT greatest(coalesce(extract(epoch FROM clock_timestamp() - last_msg_send_time), 0), 0)
+          FROM pg_stat_wal_receiver)
     ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END
 END
 """

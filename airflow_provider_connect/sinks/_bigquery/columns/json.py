@@ -1,8 +1,8 @@
 r"""Prepares JSON documents for BigQuery's ``PARSE_JSON``.
 
 ``PARSE_JSON`` may refuse a lone surrogate (``\ud800`` without its other half), a number beyond float64 or a great
-depth. https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits. One refused document would
-fail the whole publish, and BigQuery's message would show its text.
+depth. https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits. One refused document fails
+the whole publish, with a message that shows its text.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _ESCAPE = re.compile(rf"{_HIGH}{_HEX_END}{_LOW}{_HEX_END}|(\\u[dD][89a-fA-F]{_HE
 
 
 def parse_json_sql(text: str) -> str:
-    """Return SQL that parses ``text`` as JSON. Text that BigQuery cannot parse becomes a JSON string."""
+    """Return SQL that parses ``text`` as JSON. Unparsable text becomes a JSON string."""
     parsed = f"SAFE.PARSE_JSON({text}, wide_number_mode=>'round')"
     return f"IF({text} IS NULL, NULL, IFNULL({parsed}, TO_JSON({text})))"
 
 
 def repair_surrogates(array: pa.Array) -> pa.Array:
-    r"""Replace every lone surrogate by ``\ufffd``. Returns the same array if no text has one."""
+    r"""Replace every lone surrogate by ``\ufffd``. Returns the same array if there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -83,7 +83,7 @@ _TOKEN = re.compile(
 
 
 def is_json(text: str) -> bool:
-    """Return True if the text follows JSON's grammar, whatever its numbers and depth."""
+    """Return True if a text follows JSON's grammar, whatever its numbers and depth."""
     closers: list[str] = []
     expected, at = "value", 0
     while token := _TOKEN.match(text, at):

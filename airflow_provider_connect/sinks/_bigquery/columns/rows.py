@@ -1,6 +1,6 @@
-"""Converts staged rows to the staging table's types, column by column, and finds rows that BigQuery cannot hold.
+"""Converts staged rows to the staging table's types, and finds rows that BigQuery cannot hold.
 
-A single bad row would make BigQuery refuse a request or a whole publish. Single rows are examined only if a whole array
+One bad row would make BigQuery refuse a request or a whole publish. Single rows are examined only if a whole array
 cannot be converted without loss.
 """
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 MAX_ROW_BYTES = 8_000_000
 """Largest row, below the 10 MB of a request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
 MAX_RECORD_BYTES = 1_000_000
-"""Bytes kept of a rejected row's record, because BigQuery's limits also hold for the table of rejects."""
+"""Bytes kept of a rejected row's record. BigQuery's limits hold for the table of rejects, too."""
 NULL_ELEMENT = "NULL inside a list, which BigQuery does not allow"
 
 
 @dataclass(frozen=True)
 class ConvertedBatch:
-    """Batch for the staging table without its bad rows, and the bad rows as rejects."""
+    """Batch for the staging table, with its bad rows as rejects."""
 
     batch: pa.RecordBatch
     rejects: list[Reject]
@@ -64,9 +64,9 @@ def convert_batch(
 ) -> ConvertedBatch:
     """Convert a batch of a staged file to the staging table's types. Bad rows become rejects.
 
-    :param position_column: name of an INT64 column to add, with each row's position.
+    :param position_column: INT64 column to add, with each row's position.
     :param table_value: name and value of a STRING column to add.
-    :param refused_rows: known bad rows: column and reason by position.
+    :param refused_rows: column and reason of known bad rows, by position.
     """
     import pyarrow as pa
 
@@ -94,7 +94,7 @@ def convert_batch(
 
 
 def summarize_rejects(rejects: Sequence[Reject]) -> str:
-    """Describe how many rows are rejected for each column and reason. Shows no values."""
+    """Describe how many rows are rejected, by column and reason. Shows no values."""
     counts = Counter((row.column, row.reason) for row in rejects)
     return "; ".join(f"column {column!r}: {count} rows with {reason}" for (column, reason), count in counts.items())
 
@@ -126,7 +126,7 @@ def _refused_mask(refused: RefusedRows, rows: int) -> Any:
 
 
 def truncated_reject(position: int, reason: str, record: bytes, column: str = "") -> Reject:
-    """Return a reject whose record is cut to :data:`MAX_RECORD_BYTES`. If so, the reason says that it was cut."""
+    """Return a reject whose record is cut to :data:`MAX_RECORD_BYTES`, with a note in the reason."""
     if len(record) > MAX_RECORD_BYTES:
         reason = f"{reason} (only the first {MAX_RECORD_BYTES} bytes of its record are kept)"
         record = record[:MAX_RECORD_BYTES].decode("utf-8", "ignore").encode()
@@ -134,7 +134,7 @@ def truncated_reject(position: int, reason: str, record: bytes, column: str = ""
 
 
 def _find_large_rows(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> list[int]:
-    """Return the rows of more than ``max_bytes``. Halves the batch, which is cheap if all rows are small."""
+    """Return the rows of more than ``max_bytes``, by halving the batch."""
     if start >= end or batch.slice(start, end - start).nbytes <= max_bytes:
         return []
     if end - start == 1:

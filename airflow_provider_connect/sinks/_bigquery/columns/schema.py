@@ -23,7 +23,7 @@ SchemaContract = Literal["evolve", "freeze", "discard_columns"]
 
 
 def sink_fields(*rows: tuple[str, str, str]) -> list[Field]:
-    """Return NULLABLE fields for the sink's own columns, from name, type and description of each."""
+    """Return NULLABLE fields for the sink's own columns, from name, type and description."""
     return [{"name": name, "type": kind, "mode": "NULLABLE", "description": text} for name, kind, text in rows]
 
 
@@ -36,7 +36,7 @@ class SchemaChange:
     """Schema change that makes a table fit the source's columns.
 
     :param written_columns: columns without the discarded ones. REQUIRED where the table's column stays REQUIRED.
-    :param changed: True if ``fields`` differs from the table's present fields.
+    :param fields: all fields of the table after the change.
     """
 
     written_columns: list[TargetColumn]
@@ -52,13 +52,13 @@ def new_fields(columns: Sequence[TargetColumn]) -> list[Field]:
 
 
 def fits_columns(existing: Sequence[Field], columns: Sequence[TargetColumn]) -> bool:
-    """Return True if a table still has the fields that ``columns`` were made for. Ignores its other fields."""
+    """Return True if a table still has the fields that ``columns`` were made for, and perhaps others."""
     shapes = {field["name"].lower(): _shape(field) for field in existing}
     return all(shapes.get(column.name.lower()) == _shape(column.target) for column in columns)
 
 
 def _shape(field: Field) -> Any:
-    """Return everything that SQL depends on: name, type, whether it is repeated, and nested fields in order."""
+    """Return everything of a field that SQL depends on."""
     repeated = field.get("mode") == "REPEATED"
     return field["name"].lower(), rest_type(field), repeated, [_shape(inner) for inner in field.get("fields", ())]
 
@@ -68,15 +68,15 @@ def compare_schema(
 ) -> SchemaChange:
     """Decide how a table's fields must change for ``columns``.
 
-    :raises DataError: columns do not fit. The message has their old and new types and the remedy.
+    :raises DataError: columns do not fit. The message has old and new types and the remedy.
     """
     problems: list[str] = []
     old_by_name = {field["name"].lower(): field for field in existing}
     discarded = [
         column for column in columns if contract == "discard_columns" and column.name.lower() not in old_by_name
     ]
-    written = [column for column in columns if column not in discarded]
-    new_by_name = {field["name"].lower(): field for field in (*(column.target for column in written), DAY_FIELD)}
+    kept_columns = [column for column in columns if column not in discarded]
+    new_by_name = {field["name"].lower(): field for field in (*(column.target for column in kept_columns), DAY_FIELD)}
     comparison = _Comparison(contract, problems)
     fields = [comparison.field(field, new_by_name.get(field["name"].lower()), "") for field in existing]
     added = [field for name, field in new_by_name.items() if name not in old_by_name]
@@ -88,7 +88,7 @@ def compare_schema(
     modes = {field["name"].lower(): field.get("mode", "NULLABLE") for field in fields}
     return SchemaChange(
         written_columns=[
-            replace(column, target={**column.target, "mode": modes[column.name.lower()]}) for column in written
+            replace(column, target={**column.target, "mode": modes[column.name.lower()]}) for column in kept_columns
         ],
         added_names=tuple(field["name"] for field in added),
         fields=fields,
@@ -109,7 +109,10 @@ class _Comparison:
     changed: bool = False
 
     def field(self, old: Field, new: Field | None, path: str) -> Field:
-        """Return a table's field as the source requires it. ``new`` is None if the source lacks the field."""
+        """Return a table's field as the source requires it.
+
+        :param new: the source's field, or None if the source lacks it.
+        """
         name = f"{path}{old['name']}"
         merged = dict(old)
         if old.get("mode") == "REQUIRED" and (new is None or new.get("mode") != "REQUIRED"):
@@ -179,7 +182,7 @@ class _Comparison:
 
 
 def describe_type(field: Field) -> str:
-    """Describe a field's type for people, such as ``NUMERIC(10, 2)`` or ``REPEATED RECORD``."""
+    """Describe a field's type, such as ``NUMERIC(10, 2)`` or ``REPEATED RECORD``."""
     limits = [str(field[limit]) for limit in _LIMITS if field.get(limit)]
     text = rest_type(field) + (f"({', '.join(limits)})" if limits else "")
     return f"REPEATED {text}" if field.get("mode") == "REPEATED" else text

@@ -1,7 +1,7 @@
-"""Maps Arrow types to BigQuery: target column, staging column, and the SQL that converts staged values.
+"""Maps Arrow types to BigQuery: target column, staging column, and SQL that converts staged values.
 
-Types that Storage Write accepts: https://cloud.google.com/bigquery/docs/supported-data-types (2026-11). Limits of the
-types: https://cloud.google.com/bigquery/docs/reference/standard-sql/data-types (2026-11).
+Types of Storage Write: https://cloud.google.com/bigquery/docs/supported-data-types (2026-11). Limits of the types:
+https://cloud.google.com/bigquery/docs/reference/standard-sql/data-types (2026-11).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Field = dict[str, Any]
 
 MAX_DESCRIPTION = 1024
 ITEMS_FIELD = "items"
-"""Name of the RECORD field that holds an inner list, because BigQuery has no list of lists."""
+"""RECORD field that holds an inner list, because BigQuery has no list of lists."""
 
 _SYNONYMS = {
     "INT64": "INTEGER",
@@ -43,10 +43,10 @@ SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 class TargetColumn:
     """Column of the target, with its source column and its staging column.
 
-    :param target: field of the target. Includes nested fields that only the table has.
+    :param target: field of the target, with nested fields that only the table has.
     :param staging: field of the staging table. Never REQUIRED, with ASCII names at every level.
-    :param expression: SQL that converts a staged row's value. BigQuery itself casts nothing inside arrays and structs.
-    :param json: ``checked`` or ``unchecked`` if the source holds JSON documents, else None.
+    :param expression: SQL that converts a staged row's value. BigQuery casts nothing inside arrays and structs.
+    :param json: ``checked`` or ``unchecked`` for a source column of JSON documents.
     """
 
     source: str
@@ -59,13 +59,13 @@ class TargetColumn:
 
 
 def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[TargetColumn]:
-    """Return the target's columns for a source's schema, in its order. Leaves out structs without fields.
+    """Return the target's columns for a source's schema, in its order, without structs that have no fields.
 
     Top-level columns are REQUIRED if their Arrow field is not nullable. Nested fields are always NULLABLE.
 
-    :param existing: the target's fields. Columns keep these names, nested fields this order, and numbers the wider
+    :param existing: the target's fields. Columns keep their names, nested fields their order, and numbers the wider
         type.
-    :raises DataError: BigQuery has no type for some columns. The message names all of them.
+    :raises DataError: BigQuery has no type for columns. The message names all of them.
     """
     problems: list[str] = []
     old = {field["name"]: field for field in existing}
@@ -84,7 +84,7 @@ def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Targ
 
 
 def rest_type(field: Field) -> str:
-    """Return a field's type by its name in the REST API, such as ``INTEGER`` for ``INT64``."""
+    """Return a field's type by its REST name, such as ``INTEGER`` for ``INT64``."""
     name = str(field["type"]).upper()
     return _SYNONYMS.get(name, name)
 
@@ -188,7 +188,7 @@ def _empty_value(field: Field) -> str:
 
 
 def _map_type(kind: pa.DataType, old: Field, owner: str, problems: list[str]) -> _MappedType | None:
-    """Map an Arrow type. Returns None if the type has no leaf fields, or is unsupported, which adds a problem."""
+    """Map an Arrow type. None if it has no leaf fields, or is unsupported, which adds a problem."""
     from pyarrow import types
 
     if types.is_dictionary(kind):

@@ -1,4 +1,4 @@
-"""Describes where rows of erased people may remain outside the table."""
+"""Describes copies of erased rows outside the table."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
 
 def remaining_copies(api: BigQueryApi, tables: TargetTables) -> list[str]:
-    """Describe where rows of erased people may remain, including Google's copies, each with the way to delete them.
+    """Describe where erased rows may remain, with ways to delete them.
 
     Time travel: https://cloud.google.com/bigquery/docs/time-travel (2026-11).
     """
-    target, places = tables.target, []
+    target, copy_texts = tables.target, []
     api.locate(target)
     if rows := count_rejects(api, tables.rejects):
-        places.append(
+        copy_texts.append(
             f"rejects ({rows:,} rows in {tables.rejects.id}): no column identifies the person of a rejected "
             "record. Delete the records of erased people by hand"
         )
-    if staging := sorted(place.id for place in staging_tables(api, tables.staging)):
-        places.append(
+    if staging := sorted(table_ref.id for table_ref in staging_tables(api, tables.staging)):
+        copy_texts.append(
             f"days that are staged and not published ({len(staging):,} tables: {', '.join(staging)}): no load "
             "publishes them. 'airflow connect sweep' drops them a day after their last change"
         )
     name = f"{target.id} and the tables beside it" if tables.options.tables is not None else target.id
-    places.append(
+    copy_texts.append(
         f"deleted rows of {name}: BigQuery keeps them for the dataset's time travel, seven days by default, and for "
         "Google's fail-safe, seven days more"
     )
-    return places
+    return copy_texts

@@ -1,7 +1,6 @@
 """Erases people from a BigQuery table: extends the erase list, then deletes their rows in a new generation of each day.
 
-A publish that was polled before the list grew is refused and polls again. So from then on a day can only lose such
-rows.
+Publishes polled before the list grew are refused. So from then on a day can only lose such rows.
 """
 
 from __future__ import annotations
@@ -68,10 +67,9 @@ _PAUSES = doubling_pauses(0.5, 10.0)
 
 @dataclass(frozen=True)
 class TableEraser:
-    """Erases by one column, from one stream's table or from all tables of its template.
+    """Erases by one column, from one stream's table or all tables of its template.
 
-    For a template, a day is rewritten in all of its tables at once. A killed attempt leaves the longer list and the
-    finished days. The next attempt erases the remaining days.
+    One transaction changes a day in all tables. After a kill, the next attempt erases the remaining days.
     """
 
     api: BigQueryApi
@@ -88,7 +86,7 @@ class TableEraser:
         return dict(sorted(rows.items()))
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
-        """Put values on the erase list, and delete their rows from every day."""
+        """Put values on the erase list, then delete their rows from every day."""
         self._searches(values)  # validates before any change
         target, ledger = self.tables.target, self.tables.ledger
         replaces_whole = self.tables.options.replaces_whole(kind)
@@ -136,12 +134,12 @@ class TableEraser:
             for table_ref, metadata in self._tables_with_rows(table).items()
         )
         unique_values = tuple(dict.fromkeys(values))
-        parts = (
+        value_groups = (
             unique_values[start : start + MAX_DIGESTS_PER_VERSION]
             for start in range(0, len(unique_values), MAX_DIGESTS_PER_VERSION)
         )
         salt = secrets.token_hex(16)
-        return [EraseSearch(target, tables, salt, part) for part in parts]
+        return [EraseSearch(target, tables, salt, value_group) for value_group in value_groups]
 
     def _tables_with_rows(self, target: Any) -> Mapping[TableRef, Any]:
         if self.tables.options.tables is None:
@@ -299,7 +297,7 @@ class TableEraser:
 
 
 def write_mode_problem(options: BigQueryOptions, column: str) -> str | None:
-    """Return the reason why the write mode allows no erase by this column, or None."""
+    """Return the reason why the write mode allows no erase by this column."""
     if options.write_mode == "append":
         return (
             "write_mode='append': the table may hold rows of other streams and of other loads, and the rows of "
@@ -329,34 +327,31 @@ def _searched_table(table_ref: TableRef, table: Any, column: str, *, softly: boo
 
 
 def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
-    """Add up the counts of all tables for each day."""
+    """Add up the counts of all tables by day."""
     totals: dict[dt.date, MatchCount] = {}
     for row in rows:
         total = totals.get(row["day"], MatchCount(0, 0, 0))
-        name, matching, others = row["name"], int(row["gone"]), int(row["rows_left"])
+        name, matching, rows_left = row["name"], int(row["gone"]), int(row["rows_left"])
         totals[row["day"]] = MatchCount(
             matching=total.matching + matching,
-            others=total.others + others,
+            others=total.others + rows_left,
             partitions=total.partitions + (int(row["partitions"]) if matching else 0),
             matching_tables=(*total.matching_tables, name) if matching else total.matching_tables,
-            other_tables=(*total.other_tables, name) if others else total.other_tables,
+            other_tables=(*total.other_tables, name) if rows_left else total.other_tables,
             matching_deleted=total.matching_deleted + int(row.get("gone_deleted", 0)),
         )
     return totals
 
 
 def days_of_one_transaction(day_counts: Mapping[dt.date, MatchCount]) -> dict[dt.date, MatchCount]:
-    """Return the first days that fit into one transaction.
-
-    Always returns one day, even if it has too many partitions.
-    """
-    chosen: dict[dt.date, MatchCount] = {}
+    """Return the first days that fit into one transaction. At least one day, even if it has too many partitions."""
+    first_days: dict[dt.date, MatchCount] = {}
     for day, day_count in list(day_counts.items())[:MAX_DAYS_PER_TRANSACTION]:
         if (
-            chosen
-            and day_count.partitions + sum(chosen_count.partitions for chosen_count in chosen.values())
+            first_days
+            and day_count.partitions + sum(chosen_day_count.partitions for chosen_day_count in first_days.values())
             > MAX_PARTITIONS_PER_TRANSACTION
         ):
             break
-        chosen[day] = day_count
-    return chosen
+        first_days[day] = day_count
+    return first_days

@@ -1,7 +1,6 @@
 """SQL of an erase: counts matching rows, and deletes them from many days in one transaction.
 
-No query contains a searched value, because a job's history keeps its text for half a year. Queries compare a salted
-SHA-256 of each value with that of each row's value.
+A job's history keeps its text for half a year, so queries contain salted SHA-256 digests instead of the values.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -29,14 +28,15 @@ if TYPE_CHECKING:
 
 _DIGEST_CHARACTERS = 32
 WHOLE_NUMBER_END = r"\.0*$"
-"""End of a whole number's text: empty, as BigQuery writes it, or zeros after the point."""
+"""Pattern of a whole number's decimal part, such as ``.00``. BigQuery writes none."""
 
 
 class MatchCount(NamedTuple):
     """Numbers of matching and other rows of one day.
 
-    :param partitions: most partitions that the matching rows lie in.
-    :param matching_deleted: matching rows that are soft-deleted already. ``others`` excludes soft-deleted rows.
+    :param others: excludes soft-deleted rows.
+    :param partitions: upper bound of the partitions with matching rows.
+    :param matching_deleted: matching rows that are soft-deleted already.
     """
 
     matching: int
@@ -50,10 +50,9 @@ class MatchCount(NamedTuple):
 class SearchedTable(NamedTuple):
     """Table in which rows are searched.
 
-    :param column: column that identifies people. None if the table lacks it, so that no row matches.
-    :param filter_column: column that every query must filter by, or None.
+    :param column: column that identifies people. None if the table lacks it: no row matches.
     :param partition_sql: SQL that distinguishes the partitions of a day's rows. None if a day is in one.
-    :param may_be_soft_deleted: True if the table may have soft-deleted rows, which the ledger does not count.
+    :param may_be_soft_deleted: True if rows may be soft-deleted, which the ledger does not count.
     """
 
     table_ref: TableRef
@@ -68,7 +67,7 @@ class SearchedTable(NamedTuple):
 class EraseSearch:
     """Search for the rows that have one of ``values``.
 
-    :param target: table that owns the ledger: the searched table, or the head of a template.
+    :param target: table that owns the ledger.
     """
 
     target: TableRef
@@ -83,12 +82,12 @@ class EraseSearch:
 
     @property
     def digests_sql(self) -> str:
-        """SQL array of the searched values' digests."""
+        """SQL array of the values' digests."""
         digests = [_sha256(f"{self.salt}{value}") for value in self.values]
         return string_array(digest[:_DIGEST_CHARACTERS] for digest in digests)
 
     def digest_sql(self, table: SearchedTable) -> str:
-        """Return SQL that computes the digest of a row's value. NULL for a table without the column."""
+        """Return SQL of the digest of a row's value. NULL for a table without the column."""
         if table.column is None:
             return literal(None)
         text = column_list([table.column], TARGET)
@@ -101,8 +100,8 @@ class EraseSearch:
 def count_query(search: EraseSearch) -> str:
     """Return the query that counts matching rows by day and table. ``search`` must have a table.
 
-    Its rows have ``name`` (the table), ``day``, ``gone`` (matching rows), ``rows_left``, ``gone_deleted`` and
-    ``partitions``. Days without a matching row are left out.
+    Result: ``name`` (the table), ``day``, ``gone`` (matching rows), ``rows_left``, ``gone_deleted``, ``partitions``.
+    Days without a matching row are left out.
     """
     selects = "\n    UNION ALL ".join(_select_rows(search, table) for table in search.tables)
     # COALESCE: a comparison with NULL gives NULL, and a row without a value must not match. Rows without a value in the
@@ -122,9 +121,9 @@ def count_query(search: EraseSearch) -> str:
 def _select_rows(search: EraseSearch, table: SearchedTable) -> str:
     digest = search.digest_sql(table)
     deleted = IS_DELETED if table.may_be_soft_deleted else "FALSE"
-    part = literal(None) if table.partition_sql is None else f"CAST({table.partition_sql} AS STRING)"
+    part_sql = literal(None) if table.partition_sql is None else f"CAST({table.partition_sql} AS STRING)"
     return (
-        f"SELECT {literal(table.table_ref.table)} AS name, {TARGET}.day AS day, {digest} AS made, {part} AS part, "
+        f"SELECT {literal(table.table_ref.table)} AS name, {TARGET}.day AS day, {digest} AS made, {part_sql} AS part, "
         f"{deleted} AS dead\n"
         f"    FROM {table.table_ref.sql} AS {TARGET} WHERE {any_partition(table.filter_column, TARGET)}"
     )
@@ -143,9 +142,11 @@ def erase_script(
 ) -> str:
     """Return the script that deletes the matching rows of some days, and adds ``new_rows`` to the ledger.
 
-    :param followed_rows: ledger rows that must still be the newest of their days. Otherwise the script changes nothing.
-    :param list_version: version of the erase list that has these values.
-    :param last_day: if set, it must still be the newest published day: a later snapshot would have replaced the rows.
+    The script changes nothing unless all conditions hold:
+
+    :param followed_rows: each is still its day's newest ledger row.
+    :param list_version: the erase list has this version or a later one.
+    :param last_day: if set, still the newest published day. A later snapshot would have replaced the rows.
     """
     stream = stream_condition(search.target, key)
     later = "" if last_day is None else f" OR seen.last_day != {literal(last_day)}"
@@ -218,9 +219,9 @@ def _ledger_insert(
     rows: Sequence[LedgerRow],
     remaining_tables: Mapping[dt.date, Sequence[str]],
 ) -> str:
-    """Return one INSERT for all days, because BigQuery takes 25 statements in ten seconds on one table.
+    """Return one INSERT for all days: BigQuery takes 25 statements in ten seconds on one table.
 
-    :param remaining_tables: by day, the tables of a template that still have rows of it.
+    :param remaining_tables: by day, the template's tables that still have rows.
     """
     values = [ledger_values(target, key, row) for row in rows]
     if remaining_tables:
@@ -234,10 +235,10 @@ def _ledger_insert(
 
 
 def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str, run: str) -> LedgerRow:
-    """Return a day's ledger row after an erase, with the next generation.
+    """Return a day's next ledger row, after an erase.
 
-    Poll time and the counts of late and filtered rows stay, because the source was not polled. Digest and answer are
-    removed. ``rows`` is counted in the table, which after a restore may differ from the ledger.
+    Poll time and counts of late and filtered rows stay, because the source was not polled. ``rows`` is counted in the
+    table, because a restored table may differ from the ledger.
     """
     kept_counts = {
         name: newest_row.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in newest_row.counts
@@ -260,10 +261,7 @@ def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str,
 
 
 def require_script_length(script: str, target: TableRef) -> None:
-    """Check that BigQuery accepts the length of a script.
-
-    :raises ConfigError: the script is too long.
-    """
+    """Raise ConfigError if the script is too long for BigQuery."""
     if (length := len(script.encode())) > MAX_SCRIPT_BYTES:
         raise ConfigError(
             f"erasing from {target.id} takes a query of {length:,} bytes, but BigQuery accepts 1 MB. Erase fewer "

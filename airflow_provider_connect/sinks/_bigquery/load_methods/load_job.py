@@ -1,8 +1,8 @@
-"""Loads Parquet files into a BigQuery table by one load job. Its fixed id prevents a second start.
+"""Loads Parquet files into a BigQuery table by one load job, whose fixed id prevents a second start.
 
-A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11). All
-files of a day go into one job, because BigQuery allows five changes of a table in ten seconds, and 1,500 load jobs a
-day (https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11).
+A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11). A
+day is one job, because BigQuery allows five changes of a table in ten seconds, and 1,500 load jobs a day
+(https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FILES_PER_JOB = 10_000  # https://cloud.google.com/bigquery/quotas#load_jobs, 2026-11
 PACE_SECONDS = 2.5
-"""Pause between the starts of two load jobs into one table, if a day has more files than a job takes."""
+"""Pause between two load jobs into one table, if a day has more files than a job takes."""
 TRIES = 4
 _PAUSES = (1.0, 3.0, 9.0)
 _UNCHANGED_TYPES = (
@@ -57,11 +57,10 @@ def run_load_jobs(
 ) -> list[str]:
     """Append Parquet files to an existing table. Returns the ids of the jobs. May be repeated.
 
-    BigQuery itself reads files in ``gs://``, up to :data:`FILES_PER_JOB` a job. All other files are uploaded as one.
+    BigQuery itself reads files in ``gs://``, up to :data:`FILES_PER_JOB` a job. Others are uploaded as one.
 
     :param attempt: part of the job ids, ``connect_load_<attempt>_<n>``. Another attempt loads the files again.
     :raises DataError: a file or one of its rows does not fit the table.
-    :raises ConnectError: see :func:`~.errors.classify`.
     """
     gcs_files = [path for path in files if path.startswith("gs://")]
     other_files = [path for path in files if not path.startswith("gs://")]
@@ -80,7 +79,7 @@ def run_load_jobs(
 
 @dataclass
 class _Load:
-    """Loads some files by one job, and by further jobs after errors that may pass."""
+    """Loads some files by one job, or by more after errors that may pass."""
 
     api: BigQueryApi
     table: TableRef
@@ -172,11 +171,11 @@ class _Load:
 
     def _job_resource(self, name: str) -> dict[str, Any]:
         configuration = self._job_config().to_api_repr()
-        into = {"projectId": self.table.project, "datasetId": self.table.dataset, "tableId": self.table.table}
+        destination = {"projectId": self.table.project, "datasetId": self.table.dataset, "tableId": self.table.table}
         reference = {"projectId": self.api.project, "jobId": name, "location": self.api.location}
         return {
             "jobReference": {key: value for key, value in reference.items() if value},
-            "configuration": {**configuration, "load": {**configuration["load"], "destinationTable": into}},
+            "configuration": {**configuration, "load": {**configuration["load"], "destinationTable": destination}},
         }
 
 
@@ -190,8 +189,7 @@ def choose_load_method(
 ) -> Literal["storage_write", "load_job"]:
     """Choose the load method for a source's rows.
 
-    :param stage: path or URL of the stage's root.
-    :raises ConfigError: ``load_method="load_job"``, and these rows cannot be loaded by a job.
+    :raises ConfigError: ``load_method="load_job"``, and no job can load these rows.
     """
     if options.load_method == "storage_write" or (options.load_method == "auto" and not stage.startswith("gs://")):
         return "storage_write"
@@ -212,7 +210,7 @@ def choose_load_method(
 
 
 def load_job_problems(schema: pa.Schema, columns: Sequence[TargetColumn]) -> list[str]:
-    """Return the columns that a load job cannot take unchanged from a Parquet file, with reasons."""
+    """Return the columns that a load job cannot take unchanged from Parquet, with reasons."""
     from pyarrow import types
 
     problems = []

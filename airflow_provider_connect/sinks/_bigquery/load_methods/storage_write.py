@@ -1,7 +1,7 @@
-"""Executor's part of a publish: appends a staged Parquet file to the staging table, and its bad rows to the rejects.
+"""Appends staged Parquet files to the staging table, and bad rows to the rejects. Runs on executors.
 
-Each file goes into its own write stream. If a file is put twice, only the stream whose receipt reached the driver is
-committed. The driver appends the rows that the source set aside.
+Each file goes into its own write stream. Of a file put twice, only the stream whose receipt reached the driver is
+committed. The driver appends the source's rejects.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.tables import TargetTables
 
 RESTARTS = 5
-"""How often a file is sent again without the rows that BigQuery refused. One response names many of them."""
+"""How often a file is sent again without rows that BigQuery refused. One response names many of them."""
 BATCH_BYTES = 5_400_000
 """Approximate size of a request. Requests of 9 MB take 50 MB more memory and are no faster (measured 2026-11)."""
 
 
 @dataclass(frozen=True)
 class FileReceipt:
-    """Receipts of the two write streams of a staged file: its rows and its rejects."""
+    """Receipts of a staged file's two write streams: rows and rejects."""
 
     rows: StreamReceipt
     rejects: StreamReceipt
@@ -54,8 +54,7 @@ class FileReceipt:
 def put_file(api: BigQueryApi, layout: StagingLayout, stage: str, path: str, tolerance: Tolerance) -> FileReceipt:
     """Append a staged file's rows to the staging table.
 
-    :param stage: path or URL of the stage's root.
-    :raises DataError: the file has more bad rows than the tolerance allows, or BigQuery refuses further rows after
+    :raises DataError: more rows are bad than the tolerance allows, or BigQuery refuses further rows after
         :data:`RESTARTS`.
     """
     refused_rows: dict[int, tuple[str, str]] = {}
@@ -84,7 +83,7 @@ class _FileAppend:
     """One try to append a file to new streams.
 
     :param refused_rows: column and reason of rows refused in earlier tries, by position.
-    :param spans: for each batch: number of rows appended before it, its position, positions of the rows left out of it.
+    :param spans: for each batch: number of rows appended before it, its position, positions of rows left out of it.
     """
 
     api: BigQueryApi
@@ -133,7 +132,7 @@ class _FileAppend:
             return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
 
     def positions(self, rows: Sequence[RefusedRow]) -> dict[int, tuple[str, str]]:
-        """Return column and reason of refused rows, by their position in the day. Columns have their source names.
+        """Return source column and reason of refused rows, by their position in the day.
 
         :param rows: refused rows with their number in the stream.
         """
@@ -147,7 +146,6 @@ class _FileAppend:
         return by_position
 
     def with_source_names(self, text: str) -> str:
-        """Replace the staging table's column names in a text by the source's."""
         for staged, source in self._sources.items():
             if staged != source:  # a name that ends in a hash, which occurs nowhere else
                 text = text.replace(staged, source)
@@ -161,7 +159,7 @@ def stage_rejects(
     layout: StagingLayout,
     sink_receipts: Sequence[StreamReceipt],
 ) -> RejectTables | None:
-    """Append the source's rejects, and commit all of the day's. Returns the tables of rejects, or None without any.
+    """Append the source's rejects, and commit all of the day's. Returns their tables, or None without any.
 
     :raises DataError: all files together have more rejects than ``max_rejects`` allows.
     """
@@ -207,7 +205,7 @@ def append_rejects(appender: Appender, origin: Literal["source", "sink"], reject
 
 
 def reject_schema() -> pa.Schema:
-    """Return the Arrow schema of a staging table of rejects."""
+    """Return the Arrow schema of staged rejects."""
     import pyarrow as pa
 
     types = {"STRING": pa.string(), "INTEGER": pa.int64(), "BYTES": pa.binary()}

@@ -1,11 +1,9 @@
 """Uploads staged files for one load job, as one Parquet file that is written while it is sent.
 
-A job for each file would exceed BigQuery's limit of five changes of a table in ten seconds. The files' row groups are
-rewritten into one resumable upload, in chunks of :data:`CHUNK_BYTES`. Memory holds one row group and one chunk. If a
-response is lost, only the missing bytes are sent.
+The upload is resumable, in chunks of :data:`CHUNK_BYTES`. Memory holds one row group and one chunk. If a response is
+lost, only the missing bytes are sent.
 
-Vendor facts: https://cloud.google.com/bigquery/docs/loading-data-local, …/docs/reference/api-uploads and
-https://cloud.google.com/bigquery/quotas#standard_tables (2026-11).
+Vendor facts: https://cloud.google.com/bigquery/docs/loading-data-local, …/docs/reference/api-uploads (2026-11).
 """
 
 from __future__ import annotations
@@ -33,8 +31,7 @@ def upload_and_load(api: BigQueryApi, files: Sequence[str], resource: dict[str, 
 
     :param files: Parquet files of one schema: paths, or URLs that ``pyarrow.fs`` supports.
     :raises RetriableError: a file is gone.
-    :raises GoneError: BigQuery has lost the upload. A repeated request would get the same response.
-    :raises ConnectError: see :func:`~.errors.classify`.
+    :raises GoneError: BigQuery has lost the upload, and a repeated request would not help.
     """
     chunks = _chunks(merge_files(files), CHUNK_BYTES)
     chunk, is_last = next(chunks)  # outside of the retries, because a missing file stays missing
@@ -52,22 +49,22 @@ def upload_and_load(api: BigQueryApi, files: Sequence[str], resource: dict[str, 
 
 
 def merge_files(files: Sequence[str]) -> Iterator[bytes]:
-    """Yield the bytes of one Parquet file with the row groups of all ``files``, in their order."""
+    """Yield the bytes of one Parquet file with all row groups of ``files``, in their order."""
     import pyarrow.parquet as pq
 
-    written = _ByteCollector()
+    collector = _ByteCollector()
     writer: Any = None
     for path in files:
         with _open_file(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
             if writer is None:
-                writer = pq.ParquetWriter(written, file.schema_arrow, compression="zstd", compression_level=1)
+                writer = pq.ParquetWriter(collector, file.schema_arrow, compression="zstd", compression_level=1)
             for group in range(file.num_row_groups):
                 with translate_errors(path):
                     rows = file.read_row_group(group, use_threads=False)
                 writer.write_table(rows, row_group_size=max(1, rows.num_rows))
-                yield written.take()
+                yield collector.take()
     writer.close()
-    yield written.take()
+    yield collector.take()
 
 
 class _ByteCollector(io.RawIOBase):
@@ -125,15 +122,13 @@ def _begin_upload(api: BigQueryApi, resource: dict[str, Any], *, timeout: float,
 
 
 class _ChunkSender:
-    """Sends chunks into one upload, in order."""
-
     def __init__(self, api: BigQueryApi, session: str) -> None:
         self._api = api
         self._session = session
         self.start = 0
 
     def send(self, chunk: bytes, *, last: bool) -> Callable[..., Any]:
-        """Return a function that sends a chunk, or on a retry its missing bytes. It returns the job after the last."""
+        """Return a function that sends a chunk, or on a retry its missing bytes. After the last it returns the job."""
         end = self.start + len(chunk)
         total = str(end) if last else "*"
         tried = False

@@ -1,1 +1,1 @@
-"""Ledger of the Kafka sink: published days, claims, notes and erase lists."""
+"""Ledger of the Kafka sink."""

@@ -1,20 +1,9 @@
-"""Ledger of the Kafka sink: a compacted topic whose records are part of the data's transactions.
-
-Usually the newest record of a key counts (:func:`.ledger.records.select_counting_value`). A day has these records:
-
-* ``day``: the newest published state, which :class:`.Ledger` returns.
-* ``part``: the newest published state of one staged file with its own transaction.
-* ``claim``: the last run that began to publish the day, which lets a fenced producer name the other run.
-
-A topic has its erase list, ``erased`` (:func:`.view.known_erase_list`). A stream has
-
-* ``in_force``: the definition of its newest publish, written in that publish's transaction.
-* notes by kind and id, written outside transactions so that readers need not wait for a commit.
+"""Ledger of the Kafka sink: a compacted topic with records in the data's transactions.
 
 A process reads the topic once and continues from there. An open transaction of *another* day hides all later records
-from readers of committed records, even days that were committed long ago. So the ledger also reads the hidden records
-as uncommitted, and waits only if it needs one of them. A transaction writes its ledger record last, so it blocks the
-ledger for milliseconds.
+from readers of committed records. So the ledger also reads the hidden records as uncommitted, and waits only if it
+needs one of them. A transaction writes its ledger record last, so it blocks the ledger for milliseconds. Notes are
+written outside of transactions.
 """
 
 from __future__ import annotations
@@ -63,7 +52,7 @@ if TYPE_CHECKING:
 NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 _DAY = b',"day"]'
 _SPAN = b'"span":{'
-"""Text in every record of an increment. Records without it need not be parsed."""
+"""Text in every record of an increment."""
 
 
 OnUndecided = Literal["wait", "leave", "ignore"]
@@ -71,7 +60,7 @@ KeyFilter = Callable[[LedgerKey], bool]
 _PATIENCE_SECONDS: dict[OnUndecided, float] = {"wait": float("inf"), "leave": 10.0, "ignore": 0.0}
 _POLL_SECONDS = 0.05
 _OWN_COMMIT_SECONDS = 1.0
-"""Wait for a running commit of the same day. If its process is dead, only the next attempt ends the transaction."""
+"""Wait for a running commit of the same day. If its process is dead, the next attempt ends it."""
 _ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, or use another ledger_topic"
 
 
@@ -102,18 +91,18 @@ class KafkaLedger(Ledger):
         )
 
     def key_for(self, day: dt.date, kind: KeyKind = "day", part: int | None = None) -> LedgerKey:
-        """Return the key of one of this stream's records."""
+        """Return a key of this stream's records."""
         return LedgerKey(self.key.connector, self.key.stream, self.target, day, kind, part)
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day, or None."""
+        """Return a day's newest published state, or None."""
         entry = self.entry(day)
         return entry.row if entry else None
 
     def entry(self, day: dt.date) -> DayEntry | None:
-        """Return the newest published state of a day with its records' offsets, or None.
+        """Return a day's newest published state with offsets, or None.
 
-        Waits only about a second for an open transaction of the same day, because the day's next publish ends it.
+        Waits about a second for an open transaction of the same day, because the day's next publish ends it.
         """
         key = self.key_for(day)
         self.read_on(lambda ledger_key: ledger_key == key, is_own=lambda ledger_key: ledger_key[:4] == key[:4])
@@ -124,13 +113,13 @@ class KafkaLedger(Ledger):
         return None if value is None else parse_record(DayEntry, value, self.ledger_topic)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return each day's newest publish. Ignores a publish that an open transaction hides for long."""
+        """Return each day's newest publish, except publishes that an open transaction hides for long."""
         self.read_on(lambda key: self._is_of_kind(key, "day") and first <= key.day <= last, "leave")
         keys = (self.key_for(first + ONE_DAY * i).encode() for i in range((last - first).days + 1))
         return [entry.row for raw in keys if (entry := self._known_entry(raw)) is not None]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that a new publish follows: the day's, or the stream's newest snapshot or increment."""
+        """Return the publish that a new one follows: the day's, or the stream's newest snapshot or increment."""
         if kind == "increment":
             # Increments share a transactional id, so this reader's publish ends any open transaction of one.
             self.read_on(lambda key: self._is_of_kind(key, "day"), "wait", self._is_of_target)
@@ -162,11 +151,7 @@ class KafkaLedger(Ledger):
         return None if value is None else parse_record(DefinitionRecord, value, self.ledger_topic).as_definition
 
     def refresh(self) -> None:
-        """Read to the topic's end, to update the erase list and the definition in force.
-
-        Waits for another run's open erase, but only about a second for a definition, because the next publish of its
-        day ends that transaction.
-        """
+        """Read to the topic's end. Waits for an open erase, but only about a second for a definition."""
         key = self.key_for(NO_DAY, "in_force")
         self.read_on(
             lambda ledger_key: ledger_key == key or self._is_erase_list(ledger_key),
@@ -174,11 +159,11 @@ class KafkaLedger(Ledger):
         )
 
     def note_key(self, kind: NoteKind, note_id: str) -> LedgerKey:
-        """Return the key of one of this stream's notes."""
+        """Return the key of a note."""
         return self.key_for(NO_DAY, kind, int(note_id, 16))
 
     def notes(self) -> list[LedgerNote]:
-        """Return the stream's notes, including notes that an open transaction hides."""
+        """Return the stream's notes, including those that an open transaction hides."""
         hidden_notes = self.undecided_records(lambda key: self._is_of_target(key) and key.kind in NOTE_KINDS)
         visible = {
             raw: self.view.counting_value(raw)
@@ -189,19 +174,18 @@ class KafkaLedger(Ledger):
         return [parse_record(LedgerNote, value, self.ledger_topic) for value in values.values() if value is not None]
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the ledger row that one intent has published for a day, or None."""
+        """Return an intent's published ledger row for a day, or None."""
         entry = self.entry(day)
         return entry.row_for_intent(token) if entry else None
 
     def days(self) -> DaySet:
-        """Return all published days, except those that an open transaction hides for long."""
+        """Return all published days, except days that an open transaction hides for long."""
         view = self.read_on(lambda key: self._is_of_kind(key, "day"), "leave")
         return DaySet.from_dates(_day_of_key(raw) for raw in view.keys("day", self.key_prefix()))
 
     def newest_entries(self, days: int, on_undecided: OnUndecided = "leave") -> list[DayEntry]:
-        """Return the newest published days, newest first.
+        """Return at most ``days`` published days, newest first.
 
-        :param days: largest number of days.
         :param on_undecided: as for :meth:`read_on`.
         """
         is_own_transaction = self._is_of_target if self.replaces_whole else None  # snapshots share a transactional id
@@ -222,18 +206,18 @@ class KafkaLedger(Ledger):
         return sorted(numbers, key=numbers.__getitem__)[-1:]
 
     def has_claims(self) -> bool:
-        """Return True if any run ever began to publish a day of this stream."""
+        """Return True if any run ever began to publish this stream."""
         hidden_claims = self.undecided_records(lambda key: self._is_of_kind(key, "claim"))
         return bool(hidden_claims or self.view.keys("claim", self.key_prefix()))
 
     def entries(self, *keys: LedgerKey) -> dict[LedgerKey, DayEntry]:
-        """Return the records under these keys. Waits while open transactions hide them or the definition in force."""
+        """Return the records under these keys. Waits for transactions that hide them or the definition in force."""
         awaited_keys = (*keys, self.key_for(NO_DAY, "in_force"))
         self.read_on(lambda ledger_key: ledger_key in awaited_keys)
         return {key: entry for key in keys if (entry := self._known_entry(key.encode())) is not None}
 
     def handover(self, day: dt.date) -> LedgerHandover:
-        """Return the ledger state that an executor needs to publish a day."""
+        """Return the state that an executor needs to publish a day."""
         view = self.view
         newest = [*nlargest(1, view.keys("day", self.key_prefix())), *self._last_increment()]
         # Without claims: an executor must find its driver's claim in the topic, to prove that it is the same topic.
@@ -245,17 +229,17 @@ class KafkaLedger(Ledger):
         return view.handover([*own_keys, *view.keys("part", self.key_prefix(day)), *newest])
 
     def superseded_entry(self, day: dt.date) -> DayEntry | None:
-        """Return a day's last record as read so far, if an earlier record counts instead of it. Else None."""
+        """Return a day's last record if an earlier one counts instead of it. Reads nothing."""
         value = self.view.superseded_value(self.key_for(day).encode())
         return None if value is None else parse_record(DayEntry, value, self.ledger_topic)
 
     def key_prefix(self, day: dt.date | None = None, kind: KeyKind = "day") -> bytes:
-        """Return the encoded prefix of the stream's keys, of one day's keys, or of the keys of one kind of note."""
+        """Return the encoded prefix of the stream's keys, a day's keys, or one kind's notes."""
         names = [*self.key_for(NO_DAY, kind).name_fields, *([str(day)] if day else [])]
         return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
 
     def write_record(self, key: LedgerKey, record: Wire) -> None:
-        """Write a record outside of any transaction and wait until it is acknowledged."""
+        """Write a record outside of transactions and wait for its acknowledgement."""
         # A duplicate record is harmless, and an idempotent producer's id takes half a second.
         outbox = AcknowledgedOutbox(self.connection, self.timeout_seconds, {"enable.idempotence": False})
         outbox.send(self.ledger_topic, key.encode(), record.model_dump_json().encode(), [])
@@ -266,9 +250,9 @@ class KafkaLedger(Ledger):
     def read_records(
         self, is_wanted: KeyFilter, on_undecided: OnUndecided = "wait", *, skipped_prefix: bytes
     ) -> dict[LedgerKey, bytes]:
-        """Return the newest committed record of every wanted key. Empty if the topic does not exist.
+        """Return the newest committed record of every wanted key.
 
-        :param skipped_prefix: prefix of nearly all unwanted keys, which are then not parsed.
+        :param skipped_prefix: prefix of nearly all unwanted keys, which saves parsing them.
         """
         view = self.read_on(is_wanted, on_undecided)
         raws = [raw for kind in KEY_KINDS for raw in view.keys(kind) if not raw.startswith(skipped_prefix)]
@@ -278,14 +262,13 @@ class KafkaLedger(Ledger):
     def read_on(
         self, is_wanted: KeyFilter, on_undecided: OnUndecided = "wait", is_own: KeyFilter | None = None
     ) -> TopicView:
-        """Read to the topic's end. Returns the view, which holds the records read so far.
+        """Read to the topic's end. Returns the view of all records read so far.
 
-        :param is_wanted: selects the keys of the query.
-        :param on_undecided: handling of wanted records that another open transaction hides: ``wait`` until they are
-            decided, ``leave`` them out after a wait, or ``ignore`` them immediately.
-        :param is_own: selects transactions that the reader itself will end, so that it need not wait for them.
+        :param on_undecided: handling of wanted records that another open transaction hides: ``wait``, ``leave`` them
+            out after a wait, or ``ignore`` them immediately.
+        :param is_own: selects transactions that the caller will end. The wait for them is about a second.
         :raises ConfigError: the topic holds foreign records, or lost records to retention.
-        :raises RetriableError: the broker does not answer, or wanted records stay undecided.
+        :raises RetriableError: wanted records stay undecided.
         """
         seconds = min(self.timeout_seconds, _PATIENCE_SECONDS[on_undecided])
         patience = Patience(seconds, (_POLL_SECONDS,))
@@ -315,7 +298,7 @@ class KafkaLedger(Ledger):
         return parse_record(Claim, value, self.ledger_topic) if value is not None else None
 
     def records_since(self, key: LedgerKey, start_offsets: dict[int, int]) -> list[bytes]:
-        """Return all of a key's records from the start offsets on, in order, committed or not."""
+        """Return a key's records from these offsets on, committed or not."""
         raw = key.encode()
         with self._open_topic("read_uncommitted") as reader:
             messages = self._read_from(
@@ -325,10 +308,7 @@ class KafkaLedger(Ledger):
         return [value for value in values if isinstance(value, bytes)]
 
     def undecided_records(self, is_wanted: KeyFilter) -> dict[LedgerKey, bytes]:
-        """Return the newest record of every wanted key that readers of committed records cannot see yet.
-
-        An open transaction wrote or hides these records. Reads committed records into the view first.
-        """
+        """Return the newest record of every wanted key that an open transaction wrote or hides."""
         with self._open_topic("read_committed") as reader:
             hidden = self._advance_view(reader, reader.partition_numbers())
         hidden_records = self._read_hidden(hidden) if hidden else []
@@ -338,10 +318,7 @@ class KafkaLedger(Ledger):
         return open_topic(self.connection, self.ledger_topic, self.timeout_seconds, isolation, "ledger topic")
 
     def _advance_view(self, reader: TopicReader, numbers: list[int]) -> dict[int, int]:
-        """Read new records into the view.
-
-        Returns the offset reached in each partition where a transaction hides more.
-        """
+        """Read new records. Returns the offset reached in partitions where a transaction hides more."""
         view = self.view
         with view.lock:
             ends = {number: self._read_end(reader, number) for number in numbers}
@@ -366,7 +343,7 @@ class KafkaLedger(Ledger):
         return end
 
     def _hiding_transaction(self, hidden: dict[int, int], wants: KeyFilter) -> LedgerKey | None:
-        """Return the key of the open transaction's first record, if the transaction hides wanted records. Else None."""
+        """Return the first key of the open transaction if it hides wanted records."""
         hidden_records = self._read_hidden(hidden)
         hides_wanted = any(value is not None and key.kind != "claim" and wants(key) for key, value in hidden_records)
         return hidden_records[0][0] if hides_wanted else None

@@ -1,6 +1,6 @@
 """Records of the Kafka ledger: keys, values, and the rule that selects one of several records of a day.
 
-A key is a JSON array without spaces: ``[connector, stream, topic, day, what]``, with the sink's option as topic:
+A key is a JSON array without spaces: ``[connector, stream, topic, day, kind]``, with the sink's option as topic:
 
 * ``"day"``: newest published state of the day.
 * ``"part"`` and a staged file's number: newest published state of the file, with ``atomicity="partition"``.
@@ -10,17 +10,8 @@ A key is a JSON array without spaces: ``[connector, stream, topic, day, what]``,
 * ``"claim"`` with connector ``/<kind>/<connector>``, day ``0001-01-01`` and an id: a note of the stream.
 * ``"erased"`` with connector and stream ``""`` and day ``0001-01-01``: the topic's erase list.
 
-The value of a day or part is a JSON object:
-
-* ``row``: the day's :class:`.LedgerRow`. ``row.rows`` counts the rows that became records.
-* ``offsets``: first offset and the one after the last, by topic and partition. Records of other days may lie between.
-* ``columns``: the source's columns and Arrow types.
-* ``covered``: the day's newest 50 earlier publishes and confirmations.
-* ``built_on``, ``built_on_checks``, ``beaten``: without transactions, the generation and checks before, and attempts
-  that lost.
-
-The newest record of a key counts. Without transactions the first of two concurrent records counts: the losing run
-writes it again as the last one, and polls again.
+The newest record of a key counts. Without transactions the first of two concurrent records counts, and the losing run
+writes it again as the last one.
 """
 
 from __future__ import annotations
@@ -39,7 +30,7 @@ from airflow_provider_connect.stage.notes import NoteKind
 from airflow_provider_connect.wire import Wire
 
 StreamKind = Literal["in_force", NoteKind]
-"""Kinds of records that belong to a stream and no day. Earlier versions of this package ignore them."""
+"""Kinds of records without a day. Earlier versions of this package ignore them."""
 KeyKind = Literal["day", "part", "claim", "erased", StreamKind]
 NO_DAY = dt.date.min
 KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
@@ -47,18 +38,16 @@ STREAM_KINDS: tuple[StreamKind, ...] = get_args(StreamKind)
 _WRITTEN_KINDS = ("day", "part", "claim", "erased")
 """Values of a key's fifth element."""
 _MAX_COVERED = 50
-"""Number of earlier publishes whose intents a day's record keeps, newest first."""
 
 W = TypeVar("W", bound=Wire)
 
 
 class LedgerKey(NamedTuple):
-    """Key of a ledger record. Records of a stream and erase lists have the day :data:`NO_DAY`.
+    """Key of a ledger record. Records without a day have :data:`NO_DAY`.
 
-    An erase list names a topic and no stream (:func:`erase_list_key`), but earlier versions know only lists with a
-    stream. They read a :data:`StreamKind` key as a numbered claim of a stream that does not exist.
+    Earlier versions of this package read a :data:`StreamKind` key as a numbered claim of an unknown stream.
 
-    :param part: number of the staged file, or a note's id as a number. None for a whole day.
+    :param part: number of the staged file, or a note's id as a number.
     """
 
     connector: str
@@ -75,7 +64,7 @@ class LedgerKey(NamedTuple):
         return [connector, self.stream, self.topic]
 
     def encode(self) -> bytes:
-        """Encode the key as a JSON array."""
+        """Encode the key."""
         fields = [*self.name_fields, str(self.day), "claim" if self.kind in STREAM_KINDS else self.kind]
         return json.dumps(fields if self.part is None else [*fields, self.part], separators=(",", ":")).encode()
 
@@ -96,12 +85,12 @@ class LedgerKey(NamedTuple):
 
 
 def erase_list_key(topic: str) -> LedgerKey:
-    """Return the key of a topic's erase list, which all its streams share."""
+    """Return the key of a topic's erase list, which its streams share."""
     return LedgerKey("", "", topic, NO_DAY, "erased")
 
 
 class CoveredGeneration(Wire):
-    """An earlier generation of a day and its intent, so that the intent's late retry finds its own publish."""
+    """An earlier generation and its intent, for late retries of the intent."""
 
     token: str
     generation: int
@@ -109,12 +98,13 @@ class CoveredGeneration(Wire):
 
 
 class DayEntry(Wire):
-    """Value of a ``day`` or ``part`` record: the ledger row, and for readers the offsets of the records.
+    """Value of a ``day`` or ``part`` record: the ledger row, and offsets for readers.
 
+    :param row: its ``rows`` count the rows that became records.
     :param offsets: the transaction's first offset and the one after its last, by topic and partition. Records of other
         days may lie between.
     :param columns: the source's columns and their Arrow types.
-    :param covered: earlier generations of the day and earlier intents of this one, newest first.
+    :param covered: the day's newest 50 earlier publishes and confirmations, newest first.
     :param built_on: generation on which the publish was decided. None if a transaction decided.
     :param built_on_checks: number of confirmations of that generation.
     :param beaten: attempts that were decided on the same generation and lost to this record.
@@ -129,7 +119,7 @@ class DayEntry(Wire):
     beaten: tuple[str, ...] = ()
 
     def row_for_intent(self, token: str) -> LedgerRow | None:
-        """Return the ledger row that this intent has published, also as an earlier generation, or None."""
+        """Return the ledger row that an intent has published, perhaps as an earlier generation."""
         if self.row.token == token:
             return self.row
         for earlier in self.covered:
@@ -140,15 +130,15 @@ class DayEntry(Wire):
         return None
 
     def covered_generations(self) -> tuple[CoveredGeneration, ...]:
-        """Return the value of ``covered`` for the day's next record."""
+        """Return ``covered`` for the day's next record."""
         own_generation = CoveredGeneration(token=self.row.token, generation=self.row.generation, rows=self.row.rows)
         return (own_generation, *self.covered)[:_MAX_COVERED]
 
     def confirmation(self, row: LedgerRow, *, in_transaction: bool) -> DayEntry:
-        """Return this record with another row, to confirm an unchanged day. See :func:`.publishing.confirmed_row`.
+        """Return this record with the row of a confirmation (:func:`.publishing.confirmed_row`).
 
-        :param in_transaction: a transaction decides. A day sent without a transaction keeps ``built_on``, because its
-            records may exist twice.
+        :param in_transaction: a transaction decides. A day sent without one keeps ``built_on``, because its records may
+            exist twice.
         """
         decided_row = None if in_transaction and self.built_on is None else self.row
         return self.model_copy(
@@ -164,8 +154,8 @@ class DayEntry(Wire):
     def counts_instead_of(self, earlier_entry: DayEntry) -> bool:
         """Return True if this later record counts instead of an earlier one.
 
-        A record written in a transaction always does. Of two records decided on the same generation without a
-        transaction, the first counts. The loser writes it again as its key's last record, which compaction keeps.
+        A record written in a transaction always does. Of two records decided on the same generation otherwise, the
+        first counts.
         """
         if self.built_on is None or self.is_same_attempt(earlier_entry):
             return True
@@ -177,15 +167,15 @@ class DayEntry(Wire):
 
     @property
     def attempt_name(self) -> str:
-        """Name of the attempt. A confirmation keeps the attempt, so it is named by intent, generation and check number.
+        """Name of the attempt, for a confirmation by intent, generation and check number.
 
-        An intent that lost one confirmation may win another after its retry has polled again.
+        So an intent that lost one confirmation may win another after its retry has polled again.
         """
         row = self.row
         return f"{row.token}/{row.generation}/{row.checks}" if row.checks else row.attempt or ""
 
     def is_same_attempt(self, other: DayEntry) -> bool:
-        """Return True if both records have the same intent, files and check: one is a copy of the other."""
+        """Return True if one record is a copy of the other: same intent, files and check."""
         own_row, other_row = self.row, other.row
         return (own_row.token, own_row.attempt, own_row.checks) == (
             other_row.token,
@@ -194,7 +184,7 @@ class DayEntry(Wire):
         )
 
     def rewritten_over(self, loser: DayEntry) -> DayEntry:
-        """Return a copy of this record to be written after the record that lost to it."""
+        """Return a copy to write after the losing record."""
         built_on = self.built_on if self.built_on is not None else self.row.generation - 1
         beaten = (*self.beaten, loser.attempt_name)[-_MAX_COVERED:]
         return self.model_copy(update={"built_on": built_on, "beaten": beaten})
@@ -220,15 +210,15 @@ class Claim(Wire):
 
     @property
     def highest_generation(self) -> int:
-        """Highest generation for which this claim or an earlier one may have sent records."""
+        """Highest generation for which this or an earlier claim may have sent records."""
         return max(self.used, self.generation or 0)
 
 
 class DefinitionRecord(Wire):
-    """Value of an ``in_force`` record: the definition of the stream's newest publish, and the run that published it.
+    """Value of an ``in_force`` record: the definition of the stream's newest publish, and its run.
 
-    Written with the day's record if definition or task change. A day's record cannot tell which publish is the newest,
-    because a later confirmation writes it again.
+    Written with the day's record if definition or task change. Day records do not show the newest publish, because
+    confirmations rewrite them.
 
     :param definition: digest of the :class:`.StreamDefinition`.
     :param run: run of the task's first publish of this definition, as in :class:`.Intent`.
@@ -258,11 +248,7 @@ def parse_record(record_type: type[W], value: bytes, topic: str) -> W:
 
 
 def select_counting_value(values: Iterable[bytes], topic: str) -> bytes:
-    """Return the one of a day's records that counts, usually the newest.
-
-    :param values: all records of the day, in order.
-    :raises ConfigError: another version or program wrote one of them.
-    """
+    """Return the one of a day's records that counts. Takes all records of the day, in order."""
     first_value, *later = values
     if not later:
         return first_value

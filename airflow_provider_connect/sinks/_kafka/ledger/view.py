@@ -1,10 +1,7 @@
-"""In-process cache of a ledger topic, so that a process reads each of its many records once.
+"""In-process cache of a ledger topic: one stream's keys and values. A value is parsed on use.
 
-The view keeps keys and values of one stream, and parses a value on use. An executor continues from its driver's
-:class:`LedgerHandover`.
-
-A topic's erase list is one record, plus records that earlier versions wrote for single streams. All are read until the
-next erase merges them.
+A topic's erase list is one record. Until the next erase merges them, earlier versions' records of single streams belong
+to it.
 """
 
 from __future__ import annotations
@@ -43,16 +40,16 @@ TURN_KEY_PREFIX = b'["","",'
 _KEY = re.compile(
     rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim|erased)"(?:,\d+)?\]'
 )
-"""Matches nearly all keys, which then need not be parsed."""
+"""Matches nearly all keys, which saves parsing them."""
 _STREAM_KEY_PREFIX = b'["/'
-"""Prefix of keys that belong to a stream instead of a day (:data:`.records.StreamKind`)."""
+"""Prefix of :data:`.records.StreamKind` keys."""
 _KEY_SUFFIXES: dict[KeyKind, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
 _MAX_VIEWS = 8
 
 
 @dataclass(frozen=True)
 class LedgerHandover:
-    """Ledger state that a driver hands to its executors: positions to continue from, and the earlier records they need.
+    """Ledger state that a driver hands to its executors: positions, and the earlier records they need.
 
     :param positions: next offset of each partition.
     :param tickets: offset and value of each open ticket, by ticket number.
@@ -83,14 +80,14 @@ class TopicView:
                 self._values[kind_of(raw)][raw] = [value]
 
     def clear(self) -> None:
-        """Drop all records, because the topic is missing or was created again."""
+        """Drop all records."""
         self.positions: dict[int, int] = {}
         self.tickets: dict[int, tuple[int, bytes]] = {}
         self._superseded: dict[bytes, bytes] = {}
         self._values: dict[KeyKind, dict[bytes, list[bytes]]] = {kind: {} for kind in KEY_KINDS}
 
     def add(self, message: Message) -> None:
-        """Add a record, or ignore it if it belongs to another stream.
+        """Add a record of this stream. Ignores other streams' records.
 
         :raises ConfigError: no Kafka sink wrote it.
         """
@@ -146,20 +143,17 @@ class TopicView:
         return values[0] if values else None
 
     def superseded_value(self, raw: bytes) -> bytes | None:
-        """Return a key's last record if an earlier record counts instead of it, else None.
-
-        :raises ConfigError: a record cannot be read.
-        """
+        """Return a key's last record if an earlier record counts instead of it, else None."""
         with self.lock:
             self._select_counting(raw)
             return self._superseded.get(raw)
 
     def keys(self, kind: KeyKind, prefix: bytes = b"") -> list[bytes]:
-        """Return the stream's keys with this kind and prefix."""
+        """Return the keys with this kind and prefix."""
         return [raw for raw in list(self._values[kind]) if raw.startswith(prefix)]
 
     def handover(self, keys: Collection[bytes]) -> LedgerHandover:
-        """Return the state for an executor that will read these keys."""
+        """Return the state for an executor that reads these keys."""
         with self.lock:  # a consistent state: no record may be missing between values and positions
             values = {raw: value for raw in keys if (value := self._select_counting(raw)) is not None}
             return LedgerHandover(dict(self.positions), values, dict(self.tickets))
@@ -170,7 +164,7 @@ def _key_prefix(*names: str) -> bytes:
 
 
 def kind_of(raw: bytes) -> KeyKind:
-    """Return the kind of the record with this key."""
+    """Return the kind of an encoded key."""
     if raw.startswith(_STREAM_KEY_PREFIX):
         return next((kind for kind in STREAM_KINDS if raw.startswith(b'["/%s/' % kind.encode())), "claim")
     return next((kind for kind, end in _KEY_SUFFIXES.items() if raw.endswith(end)), "part")
@@ -208,15 +202,12 @@ def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView
 
 
 def erase_list_keys(view: TopicView, topic: str) -> list[bytes]:
-    """Return the keys of a topic's erase list records as read so far."""
+    """Return the keys of a topic's erase list records."""
     return sorted(raw for raw in view.keys("erased") if LedgerKey.parse(raw).topic == topic)
 
 
 def known_erase_list(view: TopicView, topic: str) -> EraseList:
-    """Return a topic's erase list as read so far, merged from all its records. Its version grows with each of them.
-
-    :raises ConfigError: a record cannot be read.
-    """
+    """Return a topic's erase list, merged from all records read so far. Its version grows with each."""
     topic_list_key = erase_list_key(topic).encode()
     lists = {
         raw: parse_record(EraseList, value, view.topic)

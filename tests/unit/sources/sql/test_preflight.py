@@ -103,3 +103,18 @@ def test_an_option_that_does_not_fit_the_database_is_a_problem(
     assert not report.passed
     assert message in str(report)
     assert "does not work yet" in str(report)
+
+
+@pytest.mark.parametrize(("price", "level"), [(12.5, "problem"), (12, "ok")])
+def test_floating_numbers_in_a_decimal_column_of_sqlite_are_a_problem(
+    shop: Connection, price: float, level: str
+) -> None:
+    with closing(sqlite3.connect(shop.host or "")) as database:
+        database.execute("CREATE TABLE items (id integer PRIMARY KEY, price decimal(10,2))")
+        database.execute("INSERT INTO items VALUES (1, ?)", [price])
+        database.commit()
+    report = checked(shop, table="items", snapshot="replace")
+    assert report.passed == (level == "ok")
+    problems = [finding for finding in report.findings if finding.level == "problem"]
+    assert [finding.todo for finding in problems] == (["set decimals='double'"] if level == "problem" else [])
+    assert checked(shop, table="items", snapshot="replace", decimals="double").passed
