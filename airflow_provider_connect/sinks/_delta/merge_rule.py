@@ -1,6 +1,6 @@
-"""The rule of a merge: key, order and deletes. The ledger keeps it, and every publish compares it with its options.
+"""The rule of a merge: key, order and deletes. Each publish compares its options with the ledger's rule.
 
-The application transaction ``…/merge/<rule as JSON>`` has version 1 while the rule is in force.
+The application transaction ``…/merge/<rule as JSON>`` has version 1.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _RULE = "merge/"
 class MergeRule:
     """Columns that identify a row and decide which of two rows wins.
 
-    :param newest_by: column whose highest value wins. Without it the later day wins, then the later staged row.
-    :param delete_where: boolean column. Where it is true, the key is deleted.
+    :param newest_by: its highest value wins. Without it the later day wins, then the later staged row.
+    :param delete_where: boolean column. True deletes the key.
     """
 
     key: tuple[str, ...]
@@ -39,7 +39,7 @@ class MergeRule:
 
     @property
     def compared_columns(self) -> tuple[str, ...]:
-        """The key and ``newest_by``: the columns that a merge reads of published rows, and that tombstones keep."""
+        """Key and ``newest_by``: the columns that a merge reads of published rows, and that tombstones keep."""
         return tuple(dict.fromkeys((*self.key, *((self.newest_by,) if self.newest_by else ()))))
 
     def problems(self, schema: pa.Schema) -> list[str]:
@@ -72,7 +72,7 @@ def rule_transactions(view: LedgerView, rule: MergeRule) -> dict[str, int]:
 
 
 def recorded_rule(app_transactions: Mapping[str, int], prefix: str) -> MergeRule | None:
-    """Return the rule that a table was merged by, or None for a table that was not merged."""
+    """Return the rule that a table is merged by, or None."""
     for app, version in app_transactions.items():
         if version == 1 and app.startswith(prefix + _RULE):
             values = json.loads(app.removeprefix(prefix + _RULE))
@@ -81,10 +81,9 @@ def recorded_rule(app_transactions: Mapping[str, int], prefix: str) -> MergeRule
 
 
 def require_write_mode(view: LedgerView, rule: MergeRule | None) -> None:
-    """Check that a table's rows were written by the same rule.
+    """Check that a table was written by this rule, or by none for ``write_mode="replace"``.
 
-    :param rule: None for ``write_mode="replace"``.
-    :raises ConfigError: the table has rows that were not merged, or were merged by another rule.
+    :raises ConfigError: rows were not merged, or by another rule.
     """
     recorded = recorded_rule(view.app_transactions, app_prefix(view.key))
     if recorded == rule:

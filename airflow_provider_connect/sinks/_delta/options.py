@@ -76,7 +76,7 @@ class DeltaOptions(Options):
 
     @property
     def root(self) -> str:
-        """The folder of the stage: the table's root, or the common folder of all tables of a template."""
+        """The stage's folder: the table's root, or the common folder of a template's tables."""
         return self.path if self.tables is None else self.path.rpartition("/")[0]
 
     @property
@@ -85,15 +85,15 @@ class DeltaOptions(Options):
         return self.path if self.tables is None else f"{self.root}/{HEAD_FOLDER}"
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Return whether an empty answer deletes rows, because a day or the whole table is replaced."""
+        """Return True if an empty answer deletes rows."""
         return self.write_mode == "replace" or self.replaces_whole(kind)
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Return whether a publish of this source kind replaces the whole table, not just its own day."""
+        """Return True if a publish of this source kind replaces the whole table."""
         return kind == "snapshot" and self.snapshot == "replace"
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Return a problem for each option that this kind of source cannot have, or []."""
+        """Return a problem for each option that this kind of source cannot have."""
         problems = soft_kind_problems(self.deletes, kind)
         if kind == "increment" and self.write_mode == "merge" and self.newest_by is None:
             problems.append(
@@ -103,7 +103,7 @@ class DeltaOptions(Options):
         return problems
 
     def deletes_softly(self, kind: SourceKind) -> bool:
-        """Return whether a publish keeps vanished rows, marked as deleted."""
+        """Return True if a publish keeps vanished rows, marked as deleted."""
         return self.deletes == "soft" and self.replaces_whole(kind)
 
     @field_validator("path")
