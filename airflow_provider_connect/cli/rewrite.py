@@ -7,7 +7,7 @@ from functools import partial
 
 from airflow_provider_connect.capabilities.publisher import RewritesByKey
 from airflow_provider_connect.cli.tasks import connect_task
-from airflow_provider_connect.cli.terminal import EXIT_PROBLEMS, ask_consent, command, print_rows
+from airflow_provider_connect.cli.terminal import EXIT_PROBLEMS, ask_consent, command, print_note, print_rows
 from airflow_provider_connect.errors import ConfigError
 
 
@@ -20,6 +20,7 @@ def rewrite(args: Namespace) -> int:
         if not isinstance(publisher, RewritesByKey):
             raise ConfigError(f"{type(pipeline.sink).__name__} cannot rewrite {pipeline.sink.target} by key")
         if not args.yes and not ask_consent(f"Keep only the newest row of each key in {pipeline.sink.target}?"):
+            print_note("Nothing was changed")
             return EXIT_PROBLEMS
         rows = publisher.rewrite_by_key()
     line = {"task": task.name, "target": pipeline.sink.target, "rows_before": rows.before, "rows": rows.after}
