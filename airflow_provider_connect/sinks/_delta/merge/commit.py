@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.publishing import ledger_row, next_generation
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._delta.app_transactions import commit_metadata
@@ -106,6 +106,11 @@ class MergeCommit(Commit):
             merge = self._merge(view, rule)
         except ReplacedTombstonesError:
             return None
+        except FileNotFoundError as error:
+            raise RetriableError(
+                f"table {self.path}: a file that its log names is gone. Another process may have just cleaned it up. "
+                "If the error stays, restore the file"
+            ) from error
         counts = polled.all_counts | ({"vanished": merge.decision.vanished} if self.replaces_whole else {})
         row = ledger_row(publish, generation, rows=merge.rows, counts=counts)
         return row if self._commit_merge(view, table, row, merge, rule) else None

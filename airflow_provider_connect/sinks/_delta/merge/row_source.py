@@ -32,8 +32,8 @@ class KeyPiece:
     :param positions: number of each row in its file.
     :param keys: one value for each row, NULL if a key column is NULL.
     :param newest: values of ``newest_by``, or None without that option.
-    :param flags: values of the boolean columns that were asked for besides.
     :param columns: the key columns.
+    :param others: further columns.
     """
 
     positions: np.ndarray[Any, Any]

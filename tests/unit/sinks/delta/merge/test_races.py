@@ -221,3 +221,16 @@ def test_an_older_answer_of_the_same_day_is_refused(lab: MergeLab) -> None:
     with pytest.raises(OvertakenError):
         lab.commit(stale)
     assert lab.shown()[1] == (1, "new")
+
+
+def test_a_file_that_was_just_cleaned_up_ends_the_try_as_retriable(lab: MergeLab) -> None:
+    before = lab.version
+    (file,) = live_files(lab)
+    content = Path(file).read_bytes()
+    Path(file).unlink()
+    publish = lab.stage_rows(DAYS[1], [(1, "b")])
+    with pytest.raises(RetriableError, match="a file that its log names is gone"):
+        lab.commit(publish)
+    assert lab.version == before
+    Path(file).write_bytes(content)
+    assert lab.commit(publish).rows == 1
