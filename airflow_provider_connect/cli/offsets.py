@@ -111,8 +111,10 @@ def _no_gaps_text(readable: Sequence[Offset]) -> str:
     ranges = [offset.days for offset in readable if offset.days]
     if not ranges:
         return "no gaps: no stream has a settled day yet"
-    first, last = min(days[0][0] for days in ranges), max(days[-1][1] for days in ranges)
-    return f"no gaps in {len(readable)} stream{'' if len(readable) == 1 else 's'}, {first} to {last}"
+    last_days = [days[-1][1] for days in ranges]
+    first, last, newest = min(days[0][0] for days in ranges), min(last_days), max(last_days)
+    until = str(last) if last == newest else f"each one's last loaded day ({last} to {newest})"
+    return f"no gaps in {len(readable)} stream{'' if len(readable) == 1 else 's'}, {first} to {until}"
 
 
 def _selected_offsets(args: Namespace) -> dict[str, Offset | None]:

@@ -341,7 +341,7 @@ def _shared_folder(root: str | None) -> str:
 def _position_text(offset: offsets.Offset) -> str:
     if offset.position is not None:
         return f"without a gap up to {offset.position}"
-    return f"and days are missing from {offset.origin} on, the first wanted day"
+    return f"the first wanted day, {offset.origin}, is not settled yet"
 
 
 def _join_lists(*file_lists: str | None) -> str | None:

@@ -122,8 +122,7 @@ def _parse_begun(text: str, zone_name: str, current_time: dt.datetime) -> list[D
 
 
 def _manual_run_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> RunDays:
-    moment = run.logical_date or run.run_after
-    date = day_of_manual_run(moment, run.run_after, zone_name) if run.logical_date else _day_before(moment, zone_name)
+    date = _date_of_manual_run(inputs.timetable, run, zone_name, current_time)
     _require_begun(date, date, zone_name, current_time)
     _require_first_day(date, inputs.first_day)
     days = [day for day in days_between(date, date, zone_name) if day.hours > 0]
@@ -132,6 +131,25 @@ def _manual_run_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, cur
     if run.logical_date is None:
         return RunDays(days, f"manual run without a logical date, created {run.run_after.isoformat()}")
     return RunDays(days, f"logical date {run.logical_date.isoformat()} of the manual run")
+
+
+def _date_of_manual_run(timetable: Any, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> dt.date:
+    """Return the day that a manual run loads.
+
+    :raises ConfigError: the run replaces the scheduled run of a day that is not over.
+    """
+    if run.logical_date is None:
+        return _day_before(run.run_after, zone_name)
+    date = run.logical_date.astimezone(zone(zone_name)).date()
+    if not isinstance(timetable, DailyTimetable) or not timetable.is_scheduled(run.logical_date):
+        return day_of_manual_run(run.logical_date, run.run_after, zone_name)
+    # Airflow creates one run for each logical date, so no other run will load this day.
+    if start_of(date, zone_name) <= current_time < start_of(date + ONE_DAY, zone_name):
+        raise ConfigError(
+            f"day {date} is not over, and run {run.run_id!r} replaces its scheduled run. Clear this run when the day "
+            f"is over. To load {date - ONE_DAY} now, trigger a run with that date, or without a date"
+        )
+    return date
 
 
 def _day_before(moment: dt.datetime, zone_name: str) -> dt.date:

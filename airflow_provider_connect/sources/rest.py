@@ -54,12 +54,13 @@ listing that the API ends silently.
 A field's name may contain dots and ``@``. A nested field is a JSON Pointer: ``/user/id``
 (https://www.rfc-editor.org/rfc/rfc6901). If an object repeats a key, the last one counts.
 
-**Key.** ``record_key`` is XXH3-128 over the columns of ``records.key`` in UTF-8, joined by 0xFF. A day keeps the first
-record of a key.
+**Key.** ``record_key`` is XXH3-128 over the columns of ``records.key`` in UTF-8, joined by 0xFF. Of equal records with
+the same key, a day keeps one. If they differ in a declared column, the poll starts again once and then fails, unless
+``records.on_duplicate`` names the record that counts.
 
-**Counts** in the report: pages, duplicates, rejected, other_day, outside_day, undeclared_dropped, lone_surrogates,
-parents, ignored_parents, repeated_listings, column_absent.NAME, and counts of the parent source, such as
-parent_duplicates.
+**Counts** in the report: pages, duplicates, differing_duplicates, rejected, other_day, outside_day,
+undeclared_dropped, lone_surrogates, parents, ignored_parents, filtered_parents, parents_without_value,
+repeated_listings, column_absent.NAME, column_refused.NAME, and counts of the parent source, such as parent_duplicates.
 
 **Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row, page by page. With
 ``partitions`` above 1, each partition reads all parent pages and takes its share by key. A day needs the children of
@@ -109,7 +110,7 @@ from airflow_provider_connect.sources._rest.paging import (
     Single,
     Total,
 )
-from airflow_provider_connect.sources._rest.records import Column, Records
+from airflow_provider_connect.sources._rest.records import Column, NewestBy, Records
 from airflow_provider_connect.sources._rest.request import Count, Request
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
@@ -126,6 +127,7 @@ __all__ = [
     "LastKey",
     "LinkHeader",
     "Moment",
+    "NewestBy",
     "NextLink",
     "NoToken",
     "Offset",
@@ -152,6 +154,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         "zone": "reading",
         "snapshot": "reading",
         "records.key": "reading",
+        "records.on_duplicate": "reading",
         "records.day": "reading",
         "records.outside": "narrowing",
         "records.at": "condition",
@@ -160,6 +163,8 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         "parent.request": "condition",
         "parent.records.at": "condition",
         "parent.snapshot": "narrowing",
+        "parent_where": "condition",
+        "parent_without_value": "narrowing",
         "errors": "condition",
     }
 
@@ -201,8 +206,11 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
-        """Return the JSON Schema of a declaration, for editors."""
-        return cls.model_json_schema(mode="validation")
+        """Return the JSON Schema of a declaration in a file, for editors. The DAG may supply ``conn_id``."""
+        schema = cls.model_json_schema(mode="validation")
+        source = schema["$defs"][cls.__name__]
+        source["required"] = [name for name in source["required"] if name != "conn_id"]
+        return schema
 
     @property
     def stream_key(self) -> str:

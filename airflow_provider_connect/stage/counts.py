@@ -14,6 +14,9 @@ FILTERED = "shape_filtered"
 ABSENT_COLUMN = "column_absent."
 """Prefix of a column's count: a poll's number of records, if none of them has the column's field."""
 
+REFUSED_COLUMN = "column_refused."
+"""Like :data:`ABSENT_COLUMN`, for a column whose field at least one record of a day must have."""
+
 MAX_LATE_DAYS = 10
 """The longest delay with its own count, in days."""
 

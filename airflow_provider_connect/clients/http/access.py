@@ -23,6 +23,7 @@ from airflow_provider_connect.clients.http.auth import (
     query_auth,
 )
 from airflow_provider_connect.clients.http.logins import Login, OAuth2Login, SessionLogin
+from airflow_provider_connect.clients.http.named_credentials import named_credentials
 from airflow_provider_connect.clients.http.network import AddressPolicy
 from airflow_provider_connect.clients.http.route import HttpRoute, Origin, origin_of
 from airflow_provider_connect.connection import Connection
@@ -63,6 +64,7 @@ class HttpAccess:
     :param url: base of all paths, without a final slash.
     :param allowed_origins: other hosts that links and redirects may lead to.
     :param headers: sent only to the API's own host.
+    :param named_auth: sent there in addition to ``credentials``.
     """
 
     name: str
@@ -72,6 +74,7 @@ class HttpAccess:
     allowed_origins: frozenset[Origin] = frozenset()
     headers: tuple[tuple[str, str], ...] = ()
     secret_header_values: tuple[str, ...] = ()
+    named_auth: Auth = NO_AUTH
 
     @property
     def origin(self) -> Origin:
@@ -102,6 +105,7 @@ class HttpAccess:
             allowed_origins=frozenset(other_origins),
             headers=tuple(headers.items()),
             secret_header_values=tuple(value for value in headers.values() if len(value) >= _MAY_BE_SECRET_CHARACTERS),
+            named_auth=named_credentials(connection),
         )
 
     @classmethod

@@ -26,12 +26,20 @@ class Auth:
 
     :param headers: sent with every request.
     :param params: added to every query, in place of params of the same name.
+    :param body: added to every JSON body or form, by path or field.
     :param secrets: texts that an answer may echo and no message may quote.
     """
 
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
     params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    body: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def joined(self, other: Auth) -> Auth:
+        """Return both credentials. The cookies of both are sent."""
+        cookies = [auth.headers["Cookie"] for auth in (self, other) if "Cookie" in auth.headers]
+        headers = self.headers | other.headers | ({"Cookie": "; ".join(cookies)} if cookies else {})
+        return Auth(headers, self.secrets + other.secrets, self.params + other.params, self.body + other.body)
 
 
 NO_AUTH = Auth()

@@ -204,6 +204,15 @@ def strip_auth_params(url: str, auth: Auth) -> str:
     return parts._replace(query="&".join(other_params)).geturl()
 
 
+def merge_headers(*groups: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of all groups. Later groups replace headers of the same name, in any case."""
+    merged: dict[str, str] = {}
+    for group in groups:
+        names = {name.lower() for name in group}
+        merged = {name: value for name, value in merged.items() if name.lower() not in names} | dict(group)
+    return merged
+
+
 def _headers(auth: Auth, more_headers: Mapping[str, str], body: Body | None) -> dict[str, str]:
     headers = {
         "User-Agent": f"airflow-provider-connect/{__version__}",
@@ -211,10 +220,8 @@ def _headers(auth: Auth, more_headers: Mapping[str, str], body: Body | None) -> 
         "Accept-Encoding": "gzip",
     }
     body_headers = {} if body is None else {"Content-Type": body.content_type, "Content-Length": str(len(body.data))}
-    for group in (more_headers, auth.headers, body_headers):
-        names = {name.lower() for name in group}
-        headers = {name: value for name, value in headers.items() if name.lower() not in names} | dict(group)
-    headers = {name: value.strip(" ") for name, value in headers.items()}
+    merged_headers = merge_headers(headers, more_headers, auth.headers, body_headers)
+    headers = {name: value.strip(" ") for name, value in merged_headers.items()}
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ConfigError(

@@ -11,6 +11,7 @@ from urllib.parse import urljoin, urlsplit
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
+from airflow_provider_connect.clients.http.named_credentials import FIELD, named_credentials_problems
 from airflow_provider_connect.clients.http.proxies import ENVIRONMENT, is_proxy_url
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.config import suggest_nearest
@@ -24,7 +25,7 @@ RESERVED_HEADERS = frozenset(
 )
 """Headers that only the client may set."""
 
-_COMMON = ("auth", "headers", "allowed_hosts", "proxy", "ca_bundle")
+_COMMON = ("auth", FIELD, "headers", "allowed_hosts", "proxy", "ca_bundle")
 _OAUTH2 = ("auth_url", "scope", "client_auth", "auth_params")
 _FIELDS: dict[str, tuple[str, ...]] = {
     "none": (),
@@ -62,6 +63,7 @@ def connection_problems(connection: Connection, extra_fields: Collection[str]) -
         _auth_problems,
         _login_problems,
         _host_problems,
+        named_credentials_problems,
         _text_problems,
         proxy_problems,
         ca_bundle_problems,
@@ -113,7 +115,7 @@ def _auth_problems(connection: Connection) -> Iterator[str]:
 def _login_problems(connection: Connection) -> Iterator[str]:
     kind = auth_kind_of(connection)
     if kind == "none":
-        if _is_filled(connection.password) and connection.option("auth") is None:
+        if _is_filled(connection.password) and connection.option("auth") is None and not connection.extra.get(FIELD):
             yield (
                 "it has a password without a login: set 'auth' in the extra to 'bearer' or 'api_key', or enter a "
                 "login for HTTP Basic"
@@ -189,7 +191,11 @@ def ca_bundle_problems(connection: Connection) -> Iterator[str]:
 
 
 def _http_problems(connection: Connection) -> Iterator[str]:
-    has_credentials = auth_kind_of(connection) != "none" or bool(text_mapping(connection, "headers"))
+    has_credentials = (
+        auth_kind_of(connection) != "none"
+        or bool(text_mapping(connection, "headers"))
+        or bool(connection.extra.get(FIELD))
+    )
     urls: dict[str, str] = {}
     try:
         urls["schema or host"] = connection_base_url(connection)

@@ -17,14 +17,22 @@ from urllib.parse import urljoin, urlsplit
 
 from airflow_provider_connect.clients.http.access import HttpAccess
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
-from airflow_provider_connect.clients.http.asking.judging import Judgement, judge, wait_seconds
+from airflow_provider_connect.clients.http.asking.judging import Judgement, demands_login, judge, wait_seconds
 from airflow_provider_connect.clients.http.asking.pacing import request_pace
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
 from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth
-from airflow_provider_connect.clients.http.client import HttpResponse, excerpt, request, strip_auth_params
+from airflow_provider_connect.clients.http.charsets import utf8_json
+from airflow_provider_connect.clients.http.client import (
+    HttpResponse,
+    excerpt,
+    merge_headers,
+    request,
+    strip_auth_params,
+)
 from airflow_provider_connect.clients.http.connection_fields import RESERVED_HEADERS
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.inflate import decoded_body
+from airflow_provider_connect.clients.http.named_credentials import add_to_body
 from airflow_provider_connect.clients.http.pool import ConnectionPool, OpenResponses
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.closing import Closable
@@ -41,6 +49,14 @@ _PAUSES = doubling_pauses(1.0, 60.0)
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _ACCEPT_JSON = {"Accept": "application/json"}
+_STILL_LOGGED_OUT = (
+    "a rule of errors takes it for the end of a session, and new credentials do not help. Check the rule, and the "
+    "connection's auth: only sessions and OAuth tokens can be fetched again"
+)
+_ASKED_WITHOUT = (
+    "this host of allowed_hosts was asked without the credentials of {}. If it is another name of the service, set "
+    "keep_host in the paging, so that its links lead to the host"
+)
 _FULL_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
 
 
@@ -114,7 +130,7 @@ class JsonApi(Closable):
         self._has_answered = False
         self._pool = ConnectionPool()
         self.clock: Clock = clock or _PollClock(self._answers)
-        self._secrets = Secrets([*self._access.secret_header_values, *self._access.route.secrets])
+        self._secrets = self._secrets_of(self._access.named_auth)
 
     def ask(
         self,
@@ -199,11 +215,15 @@ class JsonApi(Closable):
         credentials = self._access.credentials
         auth = credentials.auth()
         reply = self._follow_redirects(request, auth)
-        if reply.status == 401 and origin_of(reply.url) == self._access.origin:
+        if self._is_own(reply.url) and demands_login(reply, self._errors, current_time()):
             renewed_auth = credentials.renew(auth)
             if renewed_auth is not None:
                 return self._follow_redirects(request, renewed_auth)
         return reply
+
+    def _is_own(self, url: str) -> bool:
+        """Return True if a URL is of the host that gets the credentials."""
+        return origin_of(url) == self._access.origin
 
     def _follow_redirects(self, request: _Request, auth: Auth) -> Reply:
         for _ in range(_MOST_REDIRECTS + 1):
@@ -211,7 +231,7 @@ class JsonApi(Closable):
             with self._pace.concurrency_slot(self.clock, self._answers.require_open):
                 reply = self._send(request, auth)
             self._pause_if_requested(reply)
-            if not 300 <= reply.status < 400:
+            if not 300 <= reply.status < 400 or demands_login(reply, self._errors, current_time()):
                 return reply
             target = self._redirect_target(request, reply)
             if request.params and not urlsplit(target).query:
@@ -237,14 +257,17 @@ class JsonApi(Closable):
         except ValueError:
             raise ConfigError(f"{_host(request.url)} redirects to an invalid address") from None
 
+    def _secrets_of(self, auth: Auth) -> Secrets:
+        access = self._access
+        return Secrets([*auth.secrets, *access.secret_header_values, *access.route.secrets])
+
     def _send(self, pending: _Request, auth: Auth) -> Reply:
+        auth = auth.joined(self._access.named_auth)
         url = strip_auth_params(pending.url, auth)  # the reply's address must not contain the key either
-        is_own = origin_of(url) == self._access.origin
+        is_own = self._is_own(url)
         # Declared headers may be credentials too, so another host gets none.
-        headers = _ACCEPT_JSON | (dict(pending.call.headers) | dict(self._access.headers) if is_own else {})
-        secrets = self._secrets = Secrets(
-            [*auth.secrets, *self._access.secret_header_values, *self._access.route.secrets]
-        )
+        headers = merge_headers(_ACCEPT_JSON, *((pending.call.headers, dict(self._access.headers)) if is_own else ()))
+        secrets = self._secrets = self._secrets_of(auth)
         with ExitStack() as stack:
             answer = request(
                 self._access.route,
@@ -253,7 +276,7 @@ class JsonApi(Closable):
                 self._timeouts,
                 params=pending.params,
                 method=pending.call.verb,
-                body=pending.call.body,
+                body=add_to_body(pending.call.body, auth.body) if is_own else pending.call.body,
                 headers=headers,
                 takes_redirects=self._follows_redirects,
                 on_sent=partial(self._report, pending.on_sent),
@@ -289,7 +312,7 @@ class JsonApi(Closable):
             is_whole = True
         finally:
             self._report(request.on_received, answer.wire_bytes, len(data) if is_whole else 0)
-        return bytes(data)
+        return utf8_json(bytes(data), answer.header("Content-Type"))
 
     # Limits
 
@@ -323,7 +346,7 @@ class JsonApi(Closable):
         if reply.status == 403 and judgement.action == "refuse" and not judgement.is_declared and self._is_last(reply):
             # GitHub reports a reached limit like this. The permissions are fine.
             judgement = judgement._replace(action="wait", reason="no requests are left")
-        if judgement.action in ("retry", "wait", "refuse"):
+        if judgement.action in ("retry", "wait", "refuse", "login"):
             raise self._error(call, reply, judgement)
         if judgement.action == "rows":
             _require_rows(reply)
@@ -334,10 +357,13 @@ class JsonApi(Closable):
         wait = judgement.wait_seconds
         server_text = excerpt(judgement.server_text, reply.secrets, is_cut=reply.is_cut)
         label = f" ({call.about})" if call.about else ""
-        reason = f": {judgement.reason}" if judgement.reason else ""
+        reason = judgement.reason or (_STILL_LOGGED_OUT if judgement.action == "login" else "")
+        if reply.status == 401 and not judgement.is_declared and not self._is_own(reply.url):
+            reason = _ASKED_WITHOUT.format(self._connection_label)
+        reason = f": {reason}" if reason else ""
         message = f"{reply.host}{label} answered {reply.status}{reason}"
         message += f". Its answer: {server_text!r}" if server_text else ""
-        if judgement.action == "refuse":
+        if judgement.action in ("refuse", "login"):
             return ConfigError(message)
         if wait is None and reply.status in (403, 429) and self._limits.reset is not None:
             wait = wait_seconds(self._limits.reset, reply, current_time())

@@ -29,7 +29,7 @@ from airflow_provider_connect.clients.sql.database import (
     ValueChoices,
     suggest_table,
 )
-from airflow_provider_connect.clients.sql.sqlite_types import python_classes, read_column
+from airflow_provider_connect.clients.sql.sqlite_types import exact_decimal, python_classes, read_column
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
 
@@ -262,7 +262,9 @@ def _array(column: ReadColumn, values: Sequence[Any]) -> pa.Array:
         raise DataError(f"{column.title} is read as {column.type}, but holds {stored_as}{_advice(column)}")
     try:
         if pa.types.is_decimal(column.type):
-            return pa.array([None if value is None else Decimal(value) for value in values], column.type)
+            scale = column.type.scale
+            decimals = [None if value is None else exact_decimal(value, scale) for value in values]
+            return pa.array(decimals, column.type)
         if pa.types.is_boolean(column.type):
             return _booleans(values)
         if pa.types.is_temporal(column.type):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect.clients.sql.database import Database, Query, RowSecurity, SqlColumn
 from airflow_provider_connect.clients.sql.opening import open_database
+from airflow_provider_connect.clients.sql.sqlite_types import is_decimal_of
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.polling.findings import Finding, Level, PreflightReport, level_of
@@ -110,13 +111,13 @@ class _SqlPreflight:
             self.add("row level security", "ok", text)
 
     def _check_stored_decimals(self, database: Database, layout: RowLayout) -> None:
-        """Find floating numbers in the first rows of decimal columns, where SQLite stores any type."""
+        """Find unreadable floating numbers in the first rows of decimal columns, where SQLite stores any type."""
         relation = database.relation(self.options.table_or_query)
         for column in layout.columns:
             if self.options.value_choices.decimals == "exact" and _DECIMAL_NAME.match(column.database_type):
-                stored_type = f"typeof({database.quote(column.name)})"
-                if ("real",) in database.rows(database.select([stored_type], relation, limit=_ROWS_LOOKED_AT)):
-                    text = "it holds floating numbers, which decimals='exact' does not read"
+                values = database.rows(database.select([column.expression], relation, limit=_ROWS_LOOKED_AT))
+                if not all(is_decimal_of(column, value) for (value,) in values):
+                    text = "it holds floating numbers with more digits, which decimals='exact' does not read"
                     self.add(column.title, "problem", text, "set decimals='double'")
 
     def _check_server(self, database: Database) -> None:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from airflow_provider_connect.clients.http.asking.call import Reply
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment, RuleAction, TimeFormat
@@ -55,12 +56,22 @@ class Judgement(NamedTuple):
     is_declared: bool = False
 
 
+def demands_login(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> bool:
+    """Return True if an answer shows that the credentials have expired: a 401, or by a rule with ``login``."""
+    if reply.status == 401:
+        return True
+    return any(rule.then == "login" for rule in rules) and judge(reply, rules, current_time).action == "login"
+
+
 def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> Judgement:
     """Classify an answer.
 
     :param current_time: converts a date to a pause, unless the answer has a ``Date`` header.
     """
-    rule = next((rule for rule in rules if _rule_matches(rule, reply)), None)
+    is_temporary = reply.status >= 500 or reply.status in _TEMPORARY_STATUSES
+    rule = next(
+        (rule for rule in rules if _rule_matches(rule, reply) and not (is_temporary and _is_about_bodies(rule))), None
+    )
     retry_after = retry_after_seconds(reply.header("Retry-After"), _clock(reply, current_time), LONGEST_WAIT_SECONDS)
     if rule is not None:
         declared_wait = wait_seconds(rule.until, reply, current_time) if rule.until is not None else None
@@ -77,10 +88,15 @@ def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -
         return Judgement("retry", retry_after, _ACCEPTED_REASON)
     if reply.is_success:
         return Judgement("rows")
-    if reply.status >= 500 or reply.status in _TEMPORARY_STATUSES:
+    if is_temporary:
         return Judgement("retry", retry_after, "the service is unavailable now", _server_text(reply))
     reason = _REFUSAL_REASONS.get(reply.status, "no rule declares this status: add one to errors")
     return Judgement("refuse", None, reason, _server_text(reply))
+
+
+def _is_about_bodies(rule: ErrorRule) -> bool:
+    """Return True if a rule by ``at`` alone takes an answer for final. A failing service may send any body."""
+    return (rule.status, rule.header, rule.text) == (None, None, None) and rule.then not in ("retry", "wait")
 
 
 def _server_text(reply: Reply, at: str | None = None) -> str:
@@ -96,7 +112,7 @@ def _rule_matches(rule: ErrorRule, reply: Reply) -> bool:
         return False
     if rule.header is not None:
         value = reply.headers.get(rule.header.lower())
-        if value is None or (rule.header_value is not None and value.strip() != rule.header_value):
+        if value is None or (rule.header_value is not None and not _header_matches(rule, value.strip())):
             return False
     if rule.text is not None:
         if statuses is None and reply.is_success:
@@ -104,6 +120,12 @@ def _rule_matches(rule: ErrorRule, reply: Reply) -> bool:
         if rule.text.lower() not in reply.body[:ERROR_TEXT_BYTES].decode("utf-8", "replace").lower():
             return False
     return rule.at is None or _value_matches(rule, reply.at(rule.at))
+
+
+def _header_matches(rule: ErrorRule, value: str) -> bool:
+    if rule.header is not None and rule.header.lower() == "location" and value != rule.header_value:
+        value = urlsplit(value).path
+    return value == rule.header_value
 
 
 def _value_matches(rule: ErrorRule, value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Declares error rules and rate limits of an API. Light enough for DAG files.
 
-The first matching rule decides. By default 408, 425, 429 and 5xx are retried, 204 and 205 are empty, every other 2xx
-has rows, and other statuses are refused.
+The first matching rule decides. A rule by ``at`` alone, unless it retries or waits, does not apply to 408, 425, 429 and
+5xx. By default these are retried, 204 and 205 are empty, every other 2xx has rows, and other statuses are refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from airflow_provider_connect.values.json.paths import FieldPath
 
-RuleAction = Literal["retry", "wait", "refuse", "ignore", "empty", "rows"]
+RuleAction = Literal["retry", "wait", "refuse", "ignore", "empty", "rows", "login"]
 TimeFormat = Literal["auto", "seconds", "epoch_s", "epoch_ms", "date"]
 
 _STATUS = re.compile(r"[1-5](?:[0-9]{2}|xx)")
@@ -70,7 +70,9 @@ class ErrorRule(Declared):
         "because a row could contain it.",
     )
     header: str | None = Field(default=None, description="Name of a header in the answer.")
-    header_value: str | None = Field(default=None, description="Value of that header. By default any.")
+    header_value: str | None = Field(
+        default=None, description="Value of that header, or the path of a Location. By default any."
+    )
     text: str | None = Field(
         default=None,
         min_length=1,
@@ -79,14 +81,15 @@ class ErrorRule(Declared):
     at: FieldPath | None = Field(
         default=None,
         description="Location in the JSON body, such as error or /error/code. Its value must not be null, false, 0 or "
-        "empty, or must be one of values.",
+        "empty, or must be one of values. Without status, a 408, 425, 429 or 5xx is retried whatever its body.",
     )
     values: Annotated[tuple[Scalar, ...] | None, BeforeValidator(_as_values)] = Field(
         default=None, description="Accepted values at that location."
     )
     then: RuleAction = Field(
         description="retry: repeat after a pause. wait: repeat at the time in the answer. refuse: fail until a person "
-        "acts. ignore: skip this parent. empty: no rows. rows: read the answer as a page."
+        "acts. ignore: skip this parent. empty: no rows. rows: read the answer as a page. login: fetch new "
+        "credentials, then repeat once, as after a 401."
     )
     until: Moment | None = Field(
         default=None, description="Location of the pause in the answer. By default Retry-After."
