@@ -118,6 +118,7 @@ def test_another_way_of_reading_is_refused_until_a_person_accepts_it(
 
 def test_columns_and_what_only_spares_the_source_are_no_parts() -> None:
     assert shop(**BY_DAY) == shop(**BY_DAY, columns=["id", "created_at"], statement_timeout_seconds=60)
+    assert shop(**BY_DAY) == shop(**BY_DAY, exclude_columns=["note"])
     assert mixpanel() == mixpanel(promote=["$os"], split_rows=1000, max_rejects=1)
 
 

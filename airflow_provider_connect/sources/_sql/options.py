@@ -105,6 +105,7 @@ class SqlOptions(Source):
         "A query needs one.",
     )
     columns: _Names = Field(default=None, description="The columns to read, in this order. By default all.")
+    exclude_columns: _Names = Field(default=None, description="Instead of columns: the columns to leave out.")
     where: _Sql | None = Field(default=None, description="SQL condition of the rows to read.")
     key: _Names = Field(
         default=None,
@@ -247,6 +248,13 @@ def option_problems(options: SqlOptions) -> list[str]:
     if options.query is not None and options.key is None:
         problems.append("key: a query has no primary key: name the columns that identify a row")
     problems += read_method_problems(options)
+    if options.columns is not None and options.exclude_columns is not None:
+        problems.append("exclude_columns: set either columns or exclude_columns")
+    problems += [
+        f"exclude_columns: {name!r} is part of the key: read it"
+        for name in options.key or ()
+        if name in (options.exclude_columns or ())
+    ]
     if options.columns is not None:
         problems += [
             f"columns: {name!r} is reserved for a column of this package: rename it in a query"

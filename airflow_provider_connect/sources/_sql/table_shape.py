@@ -94,6 +94,7 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
         database.require_all_columns(options.table_or_query)
     all_columns = {column.name: column for column in database.describe(options.table_or_query)}
     problems = _missing_columns("columns", options.columns or (), all_columns)
+    problems += _missing_columns("exclude_columns", options.exclude_columns or (), all_columns)
     problems += _missing_columns("key", options.key or (), all_columns)
     column_options = {
         name: getattr(options, name) for name in ("day_column", "timestamp_column", "incrementing_column")
@@ -101,7 +102,10 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     for option, name in column_options.items():
         problems += _missing_columns(option, (name,) if name else (), all_columns)
     refuse_any(problems)
-    columns = tuple(all_columns[name] for name in options.columns or all_columns)
+    excluded = options.exclude_columns or ()
+    columns = tuple(all_columns[name] for name in options.columns or all_columns if name not in excluded)
+    if not columns:
+        raise ConfigError("exclude_columns: it names every column: leave one to read")
     refuse_any(_name_problems([column.name for column in columns]))
     day, timestamp, incrementing = (all_columns[name] if name else None for name in column_options.values())
     table = options.table_or_query
@@ -115,7 +119,8 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     key = options.key or primary
     names = [column.name for column in columns]
     if left_out := [name for name in key if name not in names]:
-        raise ConfigError(f"columns: add {', '.join(map(repr, left_out))} of the primary key, or name another key=")
+        remedy = "columns: add" if options.columns else "exclude_columns: leave out"
+        raise ConfigError(f"{remedy} {', '.join(map(repr, left_out))} of the primary key, or name another key=")
     # A primary key without such an index may be deferred or cover only some of the rows.
     unique = [index.columns for index in indexes if index.is_unique]
     nullable = {name for name in key if all_columns[name].is_nullable}

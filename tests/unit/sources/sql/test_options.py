@@ -69,6 +69,8 @@ def test_the_stream_is_the_table_by_default() -> None:
         (DAYS | {"columns": ["a", "a"]}, "columns: name at least one column, and none twice"),
         (DAYS | {"columns": ["Day"]}, "columns: 'Day' is reserved for a column of this package"),
         (DAYS | {"columns": ["a"], "key": ["b"]}, "columns: 'b' is part of the key"),
+        (DAYS | {"columns": ["a"], "exclude_columns": ["b"]}, "exclude_columns: set either columns or exclude_columns"),
+        (DAYS | {"exclude_columns": ["a"], "key": ["a"]}, "exclude_columns: 'a' is part of the key: read it"),
         (DAYS | {"where": "  "}, "where: it is empty"),
         (
             DAYS | {"mode": "timestamp", "timestamp_column": "at"},

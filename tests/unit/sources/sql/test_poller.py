@@ -126,6 +126,18 @@ def test_columns_come_in_the_order_of_the_option(read: Read) -> None:
     assert list(row) == ["on_day", "id", "record_key"]
 
 
+def test_excluded_columns_are_not_read(read: Read) -> None:
+    made = (EVENTS, "INSERT INTO events VALUES (1, '2026-10-05 01:00:00', '2026-10-04')")
+    (row,) = read(*made, table="events", exclude_columns=["at"], day_column="at")
+    assert list(row) == ["id", "on_day", "record_key"]
+    with pytest.raises(ConfigError, match="exclude_columns: there is no column 'on_dya'; did you mean 'on_day'"):
+        read(table="events", exclude_columns=["on_dya"], day_column="at")
+    with pytest.raises(ConfigError, match="exclude_columns: leave out 'id' of the primary key"):
+        read(table="events", exclude_columns=["id"], day_column="at")
+    with pytest.raises(ConfigError, match="exclude_columns: it names every column"):
+        read(table="events", exclude_columns=["id", "at", "on_day"], day_column="at")
+
+
 def test_one_error_lists_all_wrong_names_with_the_nearest_ones(read: Read) -> None:
     with pytest.raises(ConfigError) as caught:
         read(EVENTS, table="events", columns=["id", "att"], day_column="on_dya", key=["id"])
