@@ -132,7 +132,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         """Return the loaded columns' names. None if ``columns`` or ``key`` is not set."""
         if self.columns is None or self.key is None:
             return None
-        return [*self.columns, RECORD_KEY]
+        return [*(self.rename.get(name, name) for name in self.columns), RECORD_KEY]
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
         """Return database and ``db_timezone`` (default UTC), which decide the rows."""

@@ -101,7 +101,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
 
     def _shape_and_layout(self, part: InputPartition) -> tuple[TableShape, RowLayout]:
         shape = TableShape.from_params(part.params)
-        return shape, row_layout(self._sql_writer(), shape, self._options.value_choices)
+        return shape, row_layout(self._sql_writer(), shape, self._options)
 
     def _sql_writer(self) -> JdbcDatabase:
         return JdbcDatabase(None, self._connection, self._quote_mark, 0)

@@ -75,6 +75,24 @@ def _validate_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return names
 
 
+def _validate_new_names(new_names: dict[str, str]) -> dict[str, str]:
+    if not all(new_names.values()):
+        raise ValueError("a name is empty")
+    if reserved := [name for name in new_names.values() if is_reserved(name)]:
+        raise ValueError(f"{reserved[0]!r} is the name of a column of this package: choose another one")
+    return new_names
+
+
+def is_reserved(name: str) -> bool:
+    """Return True if a column of this package has the name, in any case."""
+    return name.lower() in _RESERVED_NAMES
+
+
+def reserved_problem(name: str) -> str:
+    """Return the problem of a column with a reserved name, and its remedy."""
+    return f"column {name!r} has the name of a column of this package: set rename={{{name!r}: '{name}_'}}"
+
+
 def _validate_sql(text: str) -> str:
     if not text.strip():
         raise ValueError("it is empty")
@@ -106,6 +124,11 @@ class SqlOptions(Source):
     )
     columns: _Names = Field(default=None, description="The columns to read, in this order. By default all.")
     exclude_columns: _Names = Field(default=None, description="Instead of columns: the columns to leave out.")
+    rename: Annotated[dict[str, str], AfterValidator(_validate_new_names)] = Field(
+        default_factory=dict,
+        description="Columns that have another name in the rows: {name in the database: name in the rows}. The other "
+        "options name the database's columns.",
+    )
     where: _Sql | None = Field(default=None, description="SQL condition of the rows to read.")
     key: _Names = Field(
         default=None,
@@ -257,11 +280,21 @@ def option_problems(options: SqlOptions) -> list[str]:
     ]
     if options.columns is not None:
         problems += [
-            f"columns: {name!r} is reserved for a column of this package: rename it in a query"
+            f"columns: {reserved_problem(name)}"
             for name in options.columns
-            if name.lower() in _RESERVED_NAMES
+            if is_reserved(name) and name not in options.rename
         ]
         problems += [
             f"columns: {name!r} is part of the key: add it" for name in options.key or () if name not in options.columns
         ]
+        problems += [
+            f"rename: {name!r} is not one of columns: add it there"
+            for name in options.rename
+            if name not in options.columns
+        ]
+    problems += [
+        f"rename: {name!r} is one of exclude_columns: name it in one of them"
+        for name in options.rename
+        if name in (options.exclude_columns or ())
+    ]
     return problems

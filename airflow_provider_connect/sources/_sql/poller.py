@@ -86,7 +86,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             if self._inspected is None:
                 with self._open_session("describe") as database:
                     shape = inspect_table(database, self._options)
-                    layout = row_layout(database, shape, self._options.value_choices)
+                    layout = row_layout(database, shape, self._options)
                     require_readable(database, self._options, layout)
                     self._warn_of_zone(database, shape.day_column)
                     self._inspected = shape, layout
@@ -300,7 +300,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         shape = TableShape.from_params(params)
         with ExitStack() as stack:
             database = stack.enter_context(self._open_session(str(day)))
-            layout = row_layout(database, shape, self._options.value_choices)
+            layout = row_layout(database, shape, self._options)
             self._require_replayed(database, day)
             self._begin_read(database, shape, params.get("snapshot"))
             key_appender = stack.enter_context(closing(KeyAppender(shape, layout)))
@@ -357,7 +357,9 @@ class KeyAppender:
 
         layout, columns = self._layout, list(batch.columns)
         if layout.key:
-            key_digests = key_bytes(layout.key, layout.key_classes, [batch.column(name) for name in layout.key])
+            key_digests = key_bytes(
+                layout.key, layout.key_classes, [batch.column(position) for position in layout.key_positions]
+            )
             self._require_new(key_digests)
             columns.append(keys_as_hex(key_digests))
         return pa.RecordBatch.from_arrays(columns, schema=layout.schema)

@@ -73,14 +73,14 @@ class _SqlPreflight:
             self.add("the server", "ok", database.version)
             self._check_server(database)
             shape = inspect_table(database, self.options)
-            layout = row_layout(database, shape, self.options.value_choices)
+            layout = row_layout(database, shape, self.options)
             self.add("columns", "ok", f"{len(shape.columns)} of them")
             require_readable(database, self.options, layout)
             self.add("rights", "ok", "the user may read all columns")
             if self.options.row_security == "accept":
                 self._check_policies(layout)
             if self.connection.conn_type == SQLITE:
-                self._check_stored_decimals(database, layout)
+                self._check_stored_decimals(database, shape, layout)
             self._check_key(shape)
             if self.options.mode is not None:
                 self._check_cursor(database, shape)
@@ -109,12 +109,12 @@ class _SqlPreflight:
             text = "no policy hides rows from this user, so row_security='accept' changes nothing"
             self.add("row level security", "ok", text)
 
-    def _check_stored_decimals(self, database: Database, layout: RowLayout) -> None:
+    def _check_stored_decimals(self, database: Database, shape: TableShape, layout: RowLayout) -> None:
         """Find floating numbers in the first rows of decimal columns, where SQLite stores any type."""
         relation = database.relation(self.options.table_or_query)
-        for column in layout.columns:
+        for described, column in zip(shape.columns, layout.columns, strict=True):
             if self.options.value_choices.decimals == "exact" and _DECIMAL_NAME.match(column.database_type):
-                stored_type = f"typeof({database.quote(column.name)})"
+                stored_type = f"typeof({database.quote(described.name)})"
                 if ("real",) in database.rows(database.select([stored_type], relation, limit=_ROWS_LOOKED_AT)):
                     text = "it holds floating numbers, which decimals='exact' does not read"
                     self.add(column.title, "problem", text, "set decimals='double'")

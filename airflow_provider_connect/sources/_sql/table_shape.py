@@ -13,7 +13,7 @@ from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, refuse_any
 from airflow_provider_connect.sources._sql.day_bounds import ColumnClock, clock_of_type
 from airflow_provider_connect.sources._sql.keys import KeyClass, columns_before_prefix, key_class
-from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions
+from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions, is_reserved, reserved_problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,6 @@ EARLIER_KEY_METADATA = "earlier_key"
 """Entry like ``KEY_METADATA`` for the key of versions up to 1.0.0rc1, if that is different."""
 KEY_METADATA = "key"
 """Entry of a schema's metadata: JSON pairs of column and class letter (``keys.py``) that make up ``record_key``."""
-_DAY_COLUMN = "day"
 _TEXT_TYPES = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
 
 
@@ -76,12 +75,16 @@ class TableShape:
 class RowLayout:
     """Columns, Arrow schema and key of the rows that a read returns.
 
+    :param columns: with their names in the rows, in the order of the shape's columns.
+    :param key: names in the database.
+    :param key_positions: place of each key column in ``columns``.
     :param key_classes: class letter of each key column. See ``keys.py``.
     """
 
     columns: tuple[ReadColumn, ...]
     schema: pa.Schema
     key: tuple[str, ...]
+    key_positions: tuple[int, ...]
     key_classes: tuple[KeyClass, ...]
 
 
@@ -95,6 +98,7 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     all_columns = {column.name: column for column in database.describe(options.table_or_query)}
     problems = _missing_columns("columns", options.columns or (), all_columns)
     problems += _missing_columns("exclude_columns", options.exclude_columns or (), all_columns)
+    problems += _missing_columns("rename", tuple(options.rename), all_columns)
     problems += _missing_columns("key", options.key or (), all_columns)
     column_options = {
         name: getattr(options, name) for name in ("day_column", "timestamp_column", "incrementing_column")
@@ -106,7 +110,7 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     columns = tuple(all_columns[name] for name in options.columns or all_columns if name not in excluded)
     if not columns:
         raise ConfigError("exclude_columns: it names every column: leave one to read")
-    refuse_any(_name_problems([column.name for column in columns]))
+    refuse_any(_name_problems([options.rename.get(column.name, column.name) for column in columns]))
     day, timestamp, incrementing = (all_columns[name] if name else None for name in column_options.values())
     table = options.table_or_query
     if not isinstance(table, Table):
@@ -138,20 +142,23 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     )
 
 
-def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> RowLayout:
+def row_layout(database: Database, shape: TableShape, options: SqlOptions) -> RowLayout:
     """Return the layout of the rows to read, the same for driver and executors.
 
     :raises ConfigError: a column cannot be read or cannot identify a row.
     """
     import pyarrow as pa
 
-    columns = tuple(database.read_columns(shape.columns, choices))
-    by_name = {column.name: column for column in columns}
-    classes = tuple(key_class(column, by_name[column.name].type) for column in shape.key_columns)
-    types = {column.name: column.type for column in shape.columns}
+    columns = tuple(
+        column._replace(name=options.rename.get(column.name, column.name))
+        for column in database.read_columns(shape.columns, options.value_choices)
+    )
+    names = [column.name for column in shape.columns]
+    positions = tuple(names.index(name) for name in shape.key)
+    classes = tuple(key_class(shape.columns[position], columns[position].type) for position in positions)
     fields = [
-        column.field.with_metadata((column.field.metadata or {}) | {b"comment": _comment(types[column.name])})
-        for column in columns
+        column.field.with_metadata((column.field.metadata or {}) | {b"comment": _comment(described.type)})
+        for column, described in zip(columns, shape.columns, strict=True)
     ]
     if shape.key:
         comment = f"Identity of the row, 32 hex digits: made of {', '.join(shape.key)}."
@@ -163,7 +170,7 @@ def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> 
     metadata = {KEY_METADATA: json.dumps([*pairs.items()])}
     if earlier != pairs:
         metadata[EARLIER_KEY_METADATA] = json.dumps([*earlier.items()])
-    return RowLayout(columns, pa.schema(fields, metadata=metadata), shape.key, classes)
+    return RowLayout(columns, pa.schema(fields, metadata=metadata), shape.key, positions, classes)
 
 
 def require_readable(database: Database, options: SqlOptions, layout: RowLayout) -> None:
@@ -196,7 +203,7 @@ def can_split(shape: TableShape, layout: RowLayout) -> bool:
     """Return True if the key can be split into ranges: NOT NULL columns of whole numbers, decimals, dates or texts."""
     from pyarrow import types
 
-    arrow_types = {column.name: column.type for column in layout.columns}
+    arrow_types = {column.name: read.type for column, read in zip(shape.columns, layout.columns, strict=True)}
     return bool(shape.key) and all(
         not column.is_nullable
         and (
@@ -222,11 +229,10 @@ def _missing_columns(option: str, names: Sequence[str], columns_by_name: dict[st
 
 
 def _name_problems(names: Sequence[str]) -> list[str]:
-    remedy = "leave it out with columns=, or rename it in a query"
-    problems = [
-        f"column {name!r} is reserved for a column of this package: {remedy}"
-        for name in names
-        if name.lower() in (_DAY_COLUMN, RECORD_KEY)
-    ]
+    problems = [reserved_problem(name) for name in names if is_reserved(name)]
     repeated = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
-    return problems + [f"several columns are named {name!r} and differ only in case: {remedy}" for name in repeated]
+    return problems + [
+        f"several columns are named {name!r} or differ only in case: give one another name with rename=, or leave it "
+        "out with exclude_columns="
+        for name in repeated
+    ]

@@ -138,6 +138,39 @@ def test_excluded_columns_are_not_read(read: Read) -> None:
         read(table="events", exclude_columns=["id", "at", "on_day"], day_column="at")
 
 
+def test_renamed_columns_have_other_names_in_the_rows_and_the_same_key(read: Read) -> None:
+    made = (
+        'CREATE TABLE t (id integer PRIMARY KEY, "Day" timestamp, "Id2" text)',
+        "INSERT INTO t VALUES (1, '2026-10-05 01:00:00', 'x')",
+    )
+    (plain,) = read(*made, table="t", exclude_columns=["Day"], day_column="Day")
+    names = {"Day": "at", "id": "number"}
+    (row,) = read(table="t", rename=names, day_column="Day", where='id = 1 AND "Day" IS NOT NULL')
+    assert row.pop("at").isoformat() == "2026-10-05T01:00:00"
+    assert row == {"number": 1, "Id2": "x", "record_key": plain["record_key"]}
+
+
+@pytest.mark.parametrize(
+    ("rename", "message"),
+    [
+        ({}, "column 'Day' has the name of a column of this package: set rename={'Day': 'Day_'}"),
+        ({"Day": "at", "ID": "n"}, "rename: there is no column 'ID'; known: Day, id"),
+        ({"Day": "ID"}, "several columns are named 'id' or differ only in case: give one another name with rename="),
+        ({"Day": "Record_Key"}, "rename: 'Record_Key' is the name of a column of this package"),
+    ],
+)
+def test_a_rename_that_collides_or_names_no_column_is_refused(read: Read, rename: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read('CREATE TABLE t (id integer PRIMARY KEY, "Day" date)', table="t", rename=rename, snapshot="replace")
+    assert message in str(caught.value)
+
+
+def test_a_key_that_is_repeated_is_told_by_the_database_s_name(read: Read) -> None:
+    made = ("CREATE TABLE t (name text)", "INSERT INTO t VALUES ('a'), ('a')")
+    with pytest.raises(DataError, match="key: name does not identify a row"):
+        read(*made, table="t", key=["name"], rename={"name": "title"}, snapshot="replace")
+
+
 def test_one_error_lists_all_wrong_names_with_the_nearest_ones(read: Read) -> None:
     with pytest.raises(ConfigError) as caught:
         read(EVENTS, table="events", columns=["id", "att"], day_column="on_dya", key=["id"])
@@ -150,7 +183,7 @@ def test_one_error_lists_all_wrong_names_with_the_nearest_ones(read: Read) -> No
 @pytest.mark.parametrize(
     ("made", "options", "message"),
     [
-        ("CREATE TABLE t (id integer PRIMARY KEY, day date)", {}, "column 'day' is reserved for a column of this"),
+        ("CREATE TABLE t (id integer PRIMARY KEY, day date)", {}, "column 'day' has the name of a column of"),
         ("CREATE TABLE t (a text, b text, PRIMARY KEY (a, b))", {"columns": ["a"]}, "add 'b' of the primary key"),
         ("CREATE TABLE t (a real PRIMARY KEY)", {}, "column 'a' of type real cannot identify a row"),
         ("CREATE TABLE t (a text)", {"snapshot": None, "day_column": "a"}, "'a' of type text is neither a timestamp"),
@@ -176,7 +209,13 @@ def test_a_wrong_condition_fails_the_plan(file: Path, read: Read, what: dict[str
 
 
 @pytest.mark.parametrize(
-    "what", [{"table": "t", "key": ["b"]}, {"query": "SELECT b, a FROM t", "key": ["a"]}, {"table": "t", "key": None}]
+    "what",
+    [
+        {"table": "t", "key": ["b"]},
+        {"table": "t", "key": ["b"], "rename": {"b": "c"}},
+        {"query": "SELECT b, a FROM t", "key": ["a"]},
+        {"table": "t", "key": None},
+    ],
 )
 def test_column_names_are_known_if_the_options_name_columns_and_key(
     file: Path, read: Read, what: dict[str, Any]
