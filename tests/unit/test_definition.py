@@ -150,6 +150,17 @@ def test_a_key_of_other_columns_or_classes_is_refused_where_rows_are_merged_by_i
     assert not replaced.refusals
 
 
+def test_a_dropped_key_is_told_and_refused_only_where_rows_are_merged_by_it() -> None:
+    before = add_key(shop(**BY_DAY), {b"key": json.dumps([["id", "n"]]).encode()})
+    replaced = compare_definitions(before, shop(**BY_DAY), is_same_task=True, identifies_by_key=False)
+    assert replaced == replaced._replace(refusals=(), acceptable=(), access=())
+    assert replaced.notices == ("rows have no key any more, it was (id: n)",)
+    merged = compare_definitions(before, shop(**BY_DAY), is_same_task=True, identifies_by_key=True)
+    assert merged.refusals == (
+        "rows have no key any more, it was (id: n): the target identifies rows by it. Set key= to these columns",
+    )
+
+
 def test_shapes_and_the_keys_of_masks_are_parts() -> None:
     plain = mixpanel()
     source = MixpanelSource(conn_id="m", zone="UTC")
