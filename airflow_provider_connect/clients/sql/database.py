@@ -250,6 +250,10 @@ class Database(Closable, ABC):
         Instants are written in UTC, every session's zone.
         """
 
+    def key_value(self, column: SqlColumn) -> str:
+        """Return the SQL expression for a column's value in :meth:`rows`, in a form that :meth:`literal` writes."""
+        return self.quote(column.name)
+
     def select(
         self,
         expressions: Iterable[str],

@@ -41,6 +41,7 @@ def find_keys(
     relation: str,
     columns: Sequence[str],
     *,
+    values: Sequence[str],
     row_condition: str,
     rows: int,
     chunks: int,
@@ -49,6 +50,7 @@ def find_keys(
     """Return the last key of every chunk except the last chunk, in order. Fewer keys if there are fewer rows.
 
     :param columns: quoted columns of the key.
+    :param values: SQL expressions of their values. See :meth:`.Database.key_value`.
     :param row_condition: SQL condition. "" for all rows.
     :param rows: approximate number of rows. An error makes chunks uneven but loses no row.
     :param compares_rows: see :func:`chunk_conditions`.
@@ -59,7 +61,7 @@ def find_keys(
     while len(keys) < chunks - 1:
         lower = [after_bound(columns, key_literals(database, keys[-1]), compares_rows=compares_rows)] if keys else []
         chunk_condition = " AND ".join(f"({condition})" for condition in [row_condition, *lower] if condition)
-        sql = database.select(columns, relation, where=chunk_condition, order_by=order, limit=1)
+        sql = database.select(values, relation, where=chunk_condition, order_by=order, limit=1)
         key_rows = database.rows(f"{sql} OFFSET {step - 1}")
         if not key_rows:
             break
@@ -108,6 +110,9 @@ def _compare_key(columns: Sequence[str], bound: KeyLiterals, strict: str, final:
 
 
 _KEY_PARSERS: dict[str, Callable[[str], object]] = {
+    "bool": {"True": True, "False": False}.__getitem__,
+    "bytes": bytes.fromhex,
+    "datetime": dt.datetime.fromisoformat,
     "int": int,
     "float": float,  # SQLite may store decimals as floats
     "Decimal": Decimal,
@@ -123,7 +128,7 @@ def key_to_json(key: KeyValues) -> list[list[str]]:
 
     :raises ConfigError: a value's type is not supported.
     """
-    pairs = [[type(value).__name__, str(value)] for value in key]
+    pairs = [[type(value).__name__, value.hex() if isinstance(value, bytes) else str(value)] for value in key]
     if unsupported := [kind for kind, _ in pairs if kind not in _KEY_PARSERS]:
         raise ConfigError(
             f"consistency: a table cannot be split at a key of type {unsupported[0]}. Leave consistency out, or set "

@@ -30,11 +30,11 @@ from airflow_provider_connect.sources._sql.options import CLOCK_QUERIES, DEFAULT
 from airflow_provider_connect.sources._sql.table_shape import (
     RowLayout,
     TableShape,
-    can_split,
     day_column_clock,
     inspect_table,
     require_readable,
     row_layout,
+    unsplit_reason,
 )
 from airflow_provider_connect.sources._sql.zones import require_zone, undeclared_zone
 from airflow_provider_connect.window import Day
@@ -182,13 +182,15 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
                 selection = self._increments.select_rows(database, shape, day)
             single_part = [shape.partition_params | {"where": selection.condition}]
             max_chunks = self._chunk_concurrency(database)
-            if (max_chunks == 1 and not self._resumes) or not selection.has_all_rows or not can_split(shape, layout):
+            if not selection.has_all_rows or not self._can_split(shape, layout, max_chunks):
                 return single_part
             if not self._reads_by_chunk:
                 database.begin()
             chunk_params = self._chunk_params(
                 database, shape, self._split_keys(database, shape, max_chunks, selection.condition), selection.condition
             )
+            if len(chunk_params) == 1:
+                self._warn_of_one_chunk(f"a chunk has at least {chunks.MIN_CHUNK_ROWS:,} rows")
             if self._reads_by_chunk:
                 return chunk_params
             snapshot = self._export_snapshot(database) if len(chunk_params) > 1 else None
@@ -200,6 +202,18 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
                 with self._lock:
                     self._snapshot_sessions[day] = database
             return [params | {"snapshot": snapshot} for params in chunk_params]
+
+    def _can_split(self, shape: TableShape, layout: RowLayout, max_chunks: int) -> bool:
+        if max_chunks == 1 and not self._resumes:
+            return False
+        if reason := unsplit_reason(shape, layout):
+            self._warn_of_one_chunk(reason)
+        return not reason
+
+    def _warn_of_one_chunk(self, reason: str) -> None:
+        if (self._options.parallel_chunks or 1) > 1:
+            text = "%s: one task reads all rows, although parallel_chunks=%s: %s"
+            _LOG.warning(text, self._options.stream_key, self._options.parallel_chunks, reason)
 
     def _day_condition(self, database: Database, column: SqlColumn, day: Day) -> str:
         name = database.quote(column.name)
@@ -226,7 +240,8 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         if self._reads_by_chunk:
             return parallel_chunks or DEFAULT_CHUNKS
         if database.shares_snapshots and self._context.is_closed_before_polls:
-            return 1  # no session would keep the shared snapshot open
+            self._warn_of_one_chunk("this reader keeps no session open for a shared snapshot: set consistency='chunk'")
+            return 1
         return parallel_chunks or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
 
     def _export_snapshot(self, database: Database) -> str | None:
@@ -256,6 +271,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             database,
             relation,
             columns,
+            values=[database.key_value(column) for column in shape.key_columns],
             row_condition=condition,
             rows=int(rows),
             chunks=count,

@@ -19,11 +19,11 @@ from airflow_provider_connect.sources._sql.reset_detection import greatest_and_c
 from airflow_provider_connect.sources._sql.table_shape import (
     RowLayout,
     TableShape,
-    can_split,
     day_column_clock,
     inspect_table,
     require_readable,
     row_layout,
+    unsplit_reason,
 )
 from airflow_provider_connect.sources._sql.zones import database_zone
 from airflow_provider_connect.window import zone as known_zone
@@ -258,8 +258,9 @@ class _SqlPreflight:
     def _check_chunks(self, database: Database, shape: TableShape, layout: RowLayout) -> None:
         by_chunk = self.options.consistency == "chunk"
         subject = "consistency" if by_chunk else "parallel_chunks"
-        if (by_chunk or (self.options.parallel_chunks or 1) > 1) and not can_split(shape, layout):
-            self.add(subject, "note", "the key does not allow ranges, so one task reads all")
+        reason = unsplit_reason(shape, layout)
+        if (by_chunk or (self.options.parallel_chunks or 1) > 1) and reason:
+            self.add(subject, "note", f"one task reads all rows: {reason}")
         elif by_chunk:
             text = (
                 "each chunk is read at another moment: a row that changes its key meanwhile may be read twice or never"

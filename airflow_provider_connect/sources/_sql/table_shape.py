@@ -22,7 +22,12 @@ EARLIER_KEY_METADATA = "earlier_key"
 """Entry like ``KEY_METADATA`` for the key of versions up to 1.0.0rc1, if that is different."""
 KEY_METADATA = "key"
 """Entry of a schema's metadata: JSON pairs of column and class letter (``keys.py``) that make up ``record_key``."""
-_TEXT_TYPES = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
+_TEXT_TYPES = (
+    "text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar", "numeric", "decimal",
+    "bit",
+)  # fmt: skip
+_BYTE_TYPES = ("bytea", "binary", "varbinary", "blob", "tinyblob", "mediumblob", "longblob")
+_POSTGRESQL_ENUM = "enum"
 
 
 @dataclass(frozen=True)
@@ -199,21 +204,33 @@ def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
     return clock
 
 
-def can_split(shape: TableShape, layout: RowLayout) -> bool:
-    """Return True if the key can be split into ranges: NOT NULL columns of whole numbers, decimals, dates or texts."""
+def unsplit_reason(shape: TableShape, layout: RowLayout) -> str:
+    """Return why the key cannot be split into ranges. "" if it can: NOT NULL columns that the database orders."""
+    if not shape.key:
+        return "there is no key"
+    for column, position in zip(shape.key_columns, layout.key_positions, strict=True):
+        if column.is_nullable:
+            reason = "a query's columns" if shape.is_query else f"{column.name!r} of the key"
+            return f"{reason} may be NULL"
+        if not _has_ranges(column, layout.columns[position].type):
+            return f"{column.name!r} of type {column.type} in the key has no ranges"
+    return ""
+
+
+def _has_ranges(column: SqlColumn, arrow_type: pa.DataType) -> bool:
+    """Return True if the database sorts, compares and writes the column's values alike, without loss.
+
+    MySQL sorts an enum by its declaration, but compares it with a literal as text.
+    """
     from pyarrow import types
 
-    arrow_types = {column.name: read.type for column, read in zip(shape.columns, layout.columns, strict=True)}
-    return bool(shape.key) and all(
-        not column.is_nullable
-        and (
-            types.is_integer(arrow_types[column.name])
-            or types.is_decimal(arrow_types[column.name])
-            or types.is_date(arrow_types[column.name])
-            or (types.is_string(arrow_types[column.name]) and column.base.lower().startswith(_TEXT_TYPES))
-        )
-        for column in shape.key_columns
-    )
+    base = column.base.lower()
+    if types.is_binary(arrow_type):
+        return base.startswith(_BYTE_TYPES)
+    if types.is_string(arrow_type):
+        return base == _POSTGRESQL_ENUM or base.startswith(_TEXT_TYPES)
+    kinds = (types.is_integer, types.is_decimal, types.is_date, types.is_timestamp, types.is_boolean)
+    return any(has_kind(arrow_type) for has_kind in kinds)
 
 
 def _comment(kind: str) -> bytes:

@@ -256,10 +256,17 @@ class MySQL(Database):
 
     def literal(self, value: object) -> str:
         """Write a value as a SQL literal, with PyMySQL."""
+        if isinstance(value, bytes):
+            return f"X'{value.hex()}'"
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
             value = value.astimezone(dt.UTC).replace(tzinfo=None)
         with self._translate_errors("writing a value"), contextlib.closing(self._session.cursor()) as cursor:
             return str(cursor.mogrify("%s", (value,)))
+
+    def key_value(self, column: SqlColumn) -> str:
+        """Return a column's name. Bits are read as a number."""
+        quoted = self.quote(column.name)
+        return f"{quoted} + 0" if column.base.startswith("bit") else quoted
 
     def begin(self, snapshot: str | None = None) -> None:
         """Begin a transaction. Its snapshot is taken with the first row."""
