@@ -49,11 +49,14 @@ if TYPE_CHECKING:
 _CANCEL_SECONDS = 5.0
 _SILENCE_SECONDS = 60.0
 """Seconds to wait for a silent server after the statement's time limit."""
-# The server's defaults could change the text of values (sql_mode, time_zone), limit the rows (sql_select_limit) or
+# The server's defaults could change values (sql_mode to default_week_format), limit the rows (sql_select_limit) or
 # close the connection of a reader that pauses.
 _SETTINGS = {
     "sql_mode": "''",
     "time_zone": "'+00:00'",
+    "div_precision_increment": "4",
+    "lc_time_names": "'en_US'",
+    "default_week_format": "0",
     "sql_select_limit": "18446744073709551615",
     "sql_notes": "0",
     "net_write_timeout": "3600",
