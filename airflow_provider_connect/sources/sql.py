@@ -96,6 +96,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
     row_options: ClassVar[Mapping[str, RowRole]] = {
         "table": "reading",
         "day_column": "reading",
+        "day_column_unit": "reading",
         "snapshot": "reading",
         "mode": "reading",
         "timestamp_column": "reading",

@@ -88,6 +88,7 @@ READ_OTHERWISE = [
     (shop(**BY_DAY), shop(**BY_DAY, db_timezone="Asia/Tokyo"), "db_timezone"),
     (shop(snapshot="replace"), shop(**FOLLOWED), "kind"),
     (shop(**BY_DAY), shop(day_column="updated_at"), "day_column"),
+    (shop(**BY_DAY), shop(**BY_DAY, day_column_unit="seconds"), "day_column_unit"),
     (shop(**FOLLOWED), shop(mode="incrementing", incrementing_column="number"), "incrementing_column"),
     (shop(**BY_DAY, key=["id"]), shop(**BY_DAY, key=["code"]), "key"),
     (shop(**BY_DAY), shop(SHOP.model_copy(update={"path": "old_shop"}), **BY_DAY), "database"),

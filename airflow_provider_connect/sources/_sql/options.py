@@ -100,6 +100,8 @@ def _validate_sql(text: str) -> str:
 
 
 Consistency = Literal["snapshot", "chunk"]
+DayColumnUnit = Literal["seconds", "milliseconds"]
+"""What a whole number in ``day_column`` counts since 1970-01-01 UTC."""
 _Names = Annotated[tuple[str, ...] | None, AfterValidator(_validate_names)]
 _Sql = Annotated[str, AfterValidator(_validate_sql)]
 
@@ -135,6 +137,10 @@ class SqlOptions(Source):
         description="The columns that identify a row. By default the primary key. A query needs them.",
     )
     day_column: str | None = Field(default=None, description="The timestamp or date column that decides a row's day.")
+    day_column_unit: DayColumnUnit | None = Field(
+        default=None,
+        description="If day_column is a whole number: seconds or milliseconds since 1970-01-01 UTC.",
+    )
     zone: ZoneName = Field(default="UTC", description="IANA zone whose calendar days are loaded.")
     db_timezone: ZoneName | None = Field(
         default=None,
@@ -271,6 +277,8 @@ def option_problems(options: SqlOptions) -> list[str]:
     if options.query is not None and options.key is None:
         problems.append("key: a query has no primary key: name the columns that identify a row")
     problems += read_method_problems(options)
+    if options.day_column is not None and options.day_column_unit is not None and options.db_timezone is not None:
+        problems.append(f"db_timezone: {options.day_column_unit} since 1970 have no zone: leave it out")
     if options.columns is not None and options.exclude_columns is not None:
         problems.append("exclude_columns: set either columns or exclude_columns")
     problems += [

@@ -217,8 +217,10 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
 
     def _day_condition(self, database: Database, column: SqlColumn, day: Day) -> str:
         name = database.quote(column.name)
-        clock = day_column_clock(database, column)
-        if self._connection.conn_type == SQLITE:
+        clock = day_column_clock(database, column, self._options.day_column_unit)
+        if self._connection.conn_type == SQLITE and self._options.day_column_unit is not None:
+            self._require_times(database, name, f"CASE typeof({name}) WHEN 'integer' THEN 1 END")
+        elif self._connection.conn_type == SQLITE:
             function = "date" if clock == "date" else "datetime"
             self._require_times(database, name, f"{function}({name})")
             name = f"{function}({name})"

@@ -32,6 +32,12 @@ _MAX_CLOCK_DIFFERENCE_SECONDS = 5.0
 
 _DECIMAL_NAME = re.compile("decimal|numeric", re.IGNORECASE)
 _ROWS_LOOKED_AT = 10_000
+_CLOCK_VALUES = {
+    "date": "dates",
+    "instant": "instants",
+    "seconds": "seconds since 1970",
+    "milliseconds": "milliseconds since 1970",
+}
 _UTC_NAMES = ("UTC", "GMT", "Etc/UTC")
 
 
@@ -85,7 +91,8 @@ class _SqlPreflight:
             if self.options.mode is not None:
                 self._check_cursor(database, shape)
             if shape.day_column is not None:
-                self._check_day_column(database, shape, day_column_clock(database, shape.day_column))
+                clock = day_column_clock(database, shape.day_column, self.options.day_column_unit)
+                self._check_day_column(database, shape, clock)
             else:
                 self._check_chunks(database, shape, layout)
 
@@ -157,12 +164,12 @@ class _SqlPreflight:
         assert column is not None, "the caller has looked"
         subject = f"day_column {column.name!r}"
         self._note_nullable(subject, column, "day")
-        if self.connection.conn_type != SQLITE:  # it converts its texts, and so uses no index
+        if self.connection.conn_type != SQLITE or self.options.day_column_unit:  # it converts texts, without an index
             self._note_missing_index(subject, shape, column, "a day", "day")
         if clock == "wall":
             self._check_zone(database, "day_column", column)
         else:
-            self.add(subject, "ok", {"date": "it has dates", "instant": "it has instants"}[clock])
+            self.add(subject, "ok", f"it has {_CLOCK_VALUES[clock]}")
 
     def _note_nullable(self, subject: str, column: SqlColumn, unit: str) -> None:
         if column.is_nullable:

@@ -13,7 +13,13 @@ from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, refuse_any
 from airflow_provider_connect.sources._sql.day_bounds import ColumnClock, clock_of_type
 from airflow_provider_connect.sources._sql.keys import KeyClass, columns_before_prefix, key_class
-from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions, is_reserved, reserved_problem
+from airflow_provider_connect.sources._sql.options import (
+    RECORD_KEY,
+    DayColumnUnit,
+    SqlOptions,
+    is_reserved,
+    reserved_problem,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -188,12 +194,22 @@ def require_readable(database: Database, options: SqlOptions, layout: RowLayout)
     database.rows(database.select([column.expression for column in layout.columns], relation, where=condition, limit=0))
 
 
-def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
-    """Return whether a column has dates, instants or local times.
+def day_column_clock(database: Database, column: SqlColumn, unit: DayColumnUnit | None = None) -> ColumnClock:
+    """Return whether a column has dates, instants, local times or numbers.
 
-    :raises ConfigError: it has none of them.
+    :param unit: option ``day_column_unit``.
+    :raises ConfigError: it has none of them, or does not fit the unit.
     """
     (read_column,) = database.read_columns([column], ValueChoices())
+    if is_whole_number(read_column.type):
+        if unit is None:
+            raise ConfigError(
+                f"day_column: {column.name!r} of type {column.type} is a whole number. If it counts from 1970 in UTC, "
+                "set day_column_unit='seconds' or 'milliseconds'"
+            )
+        return unit
+    if unit is not None:
+        raise ConfigError(f"day_column_unit: {column.name!r} of type {column.type} is no whole number: leave it out")
     clock = clock_of_type(read_column.type)
     if clock is None:
         raise ConfigError(
@@ -202,6 +218,13 @@ def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
             "TABLE counts: declare the column as DATE or TIMESTAMP"
         )
     return clock
+
+
+def is_whole_number(arrow_type: pa.DataType) -> bool:
+    """Return True for integers and for decimals without a fraction."""
+    from pyarrow import types
+
+    return bool(types.is_integer(arrow_type) or (types.is_decimal(arrow_type) and arrow_type.scale == 0))
 
 
 def unsplit_reason(shape: TableShape, layout: RowLayout) -> str:

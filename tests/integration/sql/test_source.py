@@ -177,3 +177,24 @@ def test_a_check_reports_clock_zone_and_rights(every: OwnDatabase) -> None:
     assert "the database's and this machine's agree" in str(report)
     assert "no index begins with it" in str(report)
     assert "the user may read all columns" in str(report)
+
+
+@pytest.mark.parametrize("kind", ["int", "bigint", "numeric(20,0)"])
+def test_a_day_of_seconds_is_found_by_an_index(every: OwnDatabase, kind: str) -> None:
+    day = Day(date=dt.date(2026, 10, 5), zone="Europe/Berlin")
+    first, end = int(day.start.timestamp()), int(day.end.timestamp())
+    every.run(
+        f"CREATE TABLE t (id int PRIMARY KEY, at {kind} NOT NULL)",
+        "CREATE INDEX by_at ON t (at)",
+        f"INSERT INTO t SELECT n, {first - 5 * 3600} + n * 3600 FROM ({every.series(5_000)}) AS s",
+        "ANALYZE TABLE t" if every.server.conn_type == "mysql" else "ANALYZE t",
+    )
+    source = SqlSource(
+        conn_id="sql_default", table="t", day_column="at", day_column_unit="seconds", zone="Europe/Berlin"
+    )
+    with source.open(every.connection(), PollContext()) as poller:
+        (part,) = poller.plan([day])
+        assert sorted(row["id"] for row in polled(poller, part)) == [*range(5, 29)]
+    plan = every.run(f"EXPLAIN SELECT * FROM t WHERE {part.params['where']}")
+    assert "by_at" in str(plan)
+    assert str(end) in part.params["where"]

@@ -74,6 +74,7 @@ def test_the_stream_is_the_table_by_default() -> None:
         (DAYS | {"columns": ["a"], "key": ["b"]}, "columns: 'b' is part of the key"),
         (DAYS | {"columns": ["a"], "exclude_columns": ["b"]}, "exclude_columns: set either columns or exclude_columns"),
         (DAYS | {"exclude_columns": ["a"], "key": ["a"]}, "exclude_columns: 'a' is part of the key: read it"),
+        (DAYS | {"day_column_unit": "seconds", "db_timezone": "UTC"}, "db_timezone: seconds since 1970 have no zone"),
         (DAYS | {"where": "  "}, "where: it is empty"),
         (
             DAYS | {"mode": "timestamp", "timestamp_column": "at"},

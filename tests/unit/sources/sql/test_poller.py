@@ -66,6 +66,27 @@ def test_a_day_has_its_rows_in_the_zone_of_the_option(read: Read) -> None:
     assert ids(read(**options, zone="US/Pacific", db_timezone="US/Pacific", day=pacific)) == [1, 2]
 
 
+@pytest.mark.parametrize(("unit", "factor"), [("seconds", 1), ("milliseconds", 1000)])
+def test_a_day_column_of_whole_numbers_counts_from_1970(read: Read, unit: str, factor: int) -> None:
+    pacific = Day(date=DAY.date, zone="US/Pacific")
+    first, end = (int(moment.timestamp()) * factor for moment in (pacific.start, pacific.end))
+    made = (
+        "CREATE TABLE t (id integer PRIMARY KEY, at bigint)",
+        f"INSERT INTO t VALUES (1, {first - 1}), (2, {first}), (3, {end - 1}), (4, {end}), (5, NULL)",
+    )
+    options = {"table": "t", "day_column": "at", "zone": "US/Pacific", "day": pacific}
+    assert ids(read(*made, **options, day_column_unit=unit)) == [2, 3]
+    with pytest.raises(ConfigError, match=r"'at' of type bigint is a whole number.*set day_column_unit='seconds' or"):
+        read(**options)
+    with pytest.raises(DataError, match="'at' has values that SQLite cannot read as a time"):
+        read("INSERT INTO t VALUES (6, 'late'), (7, 1.5)", **options, columns=["id"], day_column_unit=unit)
+
+
+def test_a_unit_of_a_day_column_that_is_no_whole_number_is_refused(read: Read) -> None:
+    with pytest.raises(ConfigError, match="day_column_unit: 'at' of type timestamp is no whole number: leave it out"):
+        read(EVENTS, table="events", day_column="at", day_column_unit="seconds")
+
+
 def test_a_date_column_has_dates_of_the_zone(read: Read) -> None:
     made = (EVENTS, "INSERT INTO events VALUES (1, NULL, '2026-10-05'), (2, NULL, '2026-10-06'), (3, NULL, NULL)")
     tokyo = Day(date=DAY.date, zone="Asia/Tokyo")
