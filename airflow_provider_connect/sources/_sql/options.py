@@ -16,6 +16,7 @@ from airflow_provider_connect.clients.sql.database import (
     Table,
     ValueChoices,
     ZeroDates,
+    decimal_digits,
 )
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._sql.read_methods import (
@@ -73,6 +74,12 @@ def _validate_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     if names is not None and (not names or not all(names) or len(set(names)) < len(names)):
         raise ValueError("name at least one column, and none twice")
     return names
+
+
+def _validate_decimals(text: str) -> str:
+    if text not in ("exact", "string", "double") and decimal_digits(text) is None:
+        raise ValueError("set 'exact', 'string', 'double', or a type of at most 38 digits such as 'decimal(38,9)'")
+    return text
 
 
 def _validate_new_names(new_names: dict[str, str]) -> dict[str, str]:
@@ -178,10 +185,11 @@ class SqlOptions(Source):
         "only new rows. initial_only reads all rows once. when_needed works as initial, and reads all rows again if "
         "the position is lost because the table was set back.",
     )
-    decimals: Decimals = Field(
+    decimals: Annotated[Decimals, AfterValidator(_validate_decimals)] = Field(
         default="exact",
         description="How decimal numbers are read. exact: as decimals, or as text if 38 digits are too few or the "
-        "column declares no precision. string: as text. double: as the nearest floating-point number.",
+        "column declares no precision, such as a sum in a query. decimal(38,9): as exact, with this type instead of "
+        "text. string: as text. double: as the nearest floating-point number.",
     )
     zero_dates: ZeroDates = Field(
         default="fail", description="MySQL's dates with month or day zero fail the day, or become null."

@@ -120,10 +120,10 @@ class _SqlPreflight:
         """Find floating numbers in the first rows of decimal columns, where SQLite stores any type."""
         relation = database.relation(self.options.table_or_query)
         for described, column in zip(shape.columns, layout.columns, strict=True):
-            if self.options.value_choices.decimals == "exact" and _DECIMAL_NAME.match(column.database_type):
+            if self.options.decimals != "double" and _DECIMAL_NAME.match(column.database_type):
                 stored_type = f"typeof({database.quote(described.name)})"
                 if ("real",) in database.rows(database.select([stored_type], relation, limit=_ROWS_LOOKED_AT)):
-                    text = "it holds floating numbers, which decimals='exact' does not read"
+                    text = f"it holds floating numbers, which decimals={self.options.decimals!r} does not read"
                     self.add(column.title, "problem", text, "set decimals='double'")
 
     def _check_server(self, database: Database) -> None:

@@ -99,7 +99,9 @@ def test_the_stream_is_the_table_by_default() -> None:
         ),
         (CURSOR | {"snapshot_mode": "recovery"}, "snapshot_mode: Input should be 'initial', 'no_data', 'initial_only'"),
         (CURSOR | {"mode": "bulk"}, "mode: 'bulk' has another name here: set snapshot='replace', without mode"),
-        (DAYS | {"decimals": "round"}, "decimals: Input should be 'exact', 'string' or 'double'"),
+        (DAYS | {"decimals": "round"}, "decimals: set 'exact', 'string', 'double', or a type"),
+        (DAYS | {"decimals": "decimal(39,9)"}, "decimals: set 'exact', 'string', 'double', or a type"),
+        (DAYS | {"decimals": "decimal(3,4)"}, "decimals: set 'exact', 'string', 'double', or a type"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], message: str) -> None:

@@ -87,6 +87,18 @@ def test_a_unit_of_a_day_column_that_is_no_whole_number_is_refused(read: Read) -
         read(EVENTS, table="events", day_column="at", day_column_unit="seconds")
 
 
+def test_decimals_without_a_precision_have_the_chosen_type(read: Read) -> None:
+    made = (
+        "CREATE TABLE t (id integer PRIMARY KEY, a decimal, b decimal(5,2))",
+        "INSERT INTO t VALUES (1, 7, 5), (2, NULL, NULL)",
+    )
+    options = {"table": "t", "snapshot": "replace", "decimals": "decimal(38,9)"}
+    rows = read(*made, **options)
+    assert [(str(row["a"]), str(row["b"])) for row in rows] == [("7.000000000", "5.00"), ("None", "None")]
+    with pytest.raises(DataError, match=r"column 'a' .*decimal128\(38, 9\)|column 'a' .*floating"):
+        read("INSERT INTO t VALUES (3, 1.5, NULL)", **options)
+
+
 def test_a_date_column_has_dates_of_the_zone(read: Read) -> None:
     made = (EVENTS, "INSERT INTO events VALUES (1, NULL, '2026-10-05'), (2, NULL, '2026-10-06'), (3, NULL, NULL)")
     tokyo = Day(date=DAY.date, zone="Asia/Tokyo")
