@@ -78,6 +78,11 @@ NARROWED = [
     ),
 ]
 READ_OTHERWISE = [
+    (
+        shop(SHOP.model_copy(update={"extra": {"options": "-c search_path=old -c jit=off"}}), **BY_DAY),
+        shop(SHOP.model_copy(update={"extra": {"options": "-c jit=on -c search_path=new"}}), **BY_DAY),
+        "search_path",
+    ),
     (mixpanel(), mixpanel(zone="US/Pacific", timestamps="utc"), "zone"),
     (
         mixpanel(zone="US/Pacific", timestamps="utc"),

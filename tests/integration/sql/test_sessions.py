@@ -250,26 +250,6 @@ def test_rows_of_a_stopped_read_are_no_result_of_the_next_statement(mysql_like: 
         database.rows("SELECT 1")
 
 
-def test_settings_of_the_server_change_no_value_of_a_query(mysql_like: OwnDatabase) -> None:
-    defaults = {"div_precision_increment": "4", "lc_time_names": "en_US", "default_week_format": "0"}
-    changed = {"div_precision_increment": "1", "lc_time_names": "de_DE", "default_week_format": "3"}
-    try:
-        for name, value in changed.items():
-            mysql_like.run(f"SET GLOBAL {name} = {value if value.isdigit() else repr(value)}")
-        query = "SELECT cast(1 / 3 AS char), monthname('2026-03-01'), week('2026-01-01')"
-        assert mysql_like.open().one_row(query) == ("0.3333", "March", 0)
-        assert mysql_like.run(query) == [("0.3", "März", 1)]
-    finally:
-        for name, value in defaults.items():
-            mysql_like.run(f"SET GLOBAL {name} = {value if value.isdigit() else repr(value)}")
-
-
-def test_defaults_of_the_database_change_no_condition(postgresql: OwnDatabase) -> None:
-    for setting in ("transform_null_equals = on", "standard_conforming_strings = off"):
-        postgresql.run(f'ALTER DATABASE "{postgresql.name}" SET {setting}')
-    assert postgresql.open().one_row("SELECT (NULL = 1) IS NULL, (1 = NULL) IS NULL, '\\'") == (True, True, "\\")
-
-
 def test_a_reader_that_pauses_keeps_its_connection() -> None:
     with MariaDBServer() as server, own_database(server) as mariadb:
         mariadb.run("SET GLOBAL net_write_timeout = 1")
