@@ -23,7 +23,7 @@ from typing import Literal
 from pydantic import Field
 
 from airflow_provider_connect.sink import Ledger, LedgerRow, OnEmpty
-from airflow_provider_connect.stage.counts import ABSENT_COLUMN, FILTERED, VendorCount
+from airflow_provider_connect.stage.counts import ABSENT_COLUMN, FILTERED, REFUSED_COLUMN, VendorCount
 from airflow_provider_connect.stage.manifest import PollResult
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 from airflow_provider_connect.window import ONE_DAY
@@ -123,24 +123,41 @@ def findings(
         )
     if not any(candidates) and not (polled if result is None else result).rows_written and not has_rows():
         candidates.append(never_had_rows(day, polled, result))
-    candidates.append(absent_columns(day, polled))
+    candidates += [refused_columns(day, polled), absent_columns(day, polled)]
     return [finding for finding in candidates if finding is not None]
 
 
 def absent_columns(day: dt.date, polled: PollResult) -> Finding | None:
     """Return a warning for columns whose field no record has, unless the day has few records."""
-    records = polled.rows_read
-    names = [
-        key.removeprefix(ABSENT_COLUMN)
-        for key, count in sorted(polled.counts.items())
-        if key.startswith(ABSENT_COLUMN) and count >= records
-    ]
-    if not names or records < _MANY_RECORDS:
+    names = _columns_of_no_record(polled, ABSENT_COLUMN)
+    if not names or polled.rows_read < _MANY_RECORDS:
         return None
     return Finding(
-        f"day {day}: none of {records:,} records has the field of column {', '.join(map(repr, names))}, which is null "
-        "in every row. Correct the place of the field in records.columns, or remove the column",
+        f"day {day}: none of {polled.rows_read:,} records has the field of column {names}, which is null in every row. "
+        "Correct the place of the field in records.columns, or remove the column",
         is_fatal=False,
+    )
+
+
+def refused_columns(day: dt.date, polled: PollResult) -> Finding | None:
+    """Return a problem for columns whose field no record has, if the source's options require the field."""
+    names = _columns_of_no_record(polled, REFUSED_COLUMN)
+    if not names:
+        return None
+    return Finding(
+        f"day {day}: none of {polled.rows_read:,} records has the field of column {names}, and records.absent='fail' "
+        "refuses the day. Correct the place of the field in records.columns. If such days occur, set "
+        "records.absent='warn'",
+        is_fatal=True,
+    )
+
+
+def _columns_of_no_record(polled: PollResult, prefix: str) -> str:
+    """Return the names of the columns whose count covers all records, for a message."""
+    return ", ".join(
+        repr(key.removeprefix(prefix))
+        for key, count in sorted(polled.counts.items())
+        if key.startswith(prefix) and count >= polled.rows_read
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from pydantic_core import SchemaValidator, core_schema
@@ -204,7 +204,32 @@ def _problem_text(model: type[BaseModel], problem: Any) -> str:
         return f"no longer an option: {model.removed[name]}"
     if issubclass(model, Options) and name in model.renamed:
         return f"the former name of {model.renamed[name]}, which is set as well: leave {name} out"
-    return f"unknown option; {suggest_nearest(name, model.model_fields)}"
+    return f"unknown option; {suggest_nearest(str(problem['loc'][-1]), _names_beside(model, problem['loc']))}"
+
+
+def _names_beside(model: type[BaseModel], location: Sequence[str | int]) -> set[str]:
+    """Return the names of the options of the part that has the option at a location."""
+    parts = [model]
+    for step in location[:-1]:
+        fields = [part.model_fields[step] for part in parts if step in part.model_fields]
+        tagged = [part for part in parts if step in _tags(part)]
+        # Other steps are keys of a mapping, or positions in a list.
+        parts = [inner for field in fields for inner in _models_in(field.annotation)] or tagged or parts
+    return {name for part in parts for name in part.model_fields}
+
+
+def _tags(model: type[BaseModel]) -> set[Any]:
+    """Return the names by which a location may tell a model from others in its place."""
+    return {
+        model.__name__,
+        *(model.model_fields[name].default for name in ("kind", "rule") if name in model.model_fields),
+    }
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models_in(part)]
 
 
 def _problems(error: ValidationError) -> list[Any]:
@@ -239,7 +264,9 @@ def _rendered(value: Any, render: Callable[[str], Any]) -> Any:
     if isinstance(value, str):
         return render(value) if has_template(value) else value
     if isinstance(value, BaseModel):
-        value = {name: getattr(value, name) for name in value.model_fields_set}
+        # A union is told by a field with only one value, which nobody sets.
+        tags = {name for name, field in type(value).model_fields.items() if get_origin(field.annotation) is Literal}
+        value = {name: getattr(value, name) for name in value.model_fields_set | tags}
     if isinstance(value, Mapping):
         return {_rendered(key, render): _rendered(item, render) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -10,10 +10,11 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import timezone as airflow_timezone
-from airflow.timetables.base import DataInterval
+from airflow.timetables.base import DagRunInfo, DataInterval
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
     from airflow.sdk.definitions.param import Param
     from pendulum import DateTime
 
@@ -57,7 +58,32 @@ class DailyTimetable(CronDataIntervalTimetable):
         """Return the first instant of a manual run's day, and the first instant after it, in UTC."""
         from airflow_provider_connect.window import Day  # noqa: PLC0415
 
+        if self.is_scheduled(logical_date):
+            return self._day_of(logical_date)
         day = Day(date=day_of_manual_run(logical_date, created, self.timezone), zone=self.timezone)
+        return day.start, day.end
+
+    def run_info_from_dag_run(self, *, dag_run: DagRun) -> DagRunInfo:
+        """Return a run's place in the schedule. The scheduler continues after its day.
+
+        A manual run with the logical date of a scheduled run replaces it. Airflow's command line gives such a run
+        yesterday's interval: the scheduler would continue after yesterday, and skip the days between.
+        """
+        info = super().run_info_from_dag_run(dag_run=dag_run)
+        if info.data_interval is None or dag_run.logical_date is None or not self.is_scheduled(dag_run.logical_date):
+            return info
+        start, end = self._day_of(dag_run.logical_date)
+        interval = DataInterval(airflow_timezone.coerce_datetime(start), airflow_timezone.coerce_datetime(end))
+        return info._replace(data_interval=interval)
+
+    def is_scheduled(self, logical_date: dt.datetime) -> bool:
+        """Return whether a scheduled run has this logical date: the first instant of a day."""
+        return self._day_of(logical_date)[0] == logical_date
+
+    def _day_of(self, moment: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
+        from airflow_provider_connect.window import Day, zone  # noqa: PLC0415
+
+        day = Day(date=moment.astimezone(zone(self.timezone)).date(), zone=self.timezone)
         return day.start, day.end
 
 

@@ -1,7 +1,4 @@
-"""``airflow connect accept`` and ``resume``: a person unblocks a stream.
-
-``accept`` accepts changed options. ``resume`` answers an alarm about lost rows with the position of the next read.
-"""
+"""``airflow connect accept`` (accepts changed options) and ``resume`` (answers an alarm about lost rows)."""
 
 from __future__ import annotations
 
@@ -42,14 +39,14 @@ def accept(args: Namespace) -> int:
 
 
 def _accept(args: Namespace, pipeline: RenderedTask, publisher: Publisher, present: StreamDefinition) -> int:
-    published = published_definition(pipeline, publisher)
-    if published is None:
+    old_definition = published_definition(pipeline, publisher)
+    if old_definition is None:
         print_note(
             f"{pipeline.task.name}: no published day in {pipeline.sink.target} has a definition. Nothing to accept"
         )
         return 0
-    present = present.model_copy(update={"key": published.key})  # only a run reads it from the source
-    comparison = compare_definitions(published, present, is_same_task=False, identifies_by_key=False)
+    present = present.model_copy(update={"key": old_definition.key})  # only a run reads it from the source
+    comparison = compare_definitions(old_definition, present, is_same_task=False, identifies_by_key=False)
     if not comparison.acceptable:
         print_note(f"{pipeline.task.name}: a run would refuse no change. Nothing to accept")
         return 0
@@ -57,7 +54,7 @@ def _accept(args: Namespace, pipeline: RenderedTask, publisher: Publisher, prese
     if not args.yes and not ask_consent("Published days stay as they are. Accept the change for later loads?"):
         print_note("Nothing was changed")
         return EXIT_PROBLEMS
-    acceptance = Acceptance(published=published.digest, accepted=present.options_digest)
+    acceptance = Acceptance(published=old_definition.digest, accepted=present.options_digest)
     assert isinstance(publisher, KeepsNotes)  # it has a published definition
     publisher.note(acceptance_note(acceptance, person_name()))
     print_note(f"{pipeline.task.name}: accepted. The task's next run loads with the DAG's present options")
@@ -65,9 +62,9 @@ def _accept(args: Namespace, pipeline: RenderedTask, publisher: Publisher, prese
 
 
 def present_definition(pipeline: RenderedTask, connections: Connections) -> StreamDefinition:
-    """Build a stream's definition from the DAG's present options. It lacks the record key, which only a run reads."""
-    written = DeclaredOptions(*pipeline.task.require_operator().declared_options)
-    return written.build_definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
+    """Build a stream's definition from the DAG's present options, without the record key, which only a run reads."""
+    declared_options = DeclaredOptions(*pipeline.task.require_operator().declared_options)
+    return declared_options.build_definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
 
 
 def published_definition(pipeline: RenderedTask, publisher: Publisher) -> StreamDefinition | None:
@@ -90,7 +87,7 @@ def published_definition(pipeline: RenderedTask, publisher: Publisher) -> Stream
 
 
 def person_name() -> str:
-    """Return host and user who called this command, in the form of a run's name."""
+    """Return host and user of this command, in the form of a run's name."""
     return f"cli/{socket.gethostname()}/{getpass.getuser()}"
 
 
@@ -134,10 +131,7 @@ def resume(args: Namespace) -> int:
 
 
 def _position_of(pipeline: RenderedTask, connections: Connections, text: str) -> str:
-    """Return the position in ``text``. ``now`` is the source's present end.
-
-    :raises ConfigError: the text is not a position of this source.
-    """
+    """Return the position in ``text``. ``now`` is the source's present end."""
     day = pipeline.task.parse_day(None)
     with open_source(pipeline.source, connections[pipeline.source.conn_id]) as poller:
         poller.schema()

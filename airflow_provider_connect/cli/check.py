@@ -57,12 +57,13 @@ _STATES_ON_TOP = {PROBLEM: 0, TRY_LATER: 1}
 
 
 Depth = Literal["offline", "login", "poll"]
-"""``offline``: nothing leaves this machine. ``login``: asks source and sink. ``poll``: also polls the first rows."""
+"""``offline``: nothing leaves this machine. ``login``: also asks source and sink. ``poll``: also polls the first rows.
+"""
 
 
 @command
 def check(args: Namespace) -> int:
-    """Print a line for each check. The exit code is that of the worst result."""
+    """Print a line for each check. The worst result decides the exit code."""
     depth = _depth(args)
     if args.all:
         lines = _check_all(args, depth)
@@ -86,7 +87,6 @@ def _depth(args: Namespace) -> Depth:
 
 
 def _check_all(args: Namespace, depth: Depth) -> list[dict[str, Any]]:
-    """Check every ConnectOperator task of every DAG. A file that cannot be imported is a problem."""
     if args.dag_id is not None or args.source is not None:
         raise ConfigError("--all checks every DAG. Leave out the DAG and --source")
     files = read_dag_files(args.bundle_name or ())
@@ -137,7 +137,7 @@ class CheckReport:
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, subject: str, state: str, text: str) -> None:
-        """Add a line about one check. A problem that an earlier check has found is not repeated."""
+        """Add a line about one check, unless an earlier check found the same problem."""
         is_known = state == PROBLEM and any((line["state"], line["found"]) == (state, text) for line in self.lines)
         if not is_known:
             self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})
@@ -157,7 +157,7 @@ class CheckReport:
 
 
 def check_task(task: DeclaredTask, text: str | None, report: CheckReport, depth: Depth = "login") -> None:
-    """Check a task step by step. Stops if the next step needs the result of a failed one."""
+    """Check a task step by step. Stops if the next step needs a failed one's result."""
     day = report.run_step("options", lambda: task.parse_day(text))
     pipeline = None if day is None else report.run_step("options", lambda: task.render(day))
     if day is None or pipeline is None:

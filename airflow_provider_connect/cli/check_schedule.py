@@ -46,7 +46,6 @@ def _require_begun(days: list[Day], current_time: dt.datetime) -> list[Day]:
 
 
 def _core_timetable(timetable: Any) -> CoreCronTimetable | None:
-    """Return the scheduler's form of a timetable with cron intervals, or None for another timetable."""
     if isinstance(timetable, DailyTimetable):
         return timetable
     if isinstance(timetable, CronDataIntervalTimetable):

@@ -1,4 +1,4 @@
-"""Checks what a task needs to start Spark: its master, and a Java for a local one."""
+"""Checks a task's Spark: its master, and a Java for a local one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from airflow_provider_connect.submit.master import require_master
 
 
 def describe_spark(operator: ConnectOperator) -> str:
-    """Describe the operator's Spark, after it was checked without starting it.
+    """Describe the operator's Spark. Checks it without starting it.
 
-    :raises ConfigError: the master has no known form, its host is unknown, or there is no Java for a local master.
+    :raises ConfigError: the master has no known form, its host is unknown, or a local master has no Java.
     :raises RetriableError: no standalone master accepts connections.
     """
     conn_id = operator._conn_id

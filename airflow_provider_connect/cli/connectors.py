@@ -75,7 +75,7 @@ _ROOMS = {"sources": registry.source_class, "sinks": registry.sink_class}
 
 @command
 def describe(args: Namespace) -> None:
-    """Print a connector's options, a page of the documentation, or without a name the list of pages."""
+    """Print a connector's options, a page, or without a name the list of pages."""
     if args.name is None:
         rows = [{"page": name, "title": pages.title_of(name)} for name in pages.page_names()]
         print_rows(rows, args.output)
@@ -112,11 +112,11 @@ _NAME = "[a-z][a-z0-9_]*"
 @command
 def write_connector(args: Namespace) -> None:
     """Write a skeleton and its test into the working folder, and print the next step."""
-    written = write_scaffold(args.kind, args.name, Path.cwd())
-    for path in written:
+    paths = write_scaffold(args.kind, args.name, Path.cwd())
+    for path in paths:
         print_note(f"Wrote {path}")
     print_note(
-        f"Next: pip install 'airflow-provider-connect[testing]', pytest {written[-1].name}, and name the class in the "
+        f"Next: pip install 'airflow-provider-connect[testing]', pytest {paths[-1].name}, and name the class in the "
         f"entry points of your package, under airflow_provider_connect.{args.kind}s"
     )
 
@@ -124,7 +124,7 @@ def write_connector(args: Namespace) -> None:
 def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
     """Write a connector's module and its test, and return their paths.
 
-    :raises ConfigError: the name is invalid or taken, or a file exists. Then nothing is written.
+    :raises ConfigError: the name is invalid or taken, or a file exists. Nothing is written.
     """
     if not re.fullmatch(_NAME, name) or keyword.iskeyword(name):
         raise ConfigError(

@@ -23,7 +23,7 @@ _ERROR_LINE = re.compile(r"^(?:[\w]+\.)*(\w+: .*)", re.DOTALL | re.MULTILINE)
 
 @dataclass
 class DagFiles:
-    """DAGs of one or more bundles by their ids, and the errors of files that cannot be imported by file name."""
+    """DAGs by id, and the errors of files that cannot be imported by file name."""
 
     dags: dict[str, Any] = field(default_factory=dict)
     import_errors: dict[str, str] = field(default_factory=dict)
@@ -44,8 +44,8 @@ class DagFiles:
 def read_dag_files(bundles: Sequence[str], dag_id: str | None = None) -> DagFiles:
     """Read the DAG files of bundles, up to the bundle that has ``dag_id``.
 
-    :param bundles: names of bundles. Empty for all.
-    :param dag_id: the only DAG that is needed. Files may then skip others. None for all.
+    :param bundles: empty for all.
+    :param dag_id: the only DAG that is needed. Files may then skip others.
     :raises ConfigError: a bundle is unknown.
     """
     manager: Any = DagBundlesManager()  # type: ignore[no-untyped-call]
@@ -73,6 +73,5 @@ def _relative(file: str, folder: Path) -> str:
 
 
 def _error_of(traceback_text: str) -> str:
-    """Return type and message of the error at the end of a traceback."""
     match = _ERROR_LINE.search(traceback_text)
     return (match.group(1) if match else traceback_text).strip()

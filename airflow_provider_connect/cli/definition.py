@@ -87,10 +87,7 @@ _DAG_ARGUMENTS = (ARG_BUNDLE_NAME, ARG_OUTPUT)
 
 
 def _command(name: str, function: str, help_text: str, *args: Arg, description: str | None = None) -> ActionCommand:
-    """Declare a command.
-
-    :param function: name in a module of this package, which is imported when the command is called.
-    """
+    """Declare a command. Calling it imports the module of ``function``."""
     call = lazy_load_command(f"{_ROOM}.{function}")
     return ActionCommand(name=name, help=help_text, description=description, func=call, args=(*args, ARG_VERBOSE))
 

@@ -24,7 +24,7 @@ STANDARD_INPUT = "-"
 
 @partial(command, changes=True)
 def erase_people(args: Namespace) -> None:
-    """Print the number of found or deleted rows and days, and the places that may still hold such rows."""
+    """Print the number of found or deleted rows and days, and where such rows may remain."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.render(task.parse_day(None))
     connections = pipeline.resolve_sink_connections()

@@ -1,4 +1,4 @@
-"""``airflow connect offsets …`` and ``ledger``: settled days in offsets, and published days in a sink's ledger."""
+"""``airflow connect offsets …`` and ``ledger``: settled days in offsets, published days in a sink's ledger."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show_offset(args: Namespace) -> None:
         raise ConfigError(f"offset {name!r} is {_UNREADABLE}")
     ranges = {"days": offset.days, "missing": offset.settled.gaps.ranges}
     fields = _offset_line(name, offset) | {
-        field: [_range_text(*ends) for ends in day_ranges] for field, day_ranges in ranges.items()
+        field: [_range_text(*bounds) for bounds in day_ranges] for field, day_ranges in ranges.items()
     }
     print_fields(fields, args.output)
 
@@ -53,7 +53,7 @@ def show_offset(args: Namespace) -> None:
 def list_gaps(args: Namespace) -> int:
     """Print each range of missing days. The exit code is :data:`.EXIT_PROBLEMS` if a day is missing."""
     selected = _selected_offsets(args)
-    unreadable = [name for name, offset in selected.items() if offset is None]
+    unreadable_names = [name for name, offset in selected.items() if offset is None]
     rows = [
         {"offset": name, "from": first, "to": last, "days": (last - first).days + 1}
         for name, offset in selected.items()
@@ -61,9 +61,9 @@ def list_gaps(args: Namespace) -> int:
         for first, last in offset.settled.gaps.ranges
     ]
     print_rows(rows, args.output, empty=_no_gaps_text([offset for offset in selected.values() if offset is not None]))
-    for name in unreadable:
+    for name in unreadable_names:
         print_note(f"offset {name!r} is {_UNREADABLE}")
-    return EXIT_PROBLEMS if rows or unreadable else 0
+    return EXIT_PROBLEMS if rows or unreadable_names else 0
 
 
 @partial(command, changes=True)
@@ -111,20 +111,18 @@ def _no_gaps_text(readable: Sequence[Offset]) -> str:
     ranges = [offset.days for offset in readable if offset.days]
     if not ranges:
         return "no gaps: no stream has a settled day yet"
-    first, last = min(days[0][0] for days in ranges), max(days[-1][1] for days in ranges)
-    return f"no gaps in {len(readable)} stream{'' if len(readable) == 1 else 's'}, {first} to {last}"
+    last_days = [days[-1][1] for days in ranges]
+    first, last, newest = min(days[0][0] for days in ranges), min(last_days), max(last_days)
+    until = str(last) if last == newest else f"each one's last loaded day ({last} to {newest})"
+    return f"no gaps in {len(readable)} stream{'' if len(readable) == 1 else 's'}, {first} to {until}"
 
 
 def _selected_offsets(args: Namespace) -> dict[str, Offset | None]:
-    """Return the offset that the arguments name, or all."""
     return offsets.stored_offsets() if args.offset is None else dict([_find_offset(args)])
 
 
 def _find_offset(args: Namespace) -> tuple[str, Offset | None]:
-    """Return an offset by its name, with or without the prefix of Variables, or by DAG and task.
-
-    :raises ConfigError: there is no such offset.
-    """
+    """Return an offset by its name, with or without the prefix of Variables, or by DAG and task."""
     offsets_by_name = offsets.stored_offsets()
     name = args.offset.removeprefix(offsets.PREFIX)
     if name in offsets_by_name:

@@ -1,7 +1,4 @@
-"""``airflow connect plan``: cost of loading days, from the vendor's limits and the duration of earlier loads.
-
-``--changed`` lists the days that were loaded with other options, and the backfill that loads them again.
-"""
+"""``airflow connect plan``: cost of loading days, from the vendor's limits and the duration of earlier loads."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _MEASURED_DAYS = 7
 
 @command
 def show_plan(args: Namespace) -> None:
-    """Print the cost for each task or, with ``--changed``, days loaded with other options."""
+    """Print the cost for each task or, with ``--changed``, days loaded with other options and their backfill."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
     if args.changed:
         rows = [line for task in tasks for line in changed_days(task, days_to_move(task, args.days))]
@@ -38,13 +35,13 @@ def show_plan(args: Namespace) -> None:
 def _plan_line(task: DeclaredTask, text: str) -> dict[str, Any]:
     days = parse_days(text, task.zone)
     pipeline = task.render(days[0])
-    planned = plan(pipeline.source, days)
+    load_plan = plan(pipeline.source, days)
     fields: dict[str, Any] = {
         "task": task.name,
         "days": len(days),
-        "requests": planned.requests,
-        "quota": planned.quota.describe() if planned.quota else None,
-        "hours_of_quota": round(planned.hours, 1) if planned.quota else None,
+        "requests": load_plan.requests,
+        "quota": load_plan.quota.describe() if load_plan.quota else None,
+        "hours_of_quota": round(load_plan.hours, 1) if load_plan.quota else None,
     }
     try:
         with pipeline.open_publisher() as publisher:
@@ -55,16 +52,16 @@ def _plan_line(task: DeclaredTask, text: str) -> dict[str, Any]:
 
 
 def _ledger_figures(pipeline: RenderedTask, ledger: Ledger, days: Sequence[Day]) -> dict[str, Any]:
-    published = ledger.days()
+    published_days = ledger.days()
     replaces_whole = pipeline.sink.replaces_whole(pipeline.source.kind)
-    settled = Settled.from_published(published, days[0].date, replaces_whole=replaces_whole).days
-    newest = sorted(published)[-_MEASURED_DAYS:]
+    settled_days = Settled.from_published(published_days, days[0].date, replaces_whole=replaces_whole).days
+    newest = sorted(published_days)[-_MEASURED_DAYS:]
     rows = [row for date in newest if (row := ledger.row(date)) is not None]
     seconds = median_seconds(rows)
     hours = None if seconds is None else len(days) * seconds / pipeline.source.parallel_days / 3600
     return {
-        "published": sum(day.date in published for day in days),
-        "settled": sum(day.date in settled for day in days),
+        "published": sum(day.date in published_days for day in days),
+        "settled": sum(day.date in settled_days for day in days),
         "rows_a_day": round(statistics.median(row.rows for row in rows)) if rows else None,
         "seconds_a_day": None if seconds is None else round(seconds, 1),
         "hours_of_work": None if hours is None else round(hours, 2),
@@ -85,28 +82,28 @@ def median_seconds(rows: Sequence[LedgerRow]) -> float | None:
 
 
 def changed_days(task: DeclaredTask, text: str) -> Iterator[dict[str, Any]]:
-    """Yield a line for each range of days whose rows the DAG's present options would change."""
+    """Yield a line for each range of days with rows that the DAG's present options would change."""
     days = parse_days(text, task.zone)
     pipeline = task.render(days[0])
     connections = pipeline.resolve_connections()
     with pipeline.open_publisher(connections) as publisher:
         replaces_whole = pipeline.sink.replaces_whole(pipeline.source.kind)
-        reloadable = reloadable_days(publisher.ledger.days(), replaces_whole=replaces_whole)
-        rows = [row for row in publisher.ledger.between(days[0].date, days[-1].date) if row.day in reloadable]
+        reloadable_dates = reloadable_days(publisher.ledger.days(), replaces_whole=replaces_whole)
+        rows = [row for row in publisher.ledger.between(days[0].date, days[-1].date) if row.day in reloadable_dates]
         definitions = definitions_by_digest(publisher.ledger.notes())
-    unknown = sum(row.definition is None for row in rows)
-    if unknown:
-        print_note(f"{task.name}: {unknown:,} published days have no definition, so their options cannot be compared")
-    changed = DaySet.from_dates(days_with_other_rows(rows, definitions, present_definition(pipeline, connections)))
-    for first, last in changed.ranges:
-        ends = Day(date=first, zone=task.zone), Day(date=last, zone=task.zone)
+    count = sum(row.definition is None for row in rows)
+    if count:
+        print_note(f"{task.name}: {count:,} published days have no definition, so their options cannot be compared")
+    dates = DaySet.from_dates(days_with_other_rows(rows, definitions, present_definition(pipeline, connections)))
+    for first, last in dates.ranges:
+        bounds = Day(date=first, zone=task.zone), Day(date=last, zone=task.zone)
         yield {
             "task": task.name,
             "from": first,
             "to": last,
             "days": (last - first).days + 1,
-            "load_again": f"airflow backfill create --dag-id {task.dag.dag_id} --from-date {_midnight(ends[0])} "
-            f"--to-date {_midnight(ends[1])} --reprocess-behavior completed",
+            "load_again": f"airflow backfill create --dag-id {task.dag.dag_id} --from-date {_midnight(bounds[0])} "
+            f"--to-date {_midnight(bounds[1])} --reprocess-behavior completed",
         }
 
 

@@ -54,7 +54,7 @@ def show_rows(args: Namespace) -> None:
 
 
 def first_rows(source: Source, chain: Chain, connections: Connections, day: Day, max_rows: int) -> list[dict[str, Any]]:
-    """Return up to ``max_rows`` rows of a day. Stops to poll once it has them.
+    """Return up to ``max_rows`` rows of a day. Stops the poll once it has them.
 
     :raises QuotaError: the source's quota has no room now.
     :raises ConnectError: the poll failed.
@@ -86,8 +86,8 @@ def _poll_rows(poller: Poller, day: Day, max_rows: int, tally: Tally, shape: _Sh
     for part in poller.plan([day]):
         with closing(poller.poll(part, tally)) as batches:  # type: ignore[type-var]  # a generator
             for _, batch in batches:
-                shaped = shape(batch, tally.for_day(day).counts)
-                rows += shaped.slice(0, max_rows - len(rows)).to_pylist()
+                shaped_batch = shape(batch, tally.for_day(day).counts)
+                rows += shaped_batch.slice(0, max_rows - len(rows)).to_pylist()
                 if len(rows) >= max_rows:
                     return rows
     return rows
@@ -95,11 +95,9 @@ def _poll_rows(poller: Poller, day: Day, max_rows: int, tally: Tally, shape: _Sh
 
 @contextmanager
 def _reserve_requests(quota: Quota, requests: int, tally: Tally) -> Iterator[None]:
-    """Reserve requests of a quota, and return the unsent ones at the end.
+    """Reserve requests of a quota, and return the unsent ones at the end. Raises QuotaError if it has no room now.
 
     Never waits in the queue: tasks would wait behind a person who may not come back.
-
-    :raises QuotaError: the quota has no room now.
     """
     turns = Turns(VariableStore(), quota)
     want = QuotaClaim(asker=secrets.token_hex(8), requests=requests, least=requests, rank=1)

@@ -21,8 +21,8 @@ def propose(args: Namespace) -> None:
     """Print the proposed options."""
     cls = registry.source_class(args.connector)
     if not issubclass(cls, Proposes):
-        proposing = [name for name in registry.names("sources") if issubclass(registry.source_class(name), Proposes)]
-        raise ConfigError(f"source {args.connector!r} has no proposals. Use one of: {', '.join(proposing)}")
+        names = [name for name in registry.names("sources") if issubclass(registry.source_class(name), Proposes)]
+        raise ConfigError(f"source {args.connector!r} has no proposals. Use one of: {', '.join(names)}")
     request = _proposal_request(args)
     if unknown := sorted(request.given - cls.proposal_fields):
         known_options = ", ".join(f"--{name}" for name in sorted(cls.proposal_fields))

@@ -25,7 +25,7 @@ from airflow_provider_connect.window import ONE_DAY, Day, parse_days
 
 _DAYS = 30
 _REASONS = 3
-"""Number of different reasons that a table shows for a day. JSON and YAML show all."""
+"""Number of reasons that a table shows for a day. JSON and YAML show all."""
 
 
 @command
@@ -57,9 +57,9 @@ def show_rejects(args: Namespace) -> int:
             print_rows([], args.output, empty="")
             return EXIT_PROBLEMS
         day_rejects = next(read_rejects(pipeline, publisher, day.date, day.date, records=args.rows), None)
-        counted = None if day_rejects is None else RejectCounts.count(day_rejects, args.rows)
-    print_note(f"{task.name}, {day}: {'no rejects' if counted is None else counted.describe()}")
-    shown_records = counted.first_records if counted else []
+        counts = None if day_rejects is None else RejectCounts.count(day_rejects, args.rows)
+    print_note(f"{task.name}, {day}: {'no rejects' if counts is None else counts.describe()}")
+    shown_records = counts.first_records if counts else []
     if args.records and shown_records:
         print_note("The column record is your data, in the source's form or as a JSON row")
     print_rows([_record_line(record, args) for record in shown_records], args.output, empty="")
@@ -82,18 +82,18 @@ class RejectCounts:
     @classmethod
     def count(cls, day: DayRejects, max_records: int = 0) -> RejectCounts:
         """Count a day's rejects and keep the first ``max_records`` records."""
-        counted = cls(day)
+        counts = cls(day)
         for record in day.records:
-            counted.remaining += 1
-            counted.origins[record.origin] += 1
-            counted.reasons[f"{record.column}: {record.reason}" if record.column else record.reason] += 1
-            if len(counted.first_records) < max_records:
-                counted.first_records.append(record)
-        return counted
+            counts.remaining += 1
+            counts.origins[record.origin] += 1
+            counts.reasons[f"{record.column}: {record.reason}" if record.column else record.reason] += 1
+            if len(counts.first_records) < max_records:
+                counts.first_records.append(record)
+        return counts
 
     @property
     def rejected(self) -> int:
-        """Number of rejects according to the ledger. If the ledger has no number, the sink's."""
+        """Number of rejects by the ledger. If the ledger has no number, the sink's."""
         return self.remaining if self.day_rejects.ledger_count is None else self.day_rejects.ledger_count
 
     @property
@@ -102,7 +102,7 @@ class RejectCounts:
         return max(0, self.rejected - self.remaining)
 
     def describe(self) -> str:
-        """Describe number and place of the rejects in a sentence."""
+        """Describe number and place of the rejects."""
         day, missing_text = self.day_rejects, f". {self.missing:,} of them are no longer there" if self.missing else ""
         return f"generation {day.generation} has {self.rejected:,} rejects in {day.location}{missing_text}"
 
@@ -130,26 +130,26 @@ def _first_and_last_day(task: DeclaredTask, text: str | None) -> tuple[dt.date, 
     return days[0].date, days[-1].date
 
 
-def format_reasons(counted: Mapping[str, int], output: str) -> dict[str, int] | str:
+def format_reasons(count_by_reason: Mapping[str, int], output: str) -> dict[str, int] | str:
     """Format the number of rejects by reason: a dict for JSON and YAML, else a text with the most frequent reasons."""
-    counter = Counter(counted)
+    counter = Counter(count_by_reason)
     if output in ("json", "yaml"):
         return dict(counter.most_common())
     frequent = counter.most_common(_REASONS)
-    remaining = counter.total() - sum(count for _, count in frequent)
-    texts = [f"{count:,} x {reason}" for reason, count in frequent] + [f"{remaining:,} x others"] * bool(remaining)
+    other_count = counter.total() - sum(count for _, count in frequent)
+    texts = [f"{count:,} x {reason}" for reason, count in frequent] + [f"{other_count:,} x others"] * bool(other_count)
     return "; ".join(texts)
 
 
-def _day_line(task: DeclaredTask, counted: RejectCounts, output: str) -> dict[str, Any]:
+def _day_line(task: DeclaredTask, counts: RejectCounts, output: str) -> dict[str, Any]:
     return {
         "task": task.name,
-        "day": counted.day_rejects.day,
-        "generation": counted.day_rejects.generation,
-        "rejected": counted.rejected,
-        "gone": counted.missing,
-        "from": dict(counted.origins),
-        "reasons": format_reasons(counted.reasons, output),
+        "day": counts.day_rejects.day,
+        "generation": counts.day_rejects.generation,
+        "rejected": counts.rejected,
+        "gone": counts.missing,
+        "from": dict(counts.origins),
+        "reasons": format_reasons(counts.reasons, output),
     }
 
 

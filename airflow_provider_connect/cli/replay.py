@@ -1,6 +1,6 @@
 """``airflow connect rejects replay``: polls a day again with the DAG's present options and compares the rejects.
 
-Loads the whole day as a task would (:mod:`.run`), not only the rejects. So the source must still have the day.
+Loads the whole day as a task would (:mod:`.run`), so the source must still have the day.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from airflow_provider_connect.window import Day
 class DayInSink:
     """A day's ledger row and rejects.
 
-    :param reasons: number of rejects by reason, for those that the sink still has.
+    :param reasons: number of the sink's remaining rejects by reason.
     """
 
     row: LedgerRow
@@ -65,10 +65,6 @@ replay = command(_replay, changes=True)
 
 
 def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
-    """Read a day's state from the sink. None if the sink lacks the day.
-
-    :raises ConfigError: a replay would not bring back the day, or would double its rows.
-    """
     with pipeline.open_publisher() as publisher:
         ledger = publisher.ledger
         row = ledger.row(day.date)
@@ -80,12 +76,12 @@ def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
         day_rejects = next(publisher.rejects(day.date, day.date, 0), None)
         if day_rejects is None:
             return DayInSink(row, 0)
-        counted = RejectCounts.count(day_rejects)
-        return DayInSink(row, counted.rejected, counted.reasons)
+        counts = RejectCounts.count(day_rejects)
+        return DayInSink(row, counts.rejected, counts.reasons)
 
 
 def _require_replayable(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
-    """Refuse a day that a replay cannot mend: an older snapshot, or a day in a sink that only appends.
+    """Refuse a day that a replay would not mend: an older snapshot, or a day in a sink that only appends.
 
     :param newest: the newest published snapshot's day. Empty for other kinds of rows.
     """
@@ -129,10 +125,10 @@ def _note_differences(pipeline: RenderedTask, day: Day, old_state: DayInSink, ne
             f"{day_name}: the source sent the same answer, and the DAG's options have the same effect. Correct one of "
             "them first"
         )
-    lost = old_state.row.rows + old_state.rejected - new_state.row.rows - new_state.rejected
-    if lost > 0:
+    loss = old_state.row.rows + old_state.rejected - new_state.row.rows - new_state.rejected
+    if loss > 0:
         print_note(
-            f"{day_name}: rows and rejects together are {lost:,} fewer than before. The source no longer has these "
+            f"{day_name}: rows and rejects together are {loss:,} fewer than before. The source no longer has these "
             "rows, or the DAG now leaves them out"
         )
 

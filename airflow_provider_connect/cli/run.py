@@ -54,10 +54,9 @@ def days_to_move(task: DeclaredTask, days: str | None) -> str:
 def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
     """Do a task's work in this process and return its short report. Published days are loaded again, as after a clear.
 
-    The run's name, ``cli__<host>__<unique id>``, gives it an intent of its own. Templates are rendered for the first
-    day.
+    The run's name, ``cli__<host>__<unique id>``, gives it its own intent. Templates are rendered for the first day.
 
-    :raises ConnectError: the error with which a task would have failed, or a task would have been deferred.
+    :raises ConnectError: the error of a failed task, or a task would have been deferred.
     """
     first = task.parse_day(days.partition("..")[0])
     pipeline, operator = task.render(first), task.require_operator()

@@ -12,11 +12,11 @@ from typing import Any
 SILENT_SECONDS = 5.0
 """Longest time without a line."""
 _JOB_LINE = "connect: "
-"""Prefix of the lines that the Spark job prints for people, see :func:`.progress.log_line`."""
+"""Prefix of the Spark job's lines for people, see :func:`.progress.log_line`."""
 
 
 class RunLog:
-    """Logger of an operator. Prints its messages, and repeats the last one while nothing else is printed."""
+    """Logger of an operator. Prints its messages, and repeats the last one if nothing else is printed."""
 
     def __init__(self) -> None:
         self._began = self._printed_at = time.monotonic()
@@ -35,10 +35,10 @@ class RunLog:
     @contextmanager
     def signs_of_life(self) -> Iterator[None]:
         """Print a line at least every :data:`SILENT_SECONDS` within the block."""
-        ended = threading.Event()
+        end = threading.Event()
 
         def repeat() -> None:
-            while not ended.wait(SILENT_SECONDS / 10):
+            while not end.wait(SILENT_SECONDS / 10):
                 if time.monotonic() - self._printed_at >= SILENT_SECONDS:
                     self._print(f"still {self._last_text}", is_repeated=True)
 
@@ -47,7 +47,7 @@ class RunLog:
         try:
             yield
         finally:
-            ended.set()
+            end.set()
             thread.join()
 
     def _print(self, text: str, *, is_repeated: bool = False) -> None:
@@ -66,7 +66,7 @@ class SparkOutput:
         self._log = log
 
     def info(self, message: str, *values: Any) -> None:
-        """Print a line of the job. Other lines are dropped."""
+        """Print a line of the job. Drops other lines."""
         _, is_job_line, text = str(message % values if values else message).partition(_JOB_LINE)
         if is_job_line:
             self._log.info("%s", text)

@@ -29,19 +29,19 @@ def _list_leftovers(task: DeclaredTask) -> list[str]:
     pipeline = task.render(task.parse_day(None))
     connections = pipeline.resolve_sink_connections()
     with pipeline.open_publisher(connections) as publisher:
-        in_sink = publisher.leftovers() if isinstance(publisher, Sweeps) else []
+        sink_leftovers = publisher.leftovers() if isinstance(publisher, Sweeps) else []
     folders = _outer_folders(pipeline, connections)
-    staged = {folder.url: files_of_dead_attempts(folder, folder.storage_time() - DEAD_AFTER) for folder in folders}
-    names = [f"{url}/{name}" for url, attempts in staged.items() for names in attempts.values() for name in names]
-    return [*in_sink, *names]
+    stages = {folder.url: files_of_dead_attempts(folder, folder.storage_time() - DEAD_AFTER) for folder in folders}
+    names = [f"{url}/{name}" for url, attempts in stages.items() for names in attempts.values() for name in names]
+    return [*sink_leftovers, *names]
 
 
 def _delete_leftovers(task: DeclaredTask) -> int:
     pipeline = task.render(task.parse_day(None))
     connections = pipeline.resolve_sink_connections()
     with pipeline.open_publisher(connections) as publisher:
-        deleted = publisher.sweep() if isinstance(publisher, Sweeps) else 0
-    return deleted + sum(
+        deleted_count = publisher.sweep() if isinstance(publisher, Sweeps) else 0
+    return deleted_count + sum(
         sweep_stage(folder, folder.storage_time() - DEAD_AFTER) for folder in _outer_folders(pipeline, connections)
     )
 
@@ -51,8 +51,8 @@ def _outer_folders(pipeline: RenderedTask, connections: Connections) -> list[Fol
     root = stage if sink_stage is None else Folder(sink_stage)
     if root is None:
         return []
-    polled = [polled_root(root)] if polled_root(root).files() else []
-    return [*([] if stage is None else [stage]), *polled]
+    stages = [polled_root(root)] if polled_root(root).files() else []
+    return [*([] if stage is None else [stage]), *stages]
 
 
 def _operator_stage(pipeline: RenderedTask, connections: Connections) -> Folder | None:

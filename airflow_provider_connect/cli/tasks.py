@@ -1,4 +1,4 @@
-"""Tasks and sources for a command: a DAG's ConnectOperator tasks, or a source from the command's arguments.
+"""Tasks and sources for a command: a DAG's ConnectOperator tasks, or a source from the arguments.
 
 Templates are rendered for a day, outside of any run.
 """
@@ -40,7 +40,7 @@ _DAY_TEXT = re.compile(r"\d{4}-\d\d-\d\d")
 class DeclaredTask:
     """A ConnectOperator task as its DAG file declares it.
 
-    :param operator: None for a mapped task, which has no single operator.
+    :param operator: None for a mapped task.
     """
 
     dag: Any
@@ -49,7 +49,7 @@ class DeclaredTask:
 
     @property
     def name(self) -> str:
-        """Name in messages: ``dag.task``."""
+        """``dag.task``, for messages."""
         return f"{self.dag.dag_id}.{self.task_id}"
 
     def require_operator(self) -> ConnectOperator:
@@ -71,10 +71,7 @@ class DeclaredTask:
         return "UTC" if has_template(name) else name
 
     def parse_day(self, text: str | None) -> Day:
-        """Parse a day. None means yesterday in the source's zone.
-
-        :raises ConfigError: the text is not a day.
-        """
+        """Do :func:`parse_day` in the source's zone."""
         return parse_day(text, self.zone)
 
     def day_of(self, text: str | None) -> Day:
@@ -104,18 +101,15 @@ class DeclaredTask:
             ) from None
 
     def render(self, day: Day) -> RenderedTask:
-        """Render the task's templates as in a run of this day.
-
-        :raises ConfigError: with every problem.
-        """
+        """Render the task's templates as in a run of this day. One ConfigError lists every problem."""
         operator = self.require_operator()
         context, jinja = _template_context(operator, self.dag, day), operator.get_template_env()
-        rendered: dict[str, Any] = {}
+        rendered_values: dict[str, Any] = {}
         problems = []
         for name in ("source", "sink", "shape", "staging", "transform"):
             try:
                 value = operator.render_template(getattr(operator, name), context, jinja)
-                rendered[name] = _validate_argument(name, value)
+                rendered_values[name] = _validate_argument(name, value)
             except TemplateError as error:
                 problems.append(
                     f"task {self.name}: a template of its {name} cannot be rendered outside of a run: "
@@ -124,7 +118,7 @@ class DeclaredTask:
             except ConfigError as error:
                 problems.append(f"task {self.name}: {error}")
         refuse_any(problems, "\n")
-        return RenderedTask(self, *rendered.values())
+        return RenderedTask(self, *rendered_values.values())
 
 
 @dataclass(frozen=True)
@@ -144,10 +138,7 @@ class RenderedTask:
         return StreamKey(connector=self.source.name, stream=self.source.stream_key)
 
     def resolve_connections(self) -> Connections:
-        """Return the connections of source, sink and shapes.
-
-        :raises ConfigError: with every problem.
-        """
+        """Return the connections of source, sink and shapes. One ConfigError lists every problem."""
         return credentials.resolve_all(
             self.source, self.sink, self.task.require_operator()._conn_id, self.chain.conn_ids
         )
@@ -158,15 +149,12 @@ class RenderedTask:
 
         :param connections: None resolves the sink's own.
         """
-        resolved = self.resolve_sink_connections() if connections is None else connections
-        with closing_quietly(self.sink.open(self.key, resolved), print_note) as publisher:
+        sink_connections = self.resolve_sink_connections() if connections is None else connections
+        with closing_quietly(self.sink.open(self.key, sink_connections), print_note) as publisher:
             yield publisher
 
     def resolve_sink_connections(self) -> Connections:
-        """Return the connections of the sink.
-
-        :raises ConfigError: with every problem.
-        """
+        """Return the connections of the sink. One ConfigError lists every problem."""
         connections = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
         refuse_any(self.sink.check(connections), "\n")
         return connections
@@ -301,7 +289,7 @@ def _template_context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str
 
 
 def source_of_arguments(args: Namespace) -> Source | None:
-    """Build the source that ``--source`` and ``--options`` describe. None if a DAG is named instead.
+    """Build the source from ``--source`` and ``--options``. None if a DAG is named instead.
 
     :raises ConfigError: neither or both are named, or the options are wrong.
     """

@@ -21,17 +21,20 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow.cli.simple_table import AirflowConsole
+from airflow.configuration import AIRFLOW_HOME
 from airflow.utils.cli import action_cli, suppress_logs_and_warning
 from airflow.utils.providers_configuration_loader import providers_configuration_loaded
 from rich.markup import escape
+from sqlalchemy.exc import DBAPIError
 
-from airflow_provider_connect.errors import ConnectError, Failure
+from airflow_provider_connect.errors import ConfigError, ConnectError, Failure
 
 _CELL_CHARACTERS = 60
 
@@ -59,14 +62,17 @@ def print_rows(rows: Sequence[Mapping[str, Any]], output: str, *, empty: str = "
 
 
 def _table_width(cells: Sequence[Mapping[str, str]]) -> int:
-    """Return the columns of the terminal that a table takes: text, a bar and two spaces for each column."""
     return 1 + sum(3 + max(len(name), *(len(row[name]) for row in cells)) for name in cells[0])
 
 
 def print_fields(fields: Mapping[str, Any], output: str) -> None:
     """Print one object: in a table a line for each field."""
     lines = [{"field": name, "value": value} for name, value in fields.items()]
-    print_rows([fields] if output in ("json", "yaml") else lines, output)
+    if output != "table":
+        print_rows([fields] if output in ("json", "yaml") else lines, output)
+        return
+    cells = [{"field": line["field"], "value": _cell(line["value"], output)} for line in lines]
+    AirflowConsole().print_as(data=cells, output=output)  # never wider than a record that print_rows prints alone
 
 
 def shorten(value: Any) -> str:
@@ -146,6 +152,20 @@ def _exit_code(function: Command, args: Any) -> int:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return error.exit_code
     except Exception as error:  # noqa: BLE001  # a foreign error's text may contain a secret
+        if _has_no_tables(error):
+            sys.stderr.write(
+                f"ConfigError: Airflow's database has no tables. Check AIRFLOW_HOME, which is {AIRFLOW_HOME}, or run "
+                "'airflow db migrate'\n"
+            )
+            return ConfigError.exit_code
         sys.stderr.write(f"{Failure.from_error(error).message}\n")
         return ConnectError.exit_code
     return code
+
+
+def _has_no_tables(error: Exception) -> bool:
+    """Return whether Airflow's database was never migrated, in the words of SQLite, PostgreSQL and MySQL."""
+    return isinstance(error, DBAPIError) and _NO_TABLE.search(str(error.orig)) is not None
+
+
+_NO_TABLE = re.compile(r"no such table|relation .* does not exist|Table .* doesn't exist")

@@ -1,7 +1,7 @@
 """``@task.connect``: a function returns source and sink when the task runs.
 
-The decorated task holds the other arguments of the operator. In a run it calls the function, builds a
-:class:`ConnectOperator` from the result, and lets it do the work.
+In a run the decorated task calls the function, builds a :class:`ConnectOperator` from the result and its own other
+arguments, and lets it do the work.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _RETURNED_BY_FUNCTION = ("source", "sink")
 class _FunctionOperator(ConnectOperator):
     """Operator that a decorated task builds in a run. Airflow does not know it: the decorated task emits its events.
 
-    :param alias: alias that carries the event of the sink's asset, if the DAG file names no asset.
-    :param emits: True if the task has the asset as an outlet.
+    :param alias: carries the event of the sink's asset, if the DAG file names no asset.
+    :param emits: the task has the asset as an outlet.
     """
 
     declared_by = "function"
@@ -119,7 +119,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
             raise ConfigError("@task.connect: asset_events='day' needs asset=Asset(…)")
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
-        """Render a templated field. If the field is a shape, its text options are rendered."""
+        """Render a templated field, also the text options of a shape."""
         if not isinstance(content, Options):
             return super().render_template(content, context, jinja_env, seen_oids)
         render = super().render_template
@@ -167,8 +167,8 @@ class ConnectDecoratedOperator(DecoratedOperator):
     def _build_operator(self, context: Context) -> _FunctionOperator:
         names: Any = dict(context)
         context_merge(names, self.op_kwargs)
-        returned = self.python_callable(*self.op_args, **determine_kwargs(self.python_callable, self.op_args, names))
-        arguments = _arguments_from(self.python_callable.__name__, returned)
+        result = self.python_callable(*self.op_args, **determine_kwargs(self.python_callable, self.op_args, names))
+        arguments = _arguments_from(self.python_callable.__name__, result)
         alias = next((outlet for outlet in self.outlets if isinstance(outlet, AssetAlias)), None)
         operator = _FunctionOperator(task_id=self.task_id, asset=self.asset, **(self.options | arguments))
         operator.emits = self.asset is not None
@@ -188,8 +188,8 @@ class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
             dag=dag, task_group=group, task_params=None, task_default_args=self.kwargs.get("default_args")
         )
         signature = inspect.signature(ConnectDecoratedOperator.__init__).parameters
-        defaulted = {"retries", "retry_policy"} - defaults.keys() - self.kwargs.keys()
-        extra_arguments: dict[str, Any] = {name: signature[name].default for name in defaulted}
+        default_names = {"retries", "retry_policy"} - defaults.keys() - self.kwargs.keys()
+        extra_arguments: dict[str, Any] = {name: signature[name].default for name in default_names}
         if asset is not None:
             extra_arguments["outlets"], _ = add_outlet(self.kwargs.get("outlets", defaults.get("outlets")), asset)
         task: Any = attrs.evolve(self, kwargs=self.kwargs | extra_arguments)
@@ -212,7 +212,7 @@ def connect_task(
     The function runs at each try and after each wait. So its result may depend only on its arguments and the run. Text
     in the result is not rendered, even if it looks like a template.
 
-    :param multiple_outputs: True to push each part of the report as an XCom, too.
+    :param multiple_outputs: also push each part of the report as an XCom.
     :param kwargs: arguments of :class:`ConnectDecoratedOperator`.
     """
     _check_options(
@@ -232,7 +232,6 @@ def connect_task(
 
 
 def _operator_argument_names() -> set[str]:
-    """Return the arguments of ConnectOperator and SparkSubmitOperator that BaseOperator lacks."""
     names: set[str] = set()
     for cls in (ConnectOperator, SparkSubmitOperator):
         names |= inspect.signature(cls.__init__).parameters.keys()
@@ -240,34 +239,30 @@ def _operator_argument_names() -> set[str]:
 
 
 def _check_options(options: Mapping[str, Any], asset: Any) -> None:
-    if early := [name for name in _RETURNED_BY_FUNCTION if name in options]:
-        raise ConfigError(f"@task.connect: {' and '.join(early)}: returned by the function. Remove it here")
+    if too_early := [name for name in _RETURNED_BY_FUNCTION if name in options]:
+        raise ConfigError(f"@task.connect: {' and '.join(too_early)}: returned by the function. Remove it here")
     require_known_arguments(ConnectOperator, options)
     require_valid_values("@task.connect", dict(options) | {"asset": asset})
 
 
-def _arguments_from(function_name: str, returned: Any) -> dict[str, Any]:
-    """Convert a function's result to operator arguments.
-
-    :raises ConfigError: the result is neither ``(source, sink)`` nor a dict of arguments.
-    """
-    if isinstance(returned, Mapping):
-        arguments = {str(key): value for key, value in returned.items()}
-        early = sorted(arguments.keys() & (inspect.signature(BaseOperator.__init__).parameters.keys() | {"asset"}))
-        if early:
+def _arguments_from(function_name: str, result: Any) -> dict[str, Any]:
+    if isinstance(result, Mapping):
+        arguments = {str(key): value for key, value in result.items()}
+        too_early = sorted(arguments.keys() & (inspect.signature(BaseOperator.__init__).parameters.keys() | {"asset"}))
+        if too_early:
             raise ConfigError(
-                f"{function_name}() returned {', '.join(early)}, which Airflow needs before the run. "
+                f"{function_name}() returned {', '.join(too_early)}, which Airflow needs before the run. "
                 "Pass it to @task.connect"
             )
         require_known_arguments(ConnectOperator, arguments)
-    elif isinstance(returned, Sequence) and not isinstance(returned, str) and len(returned) == 2:
-        arguments = dict(zip(_RETURNED_BY_FUNCTION, returned, strict=True))
+    elif isinstance(result, Sequence) and not isinstance(result, str) and len(result) == 2:
+        arguments = dict(zip(_RETURNED_BY_FUNCTION, result, strict=True))
     else:
         raise ConfigError(f"{function_name}() must return (source, sink), or a dict of ConnectOperator's arguments")
     kinds = {"source": Source, "sink": Sink}
-    if wrong := [which for which, kind in kinds.items() if not isinstance(arguments.get(which), kind)]:
+    if wrong_names := [which for which, kind in kinds.items() if not isinstance(arguments.get(which), kind)]:
         raise ConfigError(
-            f"{function_name}() returned no {' and no '.join(wrong)}. "
+            f"{function_name}() returned no {' and no '.join(wrong_names)}. "
             ""
             "It must return objects of airflow_provider_connect.sources and sinks"
         )

@@ -30,23 +30,23 @@ def resolve_connection(conn_id: str) -> Connection:
     :raises ConfigError: Airflow has no such connection, or its extra is not a JSON object.
     """
     try:
-        stored = _airflow_connection(conn_id)
+        connection = _airflow_connection(conn_id)
     except AirflowNotFoundException:
         raise ConfigError(
             f"Airflow has no connection {conn_id!r}. Create it under Admin > Connections or with 'airflow connections "
             f"add {conn_id} --conn-json …'"
         ) from None
-    extra = _extra(conn_id, stored.extra)
-    for secret in filter(None, [stored.password, *_secrets(extra), *_url_passwords(stored.host)]):
+    extra = _extra(conn_id, connection.extra)
+    for secret in filter(None, [connection.password, *_secrets(extra), *_url_passwords(connection.host)]):
         mask_secret(secret)
     return Connection(
         conn_id=conn_id,
-        conn_type=stored.conn_type or "",
-        host=stored.host or None,
-        port=stored.port,
-        path=stored.schema or None,
-        login=SecretStr(stored.login) if stored.login else None,
-        password=SecretStr(stored.password) if stored.password else None,
+        conn_type=connection.conn_type or "",
+        host=connection.host or None,
+        port=connection.port,
+        path=connection.schema or None,
+        login=SecretStr(connection.login) if connection.login else None,
+        password=SecretStr(connection.password) if connection.password else None,
         extra=extra,
     )
 
@@ -64,10 +64,7 @@ def _airflow_connection(conn_id: str) -> Any:
 
 
 def resolve_source(source: Source) -> Connection:
-    """Return a source's connection after the source has checked it.
-
-    :raises ConfigError: lists every problem.
-    """
+    """Return a source's connection after the source has checked it. One ConfigError lists every problem."""
     connection = resolve_connection(source.conn_id)
     if problems := [*_source_type_problems(source, connection), *source.check(connection)]:
         raise ConfigError("\n".join(problems))
@@ -75,10 +72,9 @@ def resolve_source(source: Source) -> Connection:
 
 
 def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shape_conn_ids: Sequence[str] = ()) -> Connections:
-    """Return the connections of a source, a sink and shapes, by id. Source and sink check theirs.
+    """Return the connections of a source, a sink and shapes, by id. One ConfigError lists every problem.
 
     :param spark_conn_id: must exist too. Otherwise the Spark hook would silently use master yarn.
-    :raises ConfigError: lists every problem.
     """
     connections: Connections = {}
     problems: list[str] = []
@@ -106,7 +102,7 @@ def _source_type_problems(source: Source, connection: Connection | None) -> list
 
 
 def _type_problems(user: str, connection: Connection | None, types: tuple[str, ...]) -> list[str]:
-    """Return a problem if a connection's type is not accepted. A connection without a type is always accepted."""
+    """Return a problem if a connection has a type that is not accepted."""
     if connection is None or connection.conn_type in ("", *types):
         return []
     accepted_types = " or ".join(map(repr, types))

@@ -21,20 +21,14 @@ class MixpanelHook(SourceHook):
         super().__init__(mixpanel_conn_id)
 
     def check(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise an error that names the command to use instead.
-
-        :raises ConfigError: always.
-        """
+        """Raise a ConfigError that names the command to use instead."""
         raise ConfigError(
             "MixpanelHook.check() is removed. Run: airflow connect check --source mixpanel --options "
             f'\'{{"conn_id": "{self.conn_id}", "stream": "export"}}\''
         )
 
     def propose_promote(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise an error that names the command to use instead.
-
-        :raises ConfigError: always.
-        """
+        """Raise a ConfigError that names the command to use instead."""
         raise ConfigError(
             f"MixpanelHook.propose_promote() is removed. Run: airflow connect propose mixpanel --conn-id {self.conn_id}"
         )

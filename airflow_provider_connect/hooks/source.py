@@ -25,10 +25,7 @@ class SourceHook(BaseHook):
         setattr(self, self.conn_name_attr, conn_id)
 
     def get_conn(self) -> Any:
-        """Return address and credentials.
-
-        :raises ConfigError: lists every problem of the connection.
-        """
+        """Return address and credentials. One ConfigError lists every problem of the connection."""
         return self._source().access(credentials.resolve_connection(self.conn_id))
 
     def test_connection(self) -> tuple[bool, str]:

@@ -42,7 +42,7 @@ def _variables() -> Any:
 
 
 def keys(prefix: str) -> list[str]:
-    """Return the sorted keys with this prefix, except keys of secrets backends, which Airflow cannot list."""
+    """Return the sorted keys with this prefix, except those of secrets backends, which Airflow cannot list."""
     if runs_in_task():
         return sorted(Variable.keys(prefix=prefix))
     from airflow.utils.session import create_session  # noqa: PLC0415

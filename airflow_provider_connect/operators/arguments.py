@@ -1,4 +1,7 @@
-"""Checks the operator's arguments when Airflow reads the DAG file. One error lists all mistakes."""
+"""Checks the operator's arguments when Airflow reads the DAG file.
+
+Each check raises one ConfigError, which lists all problems with their remedies.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from airflow_provider_connect.window import parse_first_and_last
 AssetEvents = Literal["task", "day"]
 LookbackDays = int | Literal["measured"]
 RESERVED_ARGUMENTS = ("application", "application_args", "java_class", "durable", "reconnect_on_retry")
-"""Arguments of Airflow's spark-submit operator that ConnectOperator sets itself."""
+"""Arguments of Airflow's spark-submit operator that ConnectOperator sets."""
 _MEMORY_CONF = (
     "spark.driver.memory",
     "spark.executor.memory",
@@ -35,10 +38,7 @@ _FROM_AIRFLOW = ("default_args", "task_concurrency")
 
 
 def require_known_arguments(operator: type, names: Iterable[str]) -> None:
-    """Refuse unknown argument names and suggest known ones.
-
-    :raises ConfigError: with every unknown name.
-    """
+    """Refuse unknown argument names and suggest known ones."""
     known_names = {
         name
         for cls in operator.mro()
@@ -56,10 +56,7 @@ def require_known_arguments(operator: type, names: Iterable[str]) -> None:
 
 
 def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse invalid values of the operator's own arguments. Absent arguments are not checked.
-
-    :raises ConfigError: with every invalid value.
-    """
+    """Refuse invalid values among the operator's own arguments that are given."""
     checks = {
         "source": lambda value: _contract_problem(value, Source),
         "sink": lambda value: _contract_problem(value, Sink),
@@ -88,10 +85,7 @@ def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
 
 
 def require_vendor_counts(source: Source, reconcile: Reconcile) -> None:
-    """Refuse ``reconcile`` for a source whose vendor has no row count to compare with.
-
-    :raises ConfigError: with the remedy.
-    """
+    """Refuse ``reconcile`` for a source whose vendor gives no row count."""
     if reconcile == "off":
         return
     counting = source.capability(Counts)
@@ -104,10 +98,7 @@ def require_vendor_counts(source: Source, reconcile: Reconcile) -> None:
 
 
 def require_position_ledger(source: Source, sink: Sink) -> None:
-    """Refuse a source that reads increments if the sink's ledger cannot keep the positions where increments end.
-
-    :raises ConfigError: with the remedy.
-    """
+    """Refuse a source of increments if the sink's ledger cannot keep their end positions."""
     if source.kind == "increment" and not sink.keeps_spans:
         raise ConfigError(
             f"source {source.name!r} reads increments, and sink {sink.name!r} of {sink.target} keeps no positions for "
@@ -116,19 +107,13 @@ def require_position_ledger(source: Source, sink: Sink) -> None:
 
 
 def require_supported_kind(source: Source, sink: Sink) -> None:
-    """Refuse sink options that do not fit the source's kind of rows: days, snapshots or increments.
-
-    :raises ConfigError: with the problems.
-    """
+    """Refuse sink options that do not fit the source's kind: days, snapshots or increments."""
     if problems := sink.kind_problems(source.kind):
         raise ConfigError(f"source {source.name!r}, sink {sink.name!r} of {sink.target}: {'; '.join(problems)}")
 
 
 def require_reloadable(source: Source, sink: Sink, lookback_days: LookbackDays) -> None:
-    """Refuse ``lookback_days`` if days cannot be loaded again, or ``"measured"`` if the source cannot count late rows.
-
-    :raises ConfigError: with the remedy.
-    """
+    """Refuse ``lookback_days`` if days cannot be loaded again, or ``"measured"`` if the source counts no late rows."""
     if source.kind == "increment":
         raise ConfigError(
             f"lookback_days loads days again, and source {source.name!r} reads increments, so later runs load later "
@@ -245,7 +230,6 @@ def _days_problem(value: object) -> str | None:
 
 
 def _memory_problem(value: object) -> str | None:
-    """Refuse a size that Spark's JVM would refuse later, without a word about the argument."""
     if value is None or (isinstance(value, str) and (has_template(value) or _SPARK_SIZE.fullmatch(value))):
         return None
     return f"must be a size such as '2g' or '512m', not {value!r}"

@@ -50,62 +50,60 @@ if TYPE_CHECKING:
 
 
 FAILED_REPORT_KEY = "report"
-"""XCom key of a failed task's report. A successful task's report is its ``return_value``."""
+"""XCom key of a failed task's report."""
 
 
 class ConnectOperator(DeclaredOperator):
     """Move the days of a run from a source into a sink. Each day is published exactly once.
 
     The task starts one Spark application for all days. Then it checks the job's report against the sink's ledger and
-    recomputes the stream's :class:`~airflow_provider_connect.offsets.Offset`. A retry publishes no day twice. A clear
-    or backfill loads the days again.
+    recomputes the stream's :class:`~airflow_provider_connect.offsets.Offset`. A clear or backfill loads the days again.
 
-    :param source: source of the days. Text options may be templates.
-    :param sink: target of the days. Text options may be templates.
+    :param source: source of the days. Its text options may be templates, also those of ``sink`` and ``shape``.
+    :param sink: target of the days.
     :param shape: shapes (:mod:`airflow_provider_connect.shapes`) that change the rows before the sink gets them, in
-        this order, such as ``[Drop(columns=["ip"])]``. Text options may be templates.
-    :param rejects_keep: part of an unreadable record that is kept beside the reason: ``record`` or ``digest``. The
-        default is ``digest`` if a shape drops or masks columns that the record would show, else ``record``.
+        this order, such as ``[Drop(columns=["ip"])]``.
+    :param rejects_keep: content kept of an unreadable record: ``record`` or ``digest``. The default is ``digest`` if a
+        shape drops or masks columns, else ``record``.
     :param days: ``YYYY-MM-DD``, or ``YYYY-MM-DD..YYYY-MM-DD`` with both ends included, in the source's zone
-        (templated). The default is the run's partition key, else the day of a manual run's logical date, else the
-        run's data interval. A DAG with ``params=days_form()`` lets a person choose the days in the Trigger form.
+        (templated). The default is the run's partition key, else the day of a manual run's logical date, else the run's
+        data interval. A DAG with ``params=days_form()`` lets a person choose the days in the Trigger form.
     :param staging: path or URL where polled days lie until they are published, if the sink has no stage (templated).
         Every worker of a cluster must reach it. With Spark on the task's machine, the default is a private temporary
         folder.
     :param on_empty: effect of an answer without rows if the ledger has rows of the day. ``fail`` (default) fails the
-        task and keeps the rows. ``accept`` replaces them with the empty day. A first load may be empty, with a warning
-        while the stream has no row. ``never`` fails every day without rows.
-    :param on_shrink: effect of an answer that lacks more than ``shrink_percent`` of the day's rows in the ledger. The
-        first snapshot of a day is compared with the snapshot before. ``fail`` (default) fails the task and keeps the
-        rows, ``warn`` replaces them with a warning in log and report, ``accept`` replaces them silently.
+        task and keeps the rows. ``accept`` replaces them with the empty day. ``never`` fails every day without rows. A
+        first load may be empty otherwise, with a warning while the stream has no row.
+    :param on_shrink: effect of an answer that lacks more than ``shrink_percent`` of the day's rows in the ledger. A
+        day's first snapshot is compared with the snapshot before. ``fail`` (default) fails the task and keeps the rows,
+        ``warn`` replaces them with a warning, ``accept`` replaces them silently.
     :param shrink_percent: largest accepted loss in percent, 50 by default. Deletions take a few percent of a day.
     :param row_bounds: :class:`~airflow_provider_connect.completeness.RowBounds` that limit how far a day's rows may be
-        from the mean of the days before it in the ledger. No limits by default.
-    :param reconcile: comparison with the vendor's own count, if the source has one: ``off`` (default), ``warn``
-        publishes with a warning above ``reconcile_percent``, ``fail`` fails the task and keeps the published rows.
-        Each count costs requests.
+        from the mean of the days before it in the ledger.
+    :param reconcile: comparison with the vendor's own count: ``off`` (default), ``warn`` publishes with a warning above
+        ``reconcile_percent``, ``fail`` fails the task and keeps the published rows. Each count costs requests.
     :param reconcile_percent: largest accepted difference in percent, 1 by default.
-    :param ready_after: time from a day's end in the source's zone until it is polled, as ``timedelta(hours=2)``. Until
-        then the task is deferred. By default it polls immediately, and fails if the day is not over.
+    :param ready_after: time from a day's end in the source's zone until its poll, as ``timedelta(hours=2)``. Until then
+        the task is deferred. By default it polls immediately, and fails if the day is not over.
     :param lookback_days: number of days before the run's window to load again, for late rows: 0 by default, none in a
         backfill's runs. Skips days before ``origin``, days missing in the ledger, and days polled since the window's
         end (plus ``ready_after``). ``measured`` computes 1 to 10 days from the late rows of the last weeks, which the
         source must count.
-    :param transform: Spark SQL over each staged day before it is published: a query over the view ``polled``
-        (templated). Or a function from a DataFrame to a DataFrame that Spark's driver can import, as
-        ``package.module:function``. Equal rows should give equal results.
+    :param transform: Spark SQL over each staged day before its publish: a query over the view ``polled`` (templated).
+        Or ``package.module:function``, a function from DataFrame to DataFrame that Spark's driver can import. Equal
+        rows should give equal results.
     :param progress_seconds: seconds between two progress lines in the log.
     :param asset: Airflow asset of the target, by default the sink's. Needed if the target is a template, or if other
         DAGs use an address that only the connection has (a topic's cluster, a table's project).
     :param asset_events: ``task`` (default) emits one event with the report as its extra, and starts DAGs scheduled on
-        the asset. ``day`` emits one event for each day, with the day as its partition key, and starts only DAGs with a
-        partitioned timetable.
+        the asset. ``day`` emits one event for each day as partition key, and starts only DAGs with a partitioned
+        timetable.
     :param origin: first day of the stream, a date or ``YYYY-MM-DD``, from which the offset's position counts. By
         default the earliest start date of the DAGs that load the stream.
-    :param outlets: more outlets, as for any operator. An outlet with the asset's URI replaces the asset.
+    :param outlets: more outlets. An outlet with the asset's URI replaces the asset.
     :param conn_id: the Spark connection, which must exist.
     :param name: name of the Spark application (templated).
-    :param retries: as for any operator, 3 by default.
+    :param retries: 3 by default.
     :param retry_policy: by default waits as long as the source asked for, else for the task's ``retry_delay``.
     :param kwargs: other arguments of :class:`SparkSubmitOperator`, except ``application``, its arguments and
         ``durable``. Every try submits a new job.
@@ -128,7 +126,6 @@ class ConnectOperator(DeclaredOperator):
     operator_extra_links = (PublishedLink(),)
     overwrite_rtif_after_execution = True  # so that the field shows the moved days
     declared_by: ClassVar[Literal["dag", "function"]] = "dag"
-    """Author of source, shapes and transform: a DAG file or a function of ``@task.connect``."""
 
     def __init__(
         self,
@@ -212,7 +209,7 @@ class ConnectOperator(DeclaredOperator):
     @classmethod
     @raise_from_one_frame
     def partial(cls, **kwargs: Any) -> ConnectPartial:
-        """Prepare a mapped task, as for any operator. The assets of its task instances become its outlets."""
+        """Prepare a mapped task. The assets of its task instances become its outlets."""
         require_known_arguments(cls, kwargs)
         require_valid_values(cls.__name__, kwargs)
         partial = super().partial(**kwargs)
@@ -220,7 +217,7 @@ class ConnectOperator(DeclaredOperator):
         return ConnectPartial(operator_class=partial.operator_class, kwargs=partial.kwargs, params=partial.params)
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
-        """Render a templated field. If the field is a source, sink or shape, its text options are rendered."""
+        """Render a templated field, also the text options of a source, sink or shape."""
         if not isinstance(content, Options):
             return super().render_template(content, context, jinja_env, seen_oids)
         render = super().render_template
@@ -280,7 +277,7 @@ class ConnectOperator(DeclaredOperator):
             return run.move(submit, on_report)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
-        """Return the lineage for Airflow's OpenLineage provider. A failed task's lineage covers its published days."""
+        """Return the lineage. A failed task's lineage covers its published days."""
         from airflow_provider_connect.operators.lineage import build_facets  # noqa: PLC0415  # not for DAG files
 
         return build_facets(self._datasets, self._report)
@@ -295,10 +292,7 @@ class ConnectOperator(DeclaredOperator):
                 remove_folder(self._folder)
 
     def _validate_rendered(self) -> None:
-        """Validate source, sink and shapes again, now with rendered templates.
-
-        :raises ConfigError: with every problem.
-        """
+        """Validate source, sink and shapes with rendered templates. One ConfigError lists every problem."""
         from airflow_provider_connect.shapes.chain import validate_shapes  # noqa: PLC0415  # not for DAG files
 
         problems = []
@@ -316,11 +310,7 @@ class ConnectOperator(DeclaredOperator):
         require_vendor_counts(self.source, self.rules.reconcile)
 
     def _build_spec(self, context: Context) -> RunSpec:
-        """Collect the inputs of the run, and set the field ``days`` to the resolved days.
-
-        :raises ConfigError: the days cannot be determined, or one of them has not begun.
-        :raises TaskDeferred: the days are not ready.
-        """
+        """Collect the inputs of the run, and set the field ``days`` to the resolved days."""
         from airflow_provider_connect.hooks import credentials  # noqa: PLC0415
         from airflow_provider_connect.operators.lookback import find_lookback_days  # noqa: PLC0415
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The operator while Airflow reads a DAG file: mistakes name the task, and the schedule is checked."""
+"""Checks the operator while Airflow reads a DAG file: errors name the task, and the schedule must name days."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 
 
 class OperatorMeta(BaseOperatorMeta):
-    """Metaclass of the operator. A wrong argument is raised from one frame, with the task's name."""
+    """Metaclass of the operator. A wrong argument raises a ConfigError that names the task, from one frame."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make an operator.
-
-        :raises ConfigError: an argument is wrong. See :func:`.errors.raise_from_one_frame` about its frames.
-        """
+        """Make an operator. See :func:`.errors.raise_from_one_frame`."""
         try:
             operator = super().__call__(*args, **kwargs)
             operator.require_schedule()
@@ -33,14 +30,14 @@ class OperatorMeta(BaseOperatorMeta):
 
 
 class DeclaredOperator(SparkSubmitOperator, metaclass=OperatorMeta):
-    """Base of the operator that checks its DAG's schedule, also if it gets its DAG late."""
+    """Base of the operator that checks its DAG's schedule, also if its DAG is set later."""
 
     source: Source
     days: str | None
 
     @property
     def dag(self) -> DAG:
-        """DAG of the task, as for any operator."""
+        """DAG of the task."""
         dag: DAG = super().dag
         return dag
 
@@ -51,16 +48,12 @@ class DeclaredOperator(SparkSubmitOperator, metaclass=OperatorMeta):
             self.require_schedule()
 
     def require_schedule(self) -> None:
-        """Refuse a DAG whose runs name no day of the source.
-
-        :raises ConfigError: with the remedy.
-        """
+        """Refuse a DAG whose runs name no day of the source. Raises a ConfigError with the remedy."""
         is_from_mapped = getattr(self, "_BaseOperator__from_mapped", False)
         if self._dag is not None and not is_from_mapped:
             require_day_schedule(self._dag, self.days, self.source.timezone)
 
 
 def _name_task(operator: str, task_id: object, error: ConfigError) -> ConfigError:
-    """Return the error with the operator's and the task's name before its text."""
     text = str(error).removeprefix(f"{operator}: ")
     return ConfigError(f"{operator} {task_id!r}: {text}" if isinstance(task_id, str) else f"{operator}: {text}")

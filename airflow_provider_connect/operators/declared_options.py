@@ -1,7 +1,7 @@
 """A stream's options as the DAG file declares them, with unrendered templates. The stream's definition is made of them.
 
-A function of ``@task.connect`` puts the run's dates into its options. So all dates and instants in such options are
-treated as equal. Otherwise each day would have another definition.
+A function of ``@task.connect`` puts the run's dates into its options. All dates and instants there count as equal, so
+that all days have the same definition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DATE = r"\d{4}-\d\d-\d\d|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
 _MOMENT = re.compile(rf"(?<![\w-])(?:{_DATE})(?:[T ]?\d\d:?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w-])")
 
 DeclaredBy = Literal["dag", "function"]
-"""Author of the options: a DAG file with templates, or a function that a run calls."""
+"""A DAG file with templates, or a function that a run calls."""
 
 
 class DeclaredOptions(NamedTuple):
@@ -35,7 +35,7 @@ class DeclaredOptions(NamedTuple):
     def build_definition(self, source: Source, sink: Sink, chain: Chain, connections: Connections) -> StreamDefinition:
         """Build the stream's definition from options and keys. Takes 50 ms for each mask with a key.
 
-        :param source: the source with rendered templates. ``sink`` and ``chain`` are rendered, too.
+        :param source: with rendered templates, like ``sink`` and ``chain``.
         """
         digests = Shaping.of(chain, connections).digests(sink.target)
         keys = {name: digest for name, digest in digests.items() if name != "shapes"}
@@ -46,7 +46,7 @@ class DeclaredOptions(NamedTuple):
 
 
 def replace_moments(value: Any) -> Any:
-    """Return a JSON value in which ``…`` replaces each date and instant inside its texts."""
+    """Return a JSON value with ``…`` for each date and instant inside its texts."""
     if isinstance(value, str):
         return _MOMENT.sub("…", value)
     if isinstance(value, Mapping):

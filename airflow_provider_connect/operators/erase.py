@@ -52,41 +52,40 @@ def erase(
 ) -> Erasure:
     """Count or erase the rows whose ``column`` holds one of the values. Connects to the sink only, without Spark.
 
-    Jobs may run meanwhile: a job that has polled such rows but not published them polls again. After an error, repeat
-    the call.
+    A running job that has polled such rows but not published them polls again. After an error, repeat the call.
 
     :param source: the stream's source, with the options of the DAG.
     :param values: people's ids as the source has them, compared as text: texts, integers, decimals of scale 0, UUIDs.
     :param column: column of the target or, if a shape renames it, of the source.
     :param shape: the task's shapes. If one masks the column, ``erase`` searches for the hashes of the values.
     :param mode: ``count`` changes nothing.
-    :param staging: the task's ``staging=``, to list the staged days there that may hold such rows.
-    :param connections: connections of the sink and of the masks' keys, by id. By default Airflow's.
-    :raises ConfigError: the sink cannot erase, the column is missing in target or source, or the rows are masked and
-        ``shape`` is missing.
+    :param staging: the task's ``staging=``, to list staged days that may hold such rows.
+    :param connections: of the sink and of the masks' keys, by id. By default Airflow's.
+    :raises ConfigError: the sink cannot erase, target or source lacks the column, or rows are masked and ``shape`` is
+        missing.
     :raises RetriableError: the sink is unavailable, or other writers committed first each time.
     """
     refuse_text("shape", shape)
     chain, ids = Chain.of(shape), id_texts(values)
     column_shapes = _shapes_of(source, chain, column)
-    resolved = connections
-    if resolved is None:
+    resolved_connections = connections
+    if resolved_connections is None:
         conn_ids = dict.fromkeys((*sink.connection_ids, *chain.conn_ids))
-        resolved = {conn_id: credentials.resolve_connection(conn_id) for conn_id in conn_ids}
-    texts = column_shapes.target_texts(ids, resolved)
-    shaping = Shaping.of(chain, resolved)
+        resolved_connections = {conn_id: credentials.resolve_connection(conn_id) for conn_id in conn_ids}
+    texts = column_shapes.target_texts(ids, resolved_connections)
+    shaping = Shaping.of(chain, resolved_connections)
     key = StreamKey(connector=source.name, stream=source.stream_key)
-    with closing_quietly(sink.open(key, resolved), _LOG.warning) as publisher:
+    with closing_quietly(sink.open(key, resolved_connections), _LOG.warning) as publisher:
         if not isinstance(publisher, Erases):
             raise ConfigError(f"{type(sink).__name__} cannot erase. Delete the rows in {sink.target} yourself")
         rows = {} if mode == "erase" else publisher.find(column_shapes.name, texts)
         if not chain:
             _require_unmasked(publisher.ledger, sink.target, column_shapes.name)
         elif column_shapes.masks:
-            _require_same_keys(publisher.ledger, sink.target, column_shapes, resolved)
+            _require_same_keys(publisher.ledger, sink.target, column_shapes, resolved_connections)
         publisher.ledger.erased().require_same_shapes(shaping.column_digest, sink.target)
         # Listed before the erase: an error after it would hide its result.
-        copies = (*publisher.copies(), *_staged(sink, key, staging, resolved))
+        copies = (*publisher.copies(), *_describe_staged(sink, key, staging, resolved_connections))
         if mode == "erase":
             erasure = publisher.erase(column_shapes.name, texts, source.kind, shaping.column_digest)
             return replace(erasure, values=len(ids), copies=copies)
@@ -94,7 +93,7 @@ def erase(
 
 
 def outer_stage(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
-    """Return the stage outside the sink. None if the sink stages days itself, or this machine has no staged days."""
+    """Return the stage outside the sink. None if the sink has a stage, or this machine no staged days."""
     if sink.stage_root(connections) is not None:
         return None
     if staging is not None:
@@ -103,25 +102,23 @@ def outer_stage(sink: Sink, key: StreamKey, staging: str | None, connections: Co
     return Folder(local_stage(name)) if local_stage_path(name).is_dir() else None
 
 
-def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> list[str]:
-    """Describe the places outside the sink where staged days lie, and how to clear each place."""
+def _describe_staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> list[str]:
     if sink.stage_root(connections) is not None:
         return []
     stage = outer_stage(sink, key, staging, connections)
-    places = [] if stage is None else describe_staged_copies(stage)
+    descriptions = [] if stage is None else describe_staged_copies(stage)
     if staging is None:
-        places.append(
+        descriptions.append(
             f"staged days in the temporary folders of workers ({local_stage_path(stage_name(key, sink.target))}), "
             "for tasks without staging=. The day's next load or 'airflow connect sweep' on that machine deletes them"
         )
-    return places
+    return descriptions
 
 
 def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
     """Return the shapes applied to a column, named as in the target or in the source.
 
-    :raises ConfigError: neither source nor shapes make the column, or a shape drops it. Later loads could not filter by
-        it.
+    :raises ConfigError: neither source nor shapes make the column, or a shape drops it.
     """
     column_shapes = shapes_of_column(chain.shapes, column)
     if column_shapes is None:
@@ -143,13 +140,9 @@ def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
 
 
 def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
-    """Check that no mask has hashed the target's column, if the caller passed no shapes.
-
-    :raises ConfigError: the column may be masked.
-    """
     definition = _definition(ledger)
-    masked = _passes_masks(ledger) if definition is None else column in definition.shapes.get(MASKED, "").split(", ")
-    if masked or any(part.shaping for part in ledger.erased().parts):
+    is_masked = _passes_masks(ledger) if definition is None else column in definition.shapes.get(MASKED, "").split(", ")
+    if is_masked or any(part.shaping for part in ledger.erased().parts):
         raise ConfigError(
             f"nothing was changed: a mask of the task may have hashed column {column!r} of {target}. Pass the "
             "task's shape=, so that the values are hashed in the same way"
@@ -157,16 +150,12 @@ def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
 
 
 def _require_same_keys(ledger: Ledger, target: str, column_shapes: ColumnShapes, connections: Connections) -> None:
-    """Check that the newest published day was masked with the keys in ``connections``.
-
-    :raises ConfigError: it was masked with other keys, so no row would match.
-    """
     definition = _definition(ledger)
     if definition is None or MASK_KEYS not in definition.shapes:
         return
     digests = shape_digests(column_shapes.masks, connections, target)
-    used = {digest for name, digest in digests.items() if name != "shapes"}
-    if not used <= {*definition.shapes[MASK_KEYS].split(", ")}:
+    used_digests = {digest for name, digest in digests.items() if name != "shapes"}
+    if not used_digests <= {*definition.shapes[MASK_KEYS].split(", ")}:
         raise ConfigError(
             f"nothing was changed: rows of {target} were masked with another key than shape= has, so no row would "
             "match. Use the key of the load, or first load the days again with the new key"

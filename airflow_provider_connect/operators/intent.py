@@ -2,7 +2,7 @@
 
 Of all values that a task can read, only ``dag_run.clear_number`` changes with each clear and reprocessing backfill, and
 with nothing else. It restarts at 0 when a run is deleted and created again, so ``dag_run.start_date`` is part of the
-intent (both measured on Airflow 3.3.2). Intents have no order: the ledger's generations decide which answer is newer.
+intent (both measured on Airflow 3.3.2).
 """
 
 from __future__ import annotations
@@ -38,5 +38,5 @@ def intent_of(run: DagRunProtocol, task: RuntimeTaskInstanceProtocol) -> Intent:
 
 
 def new_attempt(intent: Intent) -> str:
-    """Return a unique name for one try. It starts with the intent's token, so a retry finds its earlier tries."""
+    """Return a unique name for one try. It starts with the intent's token, so a retry finds earlier tries."""
     return f"{intent.token[:16]}-{secrets.token_hex(4)}"

@@ -39,7 +39,7 @@ def read_report(config: JobConfig) -> JobReport | None:
 
 
 def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
-    """Check that a successful job's report has all requested days, and that the ledger has the reported days.
+    """Check that a successful job's report has all requested days, and the ledger the reported days.
 
     A superseded day may be missing in the ledger if the ledger has a later day.
 
@@ -51,8 +51,8 @@ def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
         raise RetriableError(
             f"the Spark job ended without an error, but did not report these days as done: {unreported}"
         )
-    published = [outcome for outcome in report.days if outcome.status != "superseded"]
-    not_in_ledger = [str(outcome.day) for outcome in published if not _is_in(ledger, outcome)]
+    published_days = [outcome for outcome in report.days if outcome.status != "superseded"]
+    not_in_ledger = [str(outcome.day) for outcome in published_days if not _is_in(ledger, outcome)]
     if not_in_ledger:
         raise RetriableError(
             f"the Spark job reported days as published that the sink's ledger does not have: {not_in_ledger}"
@@ -100,7 +100,6 @@ def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
 
 
 def _read_and_delete(location: str) -> str | None:
-    """Return a report's text and delete the file, since nothing else would in a shared folder. None without a file."""
     folder_url, _, name = location.rpartition("/")
     folder = Folder(folder_url)
     try:
@@ -127,9 +126,8 @@ _NEXT_TRY = "Published days stay, and the next try continues after them"
 def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
     """Explain why Spark's driver ended without a report. None if the failure did not come from spark-submit.
 
-    A JVM that refuses its own settings is a ConfigError, since a retry changes nothing.
-
     :param failure: the Spark provider's error with command line, exit code and the end of the output.
+    :return: a ConfigError if the JVM refuses its own settings.
     """
     code = _exit_code(failure)
     if code is None:
@@ -145,10 +143,7 @@ def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
 
 
 def add_exit_cause(reported: ConnectError, failure: Exception | None) -> ConnectError:
-    """Put a kill of the JVM in front of the error that the job reported: the job only saw Spark vanish.
-
-    Other failures, wrong options and bad data are returned unchanged.
-    """
+    """Put a kill of the JVM in front of a retriable error that the job reported. Other errors stay as they are."""
     code = None if failure is None else _exit_code(failure)
     if code is None or type(reported) not in (RetriableError, ConnectError):
         return reported

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetPair:
-    """Source and sink of a task as lineage datasets. No connections, since Airflow shows operators to people."""
+    """Source and sink of a task as lineage datasets, without connections, since Airflow shows operators to people."""
 
     source: Dataset
     sink: Dataset
 
     @classmethod
     def from_spec(cls, spec: RunSpec) -> DatasetPair | None:
-        """Return the datasets of a run. None, with a warning, if they cannot be named: lineage must not fail a task."""
+        """Return the datasets of a run. None, with a warning, if they cannot be named."""
         try:
             source = spec.source.dataset(spec.connections[spec.source.conn_id])
             return cls(source, spec.sink.dataset(spec.connections))
@@ -37,7 +37,7 @@ class DatasetPair:
 
 
 def column_origins(report: JobReport | None) -> ColumnOrigins:
-    """Return the source columns of each target column. Without shapes that is the column of the same name."""
+    """Return the source columns of each target column: without shapes, the column of the same name."""
     if report is None:
         return {}
     return report.made_of or {name: (name,) for name in report.columns}

@@ -1,4 +1,4 @@
-"""Button in Airflow's UI that opens a task's newest publish."""
+"""Button in Airflow's UI to a task's newest publish."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ if TYPE_CHECKING:
 
 
 class PublishedLink(BaseOperatorLink):
-    """Link to a task's newest publish in the sink's console.
-
-    Airflow calls it after the run and keeps the link as an XCom.
-    """
+    """Link to a task's newest publish in the sink's console, kept as an XCom after the run."""
 
     name = "Published"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
-        """Return the link of the newest day with a link. Empty without one."""
+        """Return the link of the newest day with a link, or ""."""
         return str(getattr(operator, "published_link", ""))

@@ -1,7 +1,7 @@
 """Chooses the days before its window that a run loads again, because late rows may have arrived since their last poll.
 
-Thirty runs of a catchup, each with three days of lookback, must not poll 120 days. So a run skips a day that was polled
-after the end of the run's own window.
+A run skips a day that was polled after the end of the run's own window. So thirty runs of a catchup with three days of
+lookback do not poll 120 days.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BACKFILL = "backfill"
 def find_lookback_days(
     spec: RunSpec, lookback_days: LookbackDays, ready_after: dt.timedelta | None, context: Context
 ) -> tuple[Day, ...]:
-    """Return the days before the window that the run loads again, oldest first. A backfill's run loads none again.
+    """Return the days before the window that the run loads again, oldest first. Empty in a backfill's run.
 
     :raises ConnectError: the sink's ledger cannot be read.
     """
@@ -63,7 +63,7 @@ def find_lookback_days(
 
 
 def days_before_window(days: Sequence[Day], lookback_days: int, origin: dt.date | None) -> list[Day]:
-    """Return the ``lookback_days`` calendar days before a window, without days before the origin."""
+    """Return the ``lookback_days`` calendar days before a window, from the origin on."""
     first, last = days[0].date - ONE_DAY * lookback_days, days[0].date - ONE_DAY
     if origin is not None:
         first = max(first, origin)
@@ -71,9 +71,9 @@ def days_before_window(days: Sequence[Day], lookback_days: int, origin: dt.date 
 
 
 def days_not_polled_since(days: Iterable[Day], rows: Iterable[LedgerRow], moment: dt.datetime) -> tuple[Day, ...]:
-    """Return the days whose ledger row shows a last poll before ``moment``.
+    """Return the days that were last polled before ``moment``, by their ledger rows.
 
-    If a row has no poll time, its publish time is used. Days with neither are left out.
+    Without a poll time, the publish time counts. Days with neither are left out.
     """
     polled_at = {row.day: row.polled_at or row.published_at for row in rows}
     return tuple(day for day in days if (time := polled_at.get(day.date)) is not None and time < moment)

@@ -1,8 +1,7 @@
 """Computes how many days N a run must look back, from how late rows arrived in the last weeks.
 
-A reload after N days shows only the rows that arrived by then, so N could never grow. So a measured lookback also loads
-the day :data:`.MAX_LATE_DAYS` before again, as a probe. That day then counts as *whole*: it has its late rows. A short
-N only delays late rows.
+A reload after N days shows only rows that arrived by then, so N could never grow. So a measured lookback also loads the
+day :data:`.MAX_LATE_DAYS` before again, as a probe. That day then counts as *whole*: it has its late rows.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def days_to_measure(days: Sequence[Day]) -> tuple[Day, ...]:
 
 
 def probe_days(days: Sequence[Day]) -> tuple[Day, ...]:
-    """Return the days that are :data:`.MAX_LATE_DAYS` before the window's days, without the window itself."""
+    """Return the days :data:`.MAX_LATE_DAYS` before the window's days, without the window itself."""
     shifted = (Day(date=day.date - ONE_DAY * MAX_LATE_DAYS, zone=day.zone) for day in days)
     return tuple(day for day in shifted if day.date < days[0].date and day.hours > 0)
 
@@ -51,7 +50,7 @@ def probe_days(days: Sequence[Day]) -> tuple[Day, ...]:
 def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> LookbackLength:
     """Return how many days a run must look back: 1 to :data:`.MAX_LATE_DAYS`, the maximum if too few days are whole.
 
-    :param rows: the ledger's rows of :func:`days_to_measure`.
+    :param rows: of :func:`days_to_measure`.
     """
     usable_rows = {row.day: row for row in rows if _has_late_rows_counted(row)}
     days_with_rows = [(day, usable_rows[day.date]) for day in days if day.date in usable_rows]
@@ -83,7 +82,7 @@ def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> Lookback
 def _has_late_rows_counted(row: LedgerRow) -> bool:
     """Return True if a ledger row has a usable count of late rows.
 
-    Some earlier versions of this package did not count the rows that shapes left out, so late rows may exceed all rows.
+    In days of some earlier versions of this package, late rows may exceed all rows.
     """
     late = row.counts.get(LATE_COUNTS[0])
     return late is not None and rows_from_vendor(row) > 0 and late <= rows_from_vendor(row)

@@ -1,6 +1,6 @@
 """Metrics of a task (``docs/metrics.md``), which Airflow sends to StatsD or OpenTelemetry.
 
-With ``[metrics] legacy_names_on`` each metric is also sent under a name that ends with DAG and task, as Airflow's are.
+With ``[metrics] legacy_names_on`` each metric is also sent under a name that ends with DAG and task.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True)
 class Metrics:
-    """Metrics of one task. An error while sending is logged and does not fail the task."""
+    """Metrics of one task. An error while sending is only logged."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def for_task(cls, source: Source, sink: Sink, task: Any) -> Metrics:
-        """Build the metrics of a running task instance that moves a stream into a sink."""
+        """Build the metrics of a running task instance."""
         connect_tags = {"connector": source.name, "stream": source.stream_key[:_LONGEST_TAG], "sink": sink.name}
         airflow_tags = getattr(task, "stats_tags", None) or {"dag_id": task.dag_id, "task_id": task.task_id}
         return cls(airflow_tags | {name: _NOT_IN_TAGS.sub("_", text) for name, text in connect_tags.items()})
 
     def send_job(self, report: JobReport) -> None:
-        """Send the figures of one Spark job, failed or not, without days that an earlier try published."""
-        published = [day for day in report.days if day.status == "published"]
+        """Send a Spark job's figures, without days that an earlier try published."""
+        published_days = [day for day in report.days if day.status == "published"]
         counts = {
-            "days": len(published),
-            "rows": sum(day.rows_written for day in published),
-            **{name: sum(getattr(day, name) for day in published) for name in _SUMMED},
+            "days": len(published_days),
+            "rows": sum(day.rows_written for day in published_days),
+            **{name: sum(getattr(day, name) for day in published_days) for name in _SUMMED},
             "retries": sum(day.retries for day in report.days if day.status != "already_published"),
         }
         seconds = {
             **report.seconds,
-            "poll": sum(day.poll_seconds for day in published),
-            "publish": sum(day.publish_seconds for day in published),
+            "poll": sum(day.poll_seconds for day in published_days),
+            "publish": sum(day.publish_seconds for day in published_days),
         }
         with _log_errors():
             for name, count in counts.items():
@@ -79,7 +79,7 @@ class Metrics:
             self._send("gauge", "quota.left", requests)
 
     def send_quota_wait(self) -> None:
-        """Send a count of one wait for room in the quota."""
+        """Count one wait for room in the quota."""
         with _log_errors():
             self._send("incr", "quota.waits", 1)
 

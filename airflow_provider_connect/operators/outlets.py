@@ -1,7 +1,7 @@
-"""Airflow assets that a task writes. Each instance of a mapped task has its own.
+"""Airflow assets that a task writes.
 
 Airflow accepts an event only for an outlet in the DAG file, and an instance emits an event for each of its outlets. So
-the mapped task lists all assets, and each instance keeps only its own.
+a mapped task lists the assets of all instances, and each instance keeps only its own.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class MappedOutlets(list[Any]):
 def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
     """Add a target's asset to a task's outlets. Returns the outlets and the asset.
 
-    If the user has an outlet with the same URI, that outlet is the asset.
+    A user's outlet with the same URI becomes the asset.
     """
     user_outlets = outlets.outlets_of_instance(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
     task_asset = _same_uri_asset(asset, user_outlets)
@@ -93,7 +93,6 @@ class ConnectPartial(OperatorPartial):
         return super()._expand(expand_input, strict=strict)
 
     def _require_schedule(self, mapped: Any) -> None:
-        """Refuse a DAG whose runs name no day of the source, unless the mapped values name the days."""
         arguments = [mapped] if isinstance(mapped, Mapping) else mapped if isinstance(mapped, Sequence) else []
         maps_days = any(isinstance(values, Mapping) and "days" in values for values in arguments)
         dag, source = self.kwargs.get("dag") or DagContext.get_current(), self.kwargs.get("source")

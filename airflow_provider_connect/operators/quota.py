@@ -1,7 +1,7 @@
 """A task's share of a vendor's quota: reserved before Spark starts, settled when the job has ended.
 
 Executors cannot reach Airflow, so the task reserves requests and gives the job an allowance. Reservations are Airflow
-Variables, the only store that all workers see and can list by prefix. Variables have no compare-and-set:
+Variables, the only store that all workers can list by prefix. Variables have no compare-and-set:
 :mod:`.polling.quota.turns` handles races.
 """
 
@@ -40,7 +40,7 @@ class QuotaJob:
     """One Spark job of a task, with its share of the quota.
 
     :ivar is_submitted: True if the job may have sent requests.
-    :ivar settled_dates: days that earlier jobs of the task have settled.
+    :ivar settled_dates: days settled by earlier jobs of the task.
     """
 
     allowance: Allowance | None = None
@@ -50,7 +50,7 @@ class QuotaJob:
     settled_dates: frozenset[dt.date] = frozenset()
 
     def narrow(self, spec: RunSpec) -> RunSpec:
-        """Return the spec with the job's allowance and without settled lookback days.
+        """Return the spec with the job's allowance, without settled lookback days.
 
         Settled days of the window stay: the driver finds them in the ledger.
         """
@@ -64,13 +64,13 @@ class QuotaJob:
 
 @dataclass
 class TaskProgress:
-    """Remaining work of a task, as its earlier jobs found. Airflow stores the fields during a wait.
+    """Remaining work of a task after its earlier jobs. Airflow stores the fields during a wait.
 
-    :param requests: number of requests for the remaining days. None before the first job.
-    :param failed: number of requests spent on failed polls, by day.
+    :param requests: requests for the remaining days. None before the first job.
+    :param failed: requests spent on failed polls, by day.
     :param idle_jobs: number of consecutive jobs whose reservation lapsed before they sent a request.
     :param least: smallest number of requests with which a day can start.
-    :param one_by_one: True after a day ran out of requests half way: days are then polled one after the other.
+    :param one_by_one: a day ran out of requests half way, so days are polled one after the other.
     :param to_count: days that must be counted before they are planned.
     :param alone: days that cannot share a request.
     :param done: reports of settled days, as plain JSON.
@@ -91,7 +91,7 @@ class TaskProgress:
         return {day.day: day for day in map(DayReport.model_validate, self.done)}
 
     def merge_done(self, report: JobReport) -> list[dict[str, Any]]:
-        """Return ``done``, extended by the days that this job settled."""
+        """Return ``done`` with the days that this job settled."""
         return [
             day.model_dump(mode="json", exclude_defaults=True) for day in self._merge_days(report) if _is_settled(day)
         ]
@@ -129,7 +129,7 @@ class QuotaRunner:
     """Runs the Spark jobs of a task whose source has a quota.
 
     :param count_demand: demand for the vendor's counts, if they have a separate quota. Reserved second. Without room
-        there the task also returns its first reservation, so two tasks never wait for each other's requests.
+        there the first reservation is returned, so two tasks never wait for each other's requests.
     """
 
     spec: RunSpec
@@ -154,7 +154,7 @@ class QuotaRunner:
         return cls(spec, Turns(VariableStore(), quota), want, progress, _count_demand(spec, want, progress))
 
     def move(self, run_job: Callable[[QuotaJob], JobReport]) -> JobReport:
-        """Reserve requests and run jobs until a job does not run out of requests. Returns the report of all days.
+        """Reserve requests and run jobs until one does not run out of requests. Returns the report of all days.
 
         :param run_job: runs one job and sets ``is_submitted`` and ``report`` of its argument.
         :raises TaskDeferred: the quota has no room now.
@@ -215,7 +215,7 @@ class QuotaRunner:
     def _prepare_next_job(self, error: QuotaError, report: JobReport | None) -> None:
         """Update the demand for the remaining days after a job ran out of requests.
 
-        :raises TaskDeferred: the vendor refused a request, so the next job has to wait.
+        :raises TaskDeferred: the vendor refused a request.
         :raises QuotaError: jobs start so slowly that their reservations lapse.
         """
         has_sent = report is not None and (report.sent or report.counted)
@@ -231,18 +231,18 @@ class QuotaRunner:
             open_days = _open_days(self.spec.all_days, replace(self.progress, done=done))
             needs = [report.needs[day.date] for day in open_days if day.date in report.needs]
             _require_room_in_hour(self.turns.quota, max(needs, default=0), "a day takes {} requests")
-            ran_out = [report.ran_out[day.date] for day in open_days if day.date in report.ran_out]
-            needs += self._requests_after_running_out(ran_out, some_done=len(done) > len(self.progress.done))
-            one_by_one = self.progress.one_by_one or bool(ran_out)
+            spent_requests = [report.ran_out[day.date] for day in open_days if day.date in report.ran_out]
+            needs += self._requests_after_running_out(spent_requests, some_done=len(done) > len(self.progress.done))
+            one_by_one = self.progress.one_by_one or bool(spent_requests)
             dates = {day.date: str(day.date) for day in open_days}
-            alone = [text for date, text in dates.items() if text in self.progress.alone or date in report.alone]
-            lone_dates = {date for date, text in dates.items() if text in alone}
+            lone_days = [text for date, text in dates.items() if text in self.progress.alone or date in report.alone]
+            lone_dates = {date for date, text in dates.items() if text in lone_days}
             requests = requests_for(self.spec.source, open_days, lone_dates) + sum(needs) - len(needs)
             least = max([min(requests, self.want.least), *needs])
             failed = {str(day): count for day, count in report.failed.items()}
             to_count = sorted({*self.progress.to_count, *map(str, report.to_count)} & {*dates.values()})
             self.progress = TaskProgress(
-                requests, failed, idle_jobs, max(needs, default=0), one_by_one, to_count, alone, done
+                requests, failed, idle_jobs, max(needs, default=0), one_by_one, to_count, lone_days, done
             )
             width = _parallel_requests(self.spec.source, self.spec.all_days, self.progress)
             self.want = replace(self.want, requests=requests, least=least, width=width)
@@ -258,11 +258,11 @@ class QuotaRunner:
     def _requests_after_running_out(self, spent_requests: Sequence[int], *, some_done: bool) -> list[int]:
         """Return how many requests to reserve for each day that the vendor refused half way.
 
-        Such a day starts again at its first page, and its number of pages is unknown. So its spent requests are
-        doubled, up to a whole hour's requests.
+        Such a day starts again at its first page. Its number of pages is unknown, so its spent requests are doubled, up
+        to an hour's requests.
 
-        :param some_done: True if the job settled other days before, so these days had less than the whole grant.
-        :raises QuotaError: a whole hour's requests were not enough.
+        :param some_done: the job settled other days before, so these days had less than the whole grant.
+        :raises QuotaError: an hour's requests were not enough.
         """
         hour_requests = self.turns.quota.requests
         if spent_requests and self.progress.one_by_one and self.progress.least >= hour_requests and not some_done:
@@ -304,7 +304,7 @@ def _parallel_requests(source: Source, days: Sequence[Day], progress: TaskProgre
 
 
 def _count_demand(spec: RunSpec, want: QuotaClaim, progress: TaskProgress) -> QuotaDemand | None:
-    """Return the demand for the vendor's counts. None if no day is counted, or counts have no quota of their own."""
+    """Return the demand for the vendor's counts. None if no day is counted, or counts have no own quota."""
     source, days = spec.source, _open_days(spec.all_days, progress)
     counting = source.capability(Counts)
     if counting is None:
@@ -321,10 +321,6 @@ def _count_demand(spec: RunSpec, want: QuotaClaim, progress: TaskProgress) -> Qu
 
 
 def _require_room_in_hour(quota: Quota, requests: int, cost_text: str) -> None:
-    """Refuse a day that costs more than an hour's requests, since the task would wait forever.
-
-    :raises ConfigError: with the remedy.
-    """
     if requests > quota.requests:
         raise ConfigError(
             f"{cost_text.format(requests)}, and {quota.name} allows {quota.describe()}. Request less (fewer names in "
@@ -333,7 +329,6 @@ def _require_room_in_hour(quota: Quota, requests: int, cost_text: str) -> None:
 
 
 def _count_want(counting: Counts, days: Sequence[Day], want: QuotaClaim) -> QuotaClaim:
-    """Return a claim of the same task (``want``) for counting the days, one after the other."""
     requests, least = counting.requests_to_count(days), counting.requests_to_count(days[:1])
     return QuotaClaim(want.asker, requests, least=least, spare=least, rank=want.rank)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class TryAgainError(AirflowException):
     """The task failed, and a later try may succeed.
 
-    :param retry_after_seconds: wait that the source or sink asked for. None if it named no time.
+    :param retry_after_seconds: wait that the source or sink asked for, or None.
     """
 
     def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
@@ -40,7 +40,7 @@ class ConnectRetryPolicy(RetryPolicy):
     def evaluate(
         self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
     ) -> RetryDecision:
-        """Decide when to repeat a failed try. The task's ``retries`` still limits the number of tries."""
+        """Decide when to repeat a failed try. The task's ``retries`` limits the number of tries."""
         if not isinstance(exception, TryAgainError) or exception.retry_after_seconds is None:
             return RetryDecision.default()
         seconds = max(0.0, exception.retry_after_seconds)

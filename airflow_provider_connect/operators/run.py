@@ -1,6 +1,6 @@
 """One run of the operator's task: plan, start Spark, check the report against the ledger, update the offset.
 
-Separate from the operator, so that parsing a DAG file does not import this module.
+DAG files do not import this module.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ class RunSpec:
     :param lookback: earlier days to load again.
     :param declared_options: fields of :class:`.DeclaredOptions`.
     :param end_date: the task's or its DAG's, whichever is earlier.
-    :param conn_id: the Spark connection.
     :param allowance: the job's share of the source's quota.
     :param count_allowance: the job's share of the quota for the vendor's counts.
     """
@@ -129,10 +128,7 @@ class Run:
 
     @classmethod
     def plan(cls, spec: RunSpec, context: Context, folder: Path) -> Run:
-        """Build the run: everything that can be decided before Spark starts.
-
-        :raises ConfigError: with a problem that a person must correct.
-        """
+        """Build the run: everything that can be decided before Spark starts."""
         source, sink = spec.source, spec.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
         connections = spec.connections
@@ -191,8 +187,8 @@ class Run:
         :raises ConnectError: the job failed, or its report contradicts the ledger.
         """
         log, source, sink = self.spec.log, self.spec.source, self.spec.sink
-        opened = sink.open(self.key, self.connections)
-        with closing_quietly(opened, lambda text: log.warning("%s", text)) as publisher:
+        new_publisher = sink.open(self.key, self.connections)
+        with closing_quietly(new_publisher, lambda text: log.warning("%s", text)) as publisher:
             ledger = publisher.ledger
             self._ask_sink(publisher)
             try:
@@ -285,7 +281,6 @@ class Run:
                 self.spec.log.warning("The sealed connections could not be deleted: %s", error)
 
     def _update_offset_after_failure(self, ledger: Ledger) -> None:
-        """Update the offset with the published days. Errors are only logged: they must not hide the task's failure."""
         try:
             spec = self.spec
             offset = offsets.recompute(spec.source, spec.sink, ledger, self.first_day, origin=spec.origin)
@@ -311,10 +306,7 @@ def _require_binary(binary: str, path: str | None) -> None:
 
 
 def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage: str) -> str | None:
-    """Return where polled days lie until they are published. None if the sink stages them itself.
-
-    :raises ConfigError: ``staging=`` is missing, and Spark may run on other machines.
-    """
+    """Return where polled days wait for their publish. None if the sink stages them itself."""
     if sink_stage is not None:
         return None
     if spec.staging:
@@ -328,10 +320,6 @@ def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage:
 
 
 def _require_folder(location: str | None) -> None:
-    """Refuse a local path whose parent folder is missing: the name is wrong, or a volume is not mounted.
-
-    :raises ConfigError: with the folder.
-    """
     path = normalise_path(location) if location else ""
     if not path.startswith("/"):
         return
@@ -353,7 +341,7 @@ def _shared_folder(root: str | None) -> str:
 def _position_text(offset: offsets.Offset) -> str:
     if offset.position is not None:
         return f"without a gap up to {offset.position}"
-    return f"and days are missing from {offset.origin} on, the first wanted day"
+    return f"the first wanted day, {offset.origin}, is not settled yet"
 
 
 def _join_lists(*file_lists: str | None) -> str | None:

@@ -45,7 +45,7 @@ _LONGEST_DAY = dt.timedelta(hours=26)
 class RunDays(NamedTuple):
     """Days to move, oldest first.
 
-    :param reason: which part of the run named them, for the task's log.
+    :param reason: the part of the run that named them, for the task's log.
     """
 
     days: list[Day]
@@ -58,8 +58,8 @@ class DayInputs:
 
     :param days: the rendered ``days=``.
     :param form_days: value of the DAG parameter ``days``. Ignored unless it is text.
-    :param timetable: timetable of the DAG, which tells an inferred data interval from a person's.
-    :param first_day: first day that a manual run may load without naming its days, None for no limit.
+    :param timetable: the DAG's. Distinguishes an inferred data interval from a person's.
+    :param first_day: first day that a manual run may load without naming its days, or None.
     """
 
     days: str | None = None
@@ -71,7 +71,6 @@ class DayInputs:
     def from_context(cls, days: str | None, origin: dt.date | None, zone_name: str, context: Context) -> DayInputs:
         """Collect the inputs in a run.
 
-        :param days: the task's rendered ``days=``.
         :param origin: the task's ``origin=``.
         """
         dag, params = context["dag"], context.get("params") or {}
@@ -82,8 +81,8 @@ class DayInputs:
 def resolve_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> RunDays:
     """Return the days to move and the reason for them.
 
-    Future days are refused before the list is built: a mistyped year would make hundreds of thousands. Whether a day
-    that has begun but not ended can be read is the source's decision.
+    Future days are refused before the list is built: a mistyped year would make hundreds of thousands. A day that has
+    begun but not ended is accepted: the source decides whether it can be read.
 
     :param zone_name: the source's zone, which defines the calendar days.
     :raises ConfigError: the run names no day, its interval is not a whole number of days, a day has not begun, or a
@@ -123,8 +122,7 @@ def _parse_begun(text: str, zone_name: str, current_time: dt.datetime) -> list[D
 
 
 def _manual_run_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> RunDays:
-    moment = run.logical_date or run.run_after
-    date = day_of_manual_run(moment, run.run_after, zone_name) if run.logical_date else _day_before(moment, zone_name)
+    date = _date_of_manual_run(inputs.timetable, run, zone_name, current_time)
     _require_begun(date, date, zone_name, current_time)
     _require_first_day(date, inputs.first_day)
     days = [day for day in days_between(date, date, zone_name) if day.hours > 0]
@@ -133,6 +131,25 @@ def _manual_run_days(inputs: DayInputs, run: DagRunProtocol, zone_name: str, cur
     if run.logical_date is None:
         return RunDays(days, f"manual run without a logical date, created {run.run_after.isoformat()}")
     return RunDays(days, f"logical date {run.logical_date.isoformat()} of the manual run")
+
+
+def _date_of_manual_run(timetable: Any, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> dt.date:
+    """Return the day that a manual run loads.
+
+    :raises ConfigError: the run replaces the scheduled run of a day that is not over.
+    """
+    if run.logical_date is None:
+        return _day_before(run.run_after, zone_name)
+    date = run.logical_date.astimezone(zone(zone_name)).date()
+    if not isinstance(timetable, DailyTimetable) or not timetable.is_scheduled(run.logical_date):
+        return day_of_manual_run(run.logical_date, run.run_after, zone_name)
+    # Airflow creates one run for each logical date, so no other run will load this day.
+    if start_of(date, zone_name) <= current_time < start_of(date + ONE_DAY, zone_name):
+        raise ConfigError(
+            f"day {date} is not over, and run {run.run_id!r} replaces its scheduled run. Clear this run when the day "
+            f"is over. To load {date - ONE_DAY} now, trigger a run with that date, or without a date"
+        )
+    return date
 
 
 def _day_before(moment: dt.datetime, zone_name: str) -> dt.date:
@@ -144,7 +161,7 @@ def _is_manual(run: DagRunProtocol) -> bool:
 
 
 def _has_own_interval(run: DagRunProtocol, timetable: Any) -> bool:
-    """Return True if a manual run's data interval names its days: a person gave it, or it has several days."""
+    """Return whether a manual run's data interval names its days: a person gave it, or it has several days."""
     start, end = run.data_interval_start, run.data_interval_end
     if start is None or end is None or start == end:
         return False
@@ -155,7 +172,7 @@ def _has_own_interval(run: DagRunProtocol, timetable: Any) -> bool:
 
 
 def _inferred_interval(timetable: Any, moment: dt.datetime, created: dt.datetime) -> tuple[Any, Any] | None:
-    """Return the data interval that Airflow gives a manual run by itself, or None if that is unknown."""
+    """Return the data interval that Airflow gives a manual run, or None if unknown."""
     if isinstance(timetable, DailyTimetable):
         return timetable.manual_interval(moment, created)
     # A DAG file's timetable has the definition alone. Airflow's scheduler infers with the class of the same name.
@@ -190,7 +207,7 @@ def _require_begun(first: dt.date, last: dt.date, zone_name: str, current_time: 
 
 
 def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, current_time: dt.datetime) -> dt.datetime | None:
-    """Return the time from which the days may be polled. None if they may be polled now.
+    """Return the time from which the days may be polled. None for now.
 
     :param ready_after: wait after the last day's end. None never waits.
     """
@@ -206,7 +223,7 @@ def format_days(days: Sequence[Day]) -> str:
 
 
 def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None:
-    """Return the first day in the zone that begins at or after the DAG's start date. None without a start date."""
+    """Return the first day in the zone that begins at or after the DAG's start date, or None."""
     if start is None:
         return None
     date = start.astimezone(zone(zone_name)).date()
@@ -214,7 +231,7 @@ def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None
 
 
 def first_day_of_dag(start: dt.datetime | None, origin: dt.date | None, zone_name: str) -> dt.date | None:
-    """Return the earlier of the DAG's first whole day and the operator's origin. None without both."""
+    """Return the earlier of the DAG's first whole day and the operator's origin, or None."""
     return min((day for day in (first_whole_day(start, zone_name), origin) if day is not None), default=None)
 
 

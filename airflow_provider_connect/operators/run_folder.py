@@ -36,11 +36,9 @@ _UNLOCKED_SECONDS = 3600.0  # a folder without a lock file after this time belon
 
 @contextlib.contextmanager
 def run_folder(parent: Path | None = None) -> Iterator[Path]:
-    """Create a locked folder that only this user can read, and remove it at the end.
+    """Create a locked folder that only this user can read, and remove it at the end. Also removes dead tasks' folders.
 
-    Also removes folders of dead tasks.
-
-    :param parent: parent of the folder. None means the system's temporary folder.
+    :param parent: None means the system's temporary folder.
     """
     parent = parent or Path(tempfile.gettempdir())
     sweep_dead_folders(parent)
@@ -56,7 +54,7 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a run's folder. The folder may be missing, and a dying JVM may still write into it.
+    """Delete a run's folder, which may be missing. A dying JVM may still write into it.
 
     After five seconds it is left to a later task, with a warning.
     """
@@ -73,7 +71,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def sweep_dead_folders(parent: Path) -> int:
-    """Remove the folders of this user's dead tasks, with the secrets in them. Returns the number of folders."""
+    """Remove the folders of this user's dead tasks, with their secrets. Returns the number of folders."""
     dead = [folder for folder in parent.glob(f"{_PREFIX}*") if _is_own_folder(folder) and _is_dead(folder)]
     for folder in dead:
         remove_folder(folder)

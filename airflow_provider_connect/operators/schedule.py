@@ -1,6 +1,6 @@
 """Refuses a DAG's schedule whose runs name no day of the source, when Airflow reads the DAG file.
 
-Schedules that cannot be judged before a run, such as those of assets and partitions, are left to the run.
+Schedules such as those of assets and partitions are left to the run.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ _SEASON_MONTHS = (1, 4, 7, 10)
 
 
 def require_day_schedule(dag: DAG, days: object, zone_name: str) -> None:
-    """Refuse a schedule whose runs name no day of the source. A task with ``days=`` needs none.
+    """Refuse a schedule whose runs name no day of the source, unless the task has ``days=``.
 
-    :param days: the task's ``days=``, which may be a template.
-    :param zone_name: the source's zone, which may be a template.
+    :param zone_name: the source's zone. May be a template, like ``days``.
     :raises ConfigError: with the remedy.
     """
     if days or _form_days(dag.params):
@@ -45,7 +44,7 @@ def describe_missing_interval(dag: DAG) -> str | None:
 
 
 def _zone_remedy(timetable: Any, zone_name: str) -> str:
-    """Return the remedy of a source whose zone was forgotten: the schedule's zone, if its runs begin at midnight."""
+    """Return a remedy if the source's zone was forgotten: the schedule's zone, if its runs begin at midnight."""
     zone = getattr(timetable, "timezone", None)
     name = getattr(zone, "name", zone)
     if getattr(timetable, "expression", None) != MIDNIGHT_CRON or not isinstance(name, str) or name == zone_name:
@@ -58,10 +57,6 @@ def _form_days(params: Mapping[str, Any]) -> object:
 
 
 def _schedule_problem(timetable: Any, zone_name: str | None) -> str | None:
-    """Describe why the timetable's runs name no day.
-
-    :param zone_name: None if only a run knows it.
-    """
     from airflow.sdk.definitions.timetables import interval, simple, trigger  # noqa: PLC0415  # loaded by DAG() anyway
 
     # AssetOrTimeSchedule has a timetable for its scheduled runs.

@@ -38,10 +38,7 @@ class ClearRequest(BaseModel):
 def require_own_page(headers: Mapping[str, str]) -> None:
     """Refuse a request that another site's page sends with the viewer's cookie.
 
-    A page of another origin cannot send this header, or JSON, without a preflight request, which this server never
-    grants.
-
-    :raises RefusedError: the request may come from another page.
+    Such a page cannot send this header, or JSON, without a preflight request, which this server never grants.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     site = headers.get("sec-fetch-site", "same-origin")
@@ -77,7 +74,7 @@ async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
 
 
 def run_to_clear(stream: Stream, day: dt.date) -> str | None:
-    """Return the id of a day's run: the newest failed or active run, else the run of the newest report."""
+    """Return the id of a day's newest failed or active run, else of its newest report's run."""
     for run in (*stream.failed_runs, *stream.active_runs):
         if run.covers(day):
             return run.run_id
@@ -94,11 +91,11 @@ async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, 
     request.require_range()
     target = await load_target(viewer, request.dag_id)
     runs = await plan_backfill(viewer, target, request)
-    early = runs_before_start(target, runs)
-    if early and request.before_start == "refuse":
+    early_runs = runs_before_start(target, runs)
+    if early_runs and request.before_start == "refuse":
         raise RefusedError(
             409,
-            f"{early:,} of {len(runs):,} runs are before the DAG's start. Begin on {target.first_day}, or send "
+            f"{early_runs:,} of {len(runs):,} runs are before the DAG's start. Begin on {target.first_day}, or send "
             '"before_start": "run" to run them too',
         )
     await viewer.airflow.post("backfills", target.body(request))

@@ -54,21 +54,17 @@ class AirflowApi:
         return await self._send("GET", path, params=params)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send a POST request and return the JSON answer.
-
-        :raises RefusedError: Airflow refused the request or did not answer.
-        """
+        """Do :meth:`get` with a POST request."""
         return await self._send("POST", path, json=body)
 
     async def get_if_allowed(self, path: str, params: Params | None = None) -> Any:
-        """Do :meth:`get`. Returns None if the viewer has no right to the object, or it does not exist."""
+        """Do :meth:`get`. Returns None if the object does not exist, or the viewer may not read it."""
         return await _unless_refused(self.get(path, params))
 
     async def list_rows(self, path: str, key: str, params: Params | None = None, *, max_rows: int = 5000) -> list[Any]:
-        """Return the rows of a paged listing, up to ``max_rows``.
+        """Return the rows of a paged listing, up to ``max_rows``. Raises like :meth:`get`.
 
         :param key: key of the rows in each answer.
-        :raises RefusedError: Airflow refused a page.
         """
         page_params = {"limit": min(PAGE_ROWS, max_rows), **(params or {})}
         first = await self.get(path, page_params)
@@ -85,7 +81,7 @@ class AirflowApi:
     async def list_rows_if_allowed(
         self, path: str, key: str, params: Params | None = None, *, max_rows: int = 5000
     ) -> Any:
-        """Do :meth:`list_rows`. Returns None if the viewer has no right to the listing, or it does not exist."""
+        """Do :meth:`list_rows`. Returns None if the listing does not exist, or the viewer may not read it."""
         return await _unless_refused(self.list_rows(path, key, params, max_rows=max_rows))
 
     async def close(self) -> None:

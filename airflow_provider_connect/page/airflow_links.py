@@ -31,6 +31,6 @@ def task_page_url(dag_id: str, task_id: str) -> str:
 
 
 def task_url(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
-    """Return the path to a task instance, where Airflow shows its log."""
+    """Return the path to a task instance and its log."""
     mapped = f"/mapped/{map_index}" if map_index >= 0 else ""
     return f"{run_url(dag_id, run_id)}/tasks/{quote(task_id, safe='')}{mapped}"

@@ -39,7 +39,7 @@ _MAX_OPEN_RUNS = 4000
 _MAX_WITHOUT_STATE = 100
 _FEW_RUNS = 10
 _OVERLAP = dt.timedelta(minutes=1)
-"""A query for new events starts this long before the last query, since events are dated before they are committed."""
+"""A query for new events starts this long before the last one, since events are dated before they are committed."""
 
 RunName = tuple[str, str]  # of a DAG, and of its run
 
@@ -60,7 +60,7 @@ async def read_offsets(airflow: AirflowApi) -> dict[str, Offset]:
 
 
 async def list_open_runs(airflow: AirflowApi, tasks: Sequence[TaskInfo]) -> list[TaskRun]:
-    """Return the unfinished task instances of tasks, newest runs first."""
+    """Return the tasks' unfinished instances, newest runs first."""
     if not tasks:
         return []
     class_names, names = {task.class_name for task in tasks}, {task.name for task in tasks}
@@ -88,16 +88,16 @@ async def list_open_runs(airflow: AirflowApi, tasks: Sequence[TaskInfo]) -> list
 async def load_profiles(
     airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo]
 ) -> dict[TaskName, TaskProfile]:
-    """Return connectors and newest reports of tasks, from the cache if they are younger than a minute."""
+    """Return connectors and newest reports of tasks, from the cache if younger than a minute."""
     read_at = time.monotonic()
     profiles = {
         task.name: profile
         for task in tasks
         if (profile := cache.profiles.get(task.name)) is not None and read_at - profile.fetched_at <= FRESH_SECONDS
     }
-    missing = [task.name for task in tasks if task.name not in profiles]
+    missing_names = [task.name for task in tasks if task.name not in profiles]
     profiles |= dict(
-        zip(missing, await asyncio.gather(*(_load_profile(airflow, name) for name in missing)), strict=True)
+        zip(missing_names, await asyncio.gather(*(_load_profile(airflow, name) for name in missing_names)), strict=True)
     )
     cache.profiles |= profiles
     return profiles
@@ -132,11 +132,11 @@ async def load_newest_events(
     logs = {name: cache.logs[name] for name in names if name in cache.logs}
     if logs and not await _add_new_events(airflow, logs, current_time):
         logs = {}
-    missing = sorted(names - logs.keys())
+    missing_names = sorted(names - logs.keys())
     logs |= dict(
         zip(
-            missing,
-            await asyncio.gather(*(_load_log(airflow, name, None, current_time) for name in missing)),
+            missing_names,
+            await asyncio.gather(*(_load_log(airflow, name, None, current_time) for name in missing_names)),
             strict=True,
         )
     )
@@ -148,7 +148,7 @@ async def load_newest_events(
 async def load_events_since(
     airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo], since: dt.datetime, current_time: dt.datetime
 ) -> dict[TaskName, EventLog]:
-    """Return the events of tasks from ``since`` on, from the cache where possible."""
+    """Return the events of tasks from ``since`` on, cached where possible."""
     logs = {}
     for task in tasks:
         log = cache.logs.get(task.name)
@@ -160,7 +160,7 @@ async def load_events_since(
 
 
 async def _add_new_events(airflow: AirflowApi, logs: Mapping[TaskName, EventLog], current_time: dt.datetime) -> bool:
-    """Add the events since the last query to the logs. False if there were too many for one query."""
+    """Add the events since the last query to the logs. False if too many for one query."""
     since = min(log.fetched_at for log in logs.values()) - _OVERLAP
     params: dict[str, Any] = {"timestamp_gte": since.isoformat(), "order_by": "timestamp"}
     if len(logs) == 1:
@@ -182,12 +182,12 @@ async def _load_log(
     airflow: AirflowApi, name: TaskName, since: dt.datetime | None, current_time: dt.datetime
 ) -> EventLog:
     params = {"source_dag_id": name.dag_id, "source_task_id": name.task_id, "order_by": "-timestamp"}
-    most = _NEWEST_EVENTS
+    max_events = _NEWEST_EVENTS
     if since is not None:
         params["timestamp_gte"] = since.isoformat()
-        most = _MAX_EVENTS
-    rows = await airflow.list_rows_if_allowed("assets/events", "asset_events", params, max_rows=most) or []
-    if since is None and len(rows) >= most:
+        max_events = _MAX_EVENTS
+    rows = await airflow.list_rows_if_allowed("assets/events", "asset_events", params, max_rows=max_events) or []
+    if since is None and len(rows) >= max_events:
         since = parse_instant(rows[-1]["timestamp"])
     return EventLog({row["id"]: reports_of_event(row) for row in rows}, since, current_time)
 
@@ -195,7 +195,7 @@ async def _load_log(
 async def add_days_of_dag_runs(
     airflow: AirflowApi, runs: Sequence[TaskRun], zone_names: Mapping[TaskName, str | None]
 ) -> list[TaskRun]:
-    """Fill in the days of task instances that have none, from their DAG runs. Drops instances that will never start."""
+    """Fill in missing days of task instances, from their DAG runs. Drops instances that will never start."""
     run_names = {(run.dag_id, run.run_id) for run in runs if run.days is None or run.state == "none"}
     dag_runs = await _load_dag_runs(airflow, run_names)
     dated_runs = []
@@ -262,14 +262,14 @@ async def _read_xcom(airflow: AirflowApi, task: TaskAddress, key: str) -> Mappin
 
 
 async def load_failed_reports(airflow: AirflowApi, run: TaskRun) -> list[RunDayReport]:
-    """Return a failed task instance's report of each of its days."""
+    """Return a failed task instance's reports, one for each day."""
     at = run.state_since or run.run_after
     summary = await load_summary(airflow, run)
     return [] if summary is None or at is None else reports_of_summary(summary, run.run_id, run.map_index, at)
 
 
 async def add_figures(airflow: AirflowApi, dag_id: str, task_id: str, report: RunDayReport) -> RunDayReport:
-    """Add rows and bytes from XCom to a report whose event had none."""
+    """Add rows and bytes from XCom to a report from an event without them."""
     if report.rows is not None:
         return report
     value = await _read_xcom(

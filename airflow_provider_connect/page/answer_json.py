@@ -55,7 +55,6 @@ def stream_json(stream: Stream) -> dict[str, Any]:
 
 
 def _label(stream_key: str) -> str:
-    """Return a stream's key without the hash that some sources append."""
     return _HASH.sub("", stream_key)
 
 
@@ -121,7 +120,7 @@ def generation_json(stream: Stream, report: RunDayReport) -> dict[str, Any]:
 
 
 async def run_json(airflow: AirflowApi, stream: Stream, run: TaskRun, day: dt.date) -> dict[str, Any]:
-    """Convert an unfinished run of a day to JSON. If the run failed, its report of the day is loaded first."""
+    """Convert an unfinished run of a day to JSON. A failed run's report of the day is loaded first."""
     report = RunDayReport(day, run.state, run.run_id, run.map_index, run.state_since or stream.as_of)
     if run.phase == "failed":
         report = next(

@@ -94,9 +94,9 @@ def _notes(target: BackfillTarget, request: BackfillRequest, cost: BackfillCost)
 
 
 def _note_repeated(target: BackfillTarget, runs: Sequence[PlannedRun]) -> list[str]:
-    repeated = sum(_is_done(target, run) for run in runs)
-    verb = "loads" if repeated == 1 else "load"
-    return [f"{count_text(repeated, 'run')} of these {verb} days that are done"] if repeated else []
+    repeated_count = sum(_is_done(target, run) for run in runs)
+    verb = "loads" if repeated_count == 1 else "load"
+    return [f"{count_text(repeated_count, 'run')} of these {verb} days that are done"] if repeated_count else []
 
 
 def _note_left_out(target: BackfillTarget, request: BackfillRequest, runs: Sequence[PlannedRun]) -> list[str]:
@@ -115,7 +115,7 @@ def _ranges_text(days: DaySet) -> str:
 
 
 def _is_done(target: BackfillTarget, run: PlannedRun) -> bool:
-    """Return True if all of a run's days are done in every stream. False if the offsets are unknown."""
+    """Return whether all of a run's days are settled in every stream. False if the offsets are unknown."""
     if any(stream.offset is None for stream in target.streams):
         return False
     return all(day in stream.settled_days for stream in target.streams for day in DaySet(ranges=(run.days,)))
@@ -133,7 +133,6 @@ async def _load_ended_instances(viewer: Viewer, dag_id: str) -> list[Any]:
 
 
 async def _load_request_cost(viewer: Viewer, target: BackfillTarget, runs: Sequence[PlannedRun]) -> RequestCost:
-    """Return the cost of all streams of the DAG. Reads the connections with the viewer's rights."""
     sources = [stream.connectors.source for stream in target.streams]
     known_sources = [source for source in sources if source is not None]
     if len(known_sources) < len(sources):

@@ -26,8 +26,8 @@ from airflow_provider_connect.window import zone
 class BackfillRequest(BaseModel):
     """Days of a DAG to run, both ends included.
 
-    ``reprocess`` names the existing runs to repeat. ``before_start`` says if the DAG's days before its start date are
-    run too.
+    :param reprocess: the existing runs to repeat.
+    :param before_start: whether days before the DAG's start date are run too.
     """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
@@ -39,10 +39,7 @@ class BackfillRequest(BaseModel):
     before_start: Literal["refuse", "run"] = "refuse"
 
     def require_range(self) -> None:
-        """Check the range.
-
-        :raises RefusedError: the range is empty or too long.
-        """
+        """Raise RefusedError if the range is empty or too long."""
         if self.first > self.last:
             raise RefusedError(422, f"{self.first} is after {self.last}. Choose a first day that is not after the last")
         if (self.last - self.first).days >= MAX_DAYS:
@@ -71,7 +68,7 @@ class BackfillTarget:
         return None if self.starts_at is None else first_day(self.starts_at, self.zone_name)
 
     def body(self, request: BackfillRequest) -> dict[str, Any]:
-        """Return the body of the request that starts the backfill in Airflow, or tries it dry."""
+        """Return the body of Airflow's request for a backfill or its dry run."""
         first_start, last_start = first_and_last_start(request.first, request.last, self.zone_name)
         return {
             "dag_id": request.dag_id,

@@ -46,7 +46,7 @@ _OPEN_STATES = ["queued", "running"]
 
 
 async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return the running backfill of a stream's DAG. None without one, or if the viewer may not read it."""
+    """Return the running backfill of a stream's DAG. None without one that the viewer may read."""
     dag_id = stream.dag["dag_id"]
     backfill = await load_running_backfill(viewer, dag_id)
     if backfill is None:
@@ -55,7 +55,7 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
     if started_at is None or first is None or last is None:
         return None
     runs = quote_path("dags", dag_id, "dagRuns")
-    span = {
+    query = {
         "run_type": "backfill",
         "logical_date_gte": first.isoformat(),
         "logical_date_lte": last.isoformat(),
@@ -63,10 +63,10 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
     ended_runs, open_runs = await asyncio.gather(
         viewer.airflow.get_if_allowed(
             runs,
-            span
+            query
             | {"state": _ENDED_STATES, "start_date_gte": started_at.isoformat(), "order_by": "-end_date", "limit": 100},
         ),
-        viewer.airflow.get_if_allowed(runs, span | {"state": _OPEN_STATES, "limit": 1}),
+        viewer.airflow.get_if_allowed(runs, query | {"state": _OPEN_STATES, "limit": 1}),
     )
     if ended_runs is None or open_runs is None:
         return None
@@ -87,7 +87,7 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
 
 
 async def load_running_backfill(viewer: Viewer, dag_id: str) -> Any:
-    """Return Airflow's row of a DAG's running backfill. None without one, or if the viewer may not read it."""
+    """Return Airflow's row of a DAG's running backfill. None without one that the viewer may read."""
     newest = await viewer.airflow.list_rows_if_allowed(
         "backfills", "backfills", {"dag_id": dag_id, "order_by": "-id"}, max_rows=1
     )

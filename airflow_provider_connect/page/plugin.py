@@ -1,7 +1,6 @@
 """Airflow plugin of the page.
 
-Every Airflow process imports this file, tasks included. So it imports only Airflow's settings and the timetable, and
-the API server builds the app at the first request.
+Every Airflow process imports this file, tasks included. So it imports only Airflow's settings and the timetable.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Source and sink that a DAG declares, from Airflow's serialized DAG. Used before a task's first run.
 
-Airflow serializes the arguments of a mapped task only as their ``repr``. So its connectors stay unknown.
+Airflow serializes a mapped task's arguments only as their ``repr``, so its connectors stay unknown.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _UNMAPPED = -1
 
 
 async def add_declared_connectors(dag_bag: Any, profiles: Mapping[TaskName, TaskProfile]) -> None:
-    """Fill in the connectors of tasks without a run. Options that are templates stay as they are written.
+    """Fill in the connectors of tasks without a run. Templates in options are not rendered.
 
-    :param dag_bag: Airflow's serialized DAGs, which the API server has. None changes nothing.
+    :param dag_bag: the API server's serialized DAGs. None changes nothing.
     :param profiles: profiles of tasks that the viewer may see.
     """
     names = [name for name, profile in profiles.items() if not profile.connectors]

@@ -35,7 +35,7 @@ async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, l
     _require_window(begin, end)
     since = _earliest_midnight(begin) - ONE_DAY * BAND_LOOKBACK_DAYS
     stream = await load_stream(viewer, name, since)
-    quota, backfill, missing = await asyncio.gather(
+    quota, backfill, missing_days = await asyncio.gather(
         _load_quota_usage(viewer, stream), backfill_json(viewer, stream), missing_json(viewer, stream)
     )
     days = calendar_days(stream, begin, end)
@@ -54,7 +54,7 @@ async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, l
         ],
         "quota": quota,
         "backfill": backfill,
-        "missing": missing,
+        "missing": missing_days,
     }
 
 
@@ -92,10 +92,7 @@ def _earliest_midnight(day: dt.date) -> dt.datetime:
 
 
 async def _load_quota_usage(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return the used part of the source's quota. None if it has no quota, or the viewer may not read it.
-
-    The quota is read from the connection, which Airflow shows without secrets to viewers who may read connections.
-    """
+    """Return the used part of the source's quota. None without a quota, or without the right to read the connection."""
     source = stream.connectors.source
     if source is None:
         return None

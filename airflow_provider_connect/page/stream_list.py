@@ -50,7 +50,7 @@ async def load_streams(
     :param since: time from which reports are loaded. None loads only the newest.
     """
     airflow, cache, current_time = viewer.airflow, viewer.cache, viewer.requested_at
-    stored, runs, editable, profiles, logs = await asyncio.gather(
+    stored_offsets, runs, editable_ids, profiles, logs = await asyncio.gather(
         read_offsets(airflow),
         list_open_runs(airflow, tasks),
         viewer.editable_dags({task.name.dag_id for task in tasks}),
@@ -61,9 +61,9 @@ async def load_streams(
     )
     await add_declared_connectors(viewer.dag_bag, profiles)
     zones = {task.name: _zone_of(profiles[task.name].connectors) for task in tasks}
-    by_task = defaultdict(list)
+    runs_by_task = defaultdict(list)
     for run in await add_days_of_dag_runs(airflow, runs, zones):
-        by_task[TaskName(run.dag_id, run.task_id)].append(run)
+        runs_by_task[TaskName(run.dag_id, run.task_id)].append(run)
     streams = []
     for task in tasks:
         profile, log = profiles[task.name], logs[task.name]
@@ -75,11 +75,11 @@ async def load_streams(
                 task_id=task.name.task_id,
                 map_index=index,
                 connectors=connectors,
-                offset=_offset_of(stored, connectors),
+                offset=_offset_of(stored_offsets, connectors),
                 reports=reports or [item for item in profile.reports if item.map_index == index],
-                runs=[run for run in by_task[task.name] if run.map_index in (index, -1)],
+                runs=[run for run in runs_by_task[task.name] if run.map_index in (index, -1)],
                 has_run=profile.has_run,
-                can_edit=task.name.dag_id in editable,
+                can_edit=task.name.dag_id in editable_ids,
                 as_of=current_time,
                 end_date=task.end_date,
             )
@@ -114,6 +114,6 @@ def _map_indexes(task: TaskInfo, connectors: Mapping[int, ConnectorPair]) -> lis
     return sorted(index for index in connectors if index >= 0) or [-1]
 
 
-def _offset_of(stored: Mapping[str, Offset], connectors: ConnectorPair) -> Offset | None:
+def _offset_of(stored_offsets: Mapping[str, Offset], connectors: ConnectorPair) -> Offset | None:
     key = connectors.offset_key
-    return None if key is None else stored.get(key)
+    return None if key is None else stored_offsets.get(key)

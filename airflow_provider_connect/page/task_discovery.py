@@ -27,20 +27,20 @@ async def find_tasks(
 ) -> list[TaskInfo]:
     """Return the ConnectOperator tasks of DAGs.
 
-    Airflow lists the tasks of only one DAG per query. So DAGs without such tasks are remembered, and only some of them
-    are checked again each time: a thousand other DAGs must not slow the page down.
+    Airflow lists the tasks of one DAG per query. So DAGs without such tasks are remembered, and each call checks only
+    some of them again.
     """
     checked_at = time.monotonic()
-    cached = {dag_id: entry for dag_id in dag_ids if (entry := cache.tasks.get(dag_id)) is not None}
-    stale = [dag_id for dag_id, (at, _) in cached.items() if checked_at - at > FRESH_SECONDS]
-    foreign = sorted(
+    entries = {dag_id: entry for dag_id in dag_ids if (entry := cache.tasks.get(dag_id)) is not None}
+    stale_ids = [dag_id for dag_id, (at, _) in entries.items() if checked_at - at > FRESH_SECONDS]
+    foreign_dags = sorted(
         (at, dag_id) for dag_id in dag_ids if (at := page_cache.dags_without_tasks.get(dag_id)) is not None
     )
-    rechecked = [dag_id for at, dag_id in foreign if checked_at - at > FRESH_SECONDS][:_RECHECKS]
-    new = [dag_id for dag_id in dag_ids if dag_id not in cached and dag_id not in page_cache.dags_without_tasks]
-    queried = [*stale, *rechecked, *new]
+    rechecked_ids = [dag_id for at, dag_id in foreign_dags if checked_at - at > FRESH_SECONDS][:_RECHECKS]
+    new_ids = [dag_id for dag_id in dag_ids if dag_id not in entries and dag_id not in page_cache.dags_without_tasks]
+    to_query = [*stale_ids, *rechecked_ids, *new_ids]
     for dag_id, tasks in zip(
-        queried, await asyncio.gather(*(_query_tasks(airflow, queried_id) for queried_id in queried)), strict=True
+        to_query, await asyncio.gather(*(_query_tasks(airflow, queried_id) for queried_id in to_query)), strict=True
     ):
         cache.tasks.pop(dag_id, None)
         if tasks:
@@ -52,7 +52,7 @@ async def find_tasks(
 
 
 async def _query_tasks(airflow: AirflowApi, dag_id: str) -> list[TaskInfo] | None:
-    """Return a DAG's ConnectOperator tasks. None if the DAG is gone, or the viewer may not see its tasks."""
+    """Return a DAG's ConnectOperator tasks. None if the viewer may not see them, or the DAG is gone."""
     answer = await airflow.get_if_allowed(quote_path("dags", dag_id, "tasks"))
     return None if answer is None else [_task_info(dag_id, task) for task in answer["tasks"] if is_connect_task(task)]
 

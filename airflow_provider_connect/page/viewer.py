@@ -1,4 +1,4 @@
-"""The page's viewer, known by a token. Airflow decides the viewer's rights."""
+"""The page's viewer, identified by a token. Airflow decides the viewer's rights."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from airflow_provider_connect.page.viewer_cache import PageCache, ViewerCache
 COOKIE = "_token"
 
 FindEditable = Callable[[str, set[str]], Awaitable[set[str]]]
-"""Function of a token and DAG ids. It returns the ids of DAGs that the token's owner may clear."""
+"""Takes a token and DAG ids. Returns the ids of DAGs that the token's owner may clear."""
 
 
 @dataclass(frozen=True)
 class Viewer:
     """The person who sent a request, with API client and cache.
 
-    :param dag_bag: Airflow's serialized DAGs. None if the server has none.
+    :param dag_bag: Airflow's serialized DAGs, if the server has them.
     """
 
     airflow: AirflowApi
@@ -33,7 +33,7 @@ class Viewer:
     dag_bag: Any = None
 
     async def editable_dags(self, dag_ids: set[str]) -> set[str]:
-        """Return the DAGs that the viewer may clear. Only enables buttons: Airflow checks each action itself."""
+        """Return the DAGs that the viewer may clear. Only enables buttons: Airflow checks each action."""
         return await self.find_editable(self.token, dag_ids)
 
 
@@ -46,7 +46,7 @@ def read_token(headers: Mapping[str, str], cookies: Mapping[str, str]) -> str | 
 
 
 async def find_editable_by_airflow(token: str, dag_ids: set[str]) -> set[str]:
-    """Return the DAGs that the token's owner may clear, according to Airflow's auth manager."""
+    """Return the DAGs that the token's owner may clear, by Airflow's auth manager."""
     from airflow.api_fastapi.app import get_auth_manager  # noqa: PLC0415  # only the API server has one
 
     manager = get_auth_manager()

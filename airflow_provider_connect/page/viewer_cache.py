@@ -1,7 +1,7 @@
 """Cache of each viewer's answers from Airflow, so that later queries fetch only news.
 
-A viewer's cache is keyed by the viewer's token. Even so, each answer of the page starts with queries that Airflow
-authorizes. Viewers share only the list of DAGs without ConnectOperator tasks, which reveals nothing.
+A viewer's token is the cache's key, and each answer of the page still starts with queries that Airflow authorizes.
+Viewers share only the list of DAGs without ConnectOperator tasks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TaskName(NamedTuple):
 class TaskInfo(NamedTuple):
     """A ConnectOperator task.
 
-    :param class_name: name of its class. Airflow's API lists task instances by it.
+    :param class_name: Airflow's API lists task instances by it.
     :param end_date: the task's or its DAG's, whichever is earlier.
     """
 

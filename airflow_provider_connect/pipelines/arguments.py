@@ -37,10 +37,7 @@ _Asset = Annotated[
 
 @cache
 def file_arguments() -> Mapping[str, inspect.Parameter]:
-    """Return the operator arguments that a pipeline file may set, by name.
-
-    Arguments with a separate key in the file are left out.
-    """
+    """Return the operator arguments that a pipeline file may set under the same name, by name."""
     parameters: dict[str, inspect.Parameter] = {}
     for cls in _classes():
         for name, parameter in inspect.signature(vars(cls)["__init__"]).parameters.items():

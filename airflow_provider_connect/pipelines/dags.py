@@ -18,10 +18,9 @@ from airflow_provider_connect.pipelines.yaml_files import read_yaml
 def dags_from(pattern: str) -> dict[str, DAG]:
     """Build a DAG with one task from each YAML file, and return the DAGs by name. Airflow finds them by itself.
 
-    If one file is wrong, no DAG is built: a DAG that was left out would vanish from Airflow silently. Airflow then
-    keeps the earlier DAGs.
+    If one file is wrong, no DAG is built: Airflow then keeps the earlier DAGs.
 
-    :param pattern: pattern of files, such as ``pipelines/*.yaml``, relative to the calling file. ``**`` is any folder.
+    :param pattern: such as ``pipelines/*.yaml``, relative to the calling file. ``**`` is any folder.
     :raises ConfigError: with every problem of all files.
     """
     folder = Path(sys._getframe(1).f_code.co_filename).parent

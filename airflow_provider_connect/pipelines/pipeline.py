@@ -20,7 +20,7 @@ from airflow_provider_connect.shapes.chain import SHAPES
 from airflow_provider_connect.timetables import daily
 
 DAILY = "daily"
-"""The default schedule: each day in the source's zone."""
+"""Default schedule: each day in the source's zone."""
 
 
 class Daily(BaseModel):
@@ -70,7 +70,7 @@ class Cron(BaseModel):
 _Model = TypeVar("_Model", bound=BaseModel)
 
 DEFAULT_TASK_ID = "load"
-"""Task id of a pipeline whose file gives none."""
+"""Task id of a pipeline without one."""
 
 
 class DagOptions(BaseModel):
@@ -176,9 +176,9 @@ def _build_shapes(file: YamlFile) -> list[Any]:
 
 
 def _build_shape(file: YamlFile, key_path: KeyPath, entry: Any) -> Any:
-    if (named := _read_single_entry(file, key_path, entry, "shape's")) is None:
+    if (name_and_options := _read_single_entry(file, key_path, entry, "shape's")) is None:
         return None
-    name, options = named
+    name, options = name_and_options
     if name not in SHAPES:
         file.add_problem((*key_path, name), f"no shape is called {name!r}; {suggest_nearest(name, SHAPES)}")
         return None

@@ -20,13 +20,12 @@ _TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%|\{#", "description": "An Ai
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a pipeline file, for editors.
 
-    It checks each option of the installed connectors. Rules between options are checked only when Airflow reads the
-    file.
+    Covers each option of the installed connectors. Rules between options are checked only when Airflow reads the file.
     """
     sources, sinks = _connectors("sources", registry.source_class), _connectors("sinks", registry.sink_class)
     models: list[type[BaseModel]] = [DagOptions, Daily, Cron, *sources.values(), *sinks.values(), *SHAPES.values()]
-    refs, defined = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
-    definitions: dict[str, Any] = defined["$defs"]
+    refs, schema_of_models = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
+    definitions: dict[str, Any] = schema_of_models["$defs"]
 
     def ref(model: type[BaseModel]) -> dict[str, Any]:
         return dict(refs[model, "validation"])

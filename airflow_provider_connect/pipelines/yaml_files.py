@@ -50,7 +50,7 @@ class YamlFile:
     problems: list[FileProblem] = field(default_factory=list)
 
     def add_problem(self, key_path: KeyPath, text: str, line: int | None = None) -> None:
-        """Add a problem with a value. Its line is the value's or, if unknown, that of the mapping around it."""
+        """Add a problem with a value. Without a known line, the mapping around it gives the line."""
         nearest_line = next(
             (self.lines[key_path[:end]] for end in range(len(key_path), -1, -1) if key_path[:end] in self.lines), 0
         )

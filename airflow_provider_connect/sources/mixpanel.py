@@ -1,12 +1,12 @@
 r"""Mixpanel: raw events by day, and data of the Query and App APIs.
 
 **Streams** (option ``stream``): ``export`` (raw events), ``engage``, ``cohorts``, ``cohort_members``, ``annotations``,
-``funnels``, ``retention``, ``insights`` and ``segmentation``. ``docs/mixpanel.md`` describes all of them, with their
-rows and counts. The sections below describe ``export``, except **Connection**.
+``funnels``, ``retention``, ``insights`` and ``segmentation``. ``docs/mixpanel.md`` describes their rows and counts. The
+sections below describe ``export``, except **Connection**.
 
 **Export.** Reads ``GET /api/2.0/export`` (https://developer.mixpanel.com/reference/raw-event-export, 2026-11): gzipped
-JSON lines, one event a line, without pages. Mixpanel leaves duplicate events in an export. This source drops them
-(``deduplicate``): https://developer.mixpanel.com/reference/event-deduplication.
+JSON lines, one event a line, without pages. This source drops the duplicates (``deduplicate``) that Mixpanel leaves in
+an export: https://developer.mixpanel.com/reference/event-deduplication.
 
 **Connection** (type ``mixpanel``)
 
@@ -25,10 +25,10 @@ extra        ``region``: us (default), eu, in · ``project_id``: required with a
 ============ =====================================================================================
 
 **Days and times.** Projects created since 1 January 2023 read dates as UTC and export true epochs
-(``timestamps="utc"``). Older projects read dates in the project's zone and export clock times of that zone
-(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. Mixpanel does not report the regime, so set it
-here or in the connection, unless the project's zone is UTC. A check of the connection usually detects it from the data.
-``docs/mixpanel.md`` explains both regimes by an example.
+(``timestamps="utc"``). Older projects read dates in the project's zone and export its clock times
+(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. Mixpanel does not report the regime. Set it here
+or in the connection, unless the project's zone is UTC. ``docs/mixpanel.md`` has an example, and a check that detects
+it.
 
 **Rows** of ``export``
 
@@ -49,25 +49,23 @@ A lone surrogate (``\ud800``) becomes U+FFFD in columns, and stays in ``properti
 last value is used. A line with NaN, Infinity or invalid UTF-8 is rejected.
 
 **Key.** ``record_key`` is XXH3-128 over event, distinct_id, time (whole seconds) and $insert_id in UTF-8, joined by
-0xFF, which UTF-8 never contains. If a field is missing, $insert_id is empty, or time is not a whole number, the key is
-made from 0xFE, event, 0xFF and the bytes of the properties, and ``key_origin`` is ``fallback``.
+0xFF. If a field is missing, $insert_id is empty, or time is not a whole number, the key is made from 0xFE, event, 0xFF
+and the bytes of the properties, and ``key_origin`` is ``fallback``.
 
-**Counts** in the report: ``docs/mixpanel.md`` lists them, such as duplicates, rejected, other_day and late.
+**Counts** in the report, such as duplicates, rejected, other_day and late: ``docs/mixpanel.md``.
 
 **Limits.** A project has 60 queries an hour, 3 a second and 100 at the same time
-(https://developer.mixpanel.com/reference/rate-limits). All tasks that read the project share them. A day is one query,
-unless ``days_per_request`` loads several days with one query or ``split_rows`` a large day with several. A task
-reserves its queries before Spark starts, and waits deferred while the hour has no room. Failed queries count too: a
-task sends at most ``retry_budget_requests`` of them for a day, and then starts no further day.
+(https://developer.mixpanel.com/reference/rate-limits), shared by all tasks. A day is one query, unless
+``days_per_request`` loads several days with one or ``split_rows`` a large day with several. A task reserves its queries
+before Spark starts, and waits deferred while the hour has no room. Failed queries count too: after
+``retry_budget_requests`` of them for a day, a task starts no further day.
 
-One Spark partition reads each request as a stream, so memory does not grow with its size. ``max_record_bytes`` limits a
-line, ``max_rejects`` the rejected lines of a request, and ``request_deadline_seconds`` the whole request, from name
-service to trailers.
+One Spark partition streams each request, so memory does not grow with its size. ``max_record_bytes`` limits a line,
+``max_rejects`` the rejected lines of a request, and ``request_deadline_seconds`` the whole request.
 
-**Errors.** Retriable: an answer that is truncated, is not an export, or ends in an error document (the message states
-how much was read), 408, 429 (with the time to wait) and 5xx. A person must correct credentials, role, plan, region and
-dates in the future (400, 401, 402, 403, 404). A line that is not a record fails the day, unless ``errors_tolerance`` is
-``all``.
+**Errors.** Retriable: an answer that is truncated, no export, or ends in an error document, 408, 429 and 5xx. A person
+must correct credentials, role, plan, region and future dates (400 to 404). A line that is not a record fails the day,
+unless ``errors_tolerance`` is ``all``.
 """
 
 from __future__ import annotations
@@ -97,7 +95,7 @@ from airflow_provider_connect.window import Day, SourceKind
 class MixpanelSource(
     MixpanelOptions, Source, HasQuota, Counts, CountsLate, NamesColumns, Inspects, InspectsConnection, Proposes
 ):
-    """One stream of one Mixpanel project.
+    """One stream of a Mixpanel project.
 
     :raises ConfigError: an option is wrong or unused by the stream, or two promoted properties share a column.
     """
@@ -128,8 +126,8 @@ class MixpanelSource(
 
     @model_validator(mode="after")
     def _fits_its_stream(self) -> Self:
-        if found := option_problems(self):
-            raise ValueError("; ".join(found))
+        if problems := option_problems(self):
+            raise ValueError("; ".join(problems))
         return self
 
     @property
@@ -139,7 +137,7 @@ class MixpanelSource(
 
     @property
     def stream_key(self) -> str:
-        """Stream's name in the ledger: connection, stream and any variant, joined by dots."""
+        """Name in the ledger: connection, stream and any variant, joined by dots."""
         variant = STREAMS[self.stream].variant(self)
         return ".".join(part for part in (self.conn_id, self.stream, variant) if part)
 
@@ -158,7 +156,7 @@ class MixpanelSource(
         return parts | {"timestamps": self.configured_regime(connection)}
 
     def check(self, connection: Connection) -> list[str]:
-        """Return the problems of options and connection together."""
+        """Return the problems of options and connection."""
         return connection_problems(self, connection)
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
@@ -185,31 +183,31 @@ class MixpanelSource(
 
     @classmethod
     def propose(cls, request: ProposalRequest, connection: Connection | None, store: KeyStore | None) -> str:
-        """Propose the option ``promote`` as text, from a sample of events or profiles. Costs one query."""
+        """Propose the option ``promote`` as text, from sampled events or profiles. Costs one query."""
         from airflow_provider_connect.sources._mixpanel.proposals import propose_from_sample  # noqa: PLC0415  # its workshop
 
         assert connection is not None, "no field of the request stands for it"
         return str(propose_from_sample(connection, request, store=store))
 
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the project's limits for the stream's API, or None if it has no limits."""
+        """Return the project's limits for the stream's API, or None."""
         return quota_of(connection, STREAMS[self.stream].api)
 
     def requests_for(self, days: Sequence[Day]) -> int:
-        """Return the least number of requests for the days. Some streams learn the exact number during the poll."""
+        """Return the least number of requests. Some streams learn the exact number during the poll."""
         return requests_for(self, days) * STREAMS[self.stream].min_requests(self)
 
     def requests_at_once(self, days: Sequence[Day]) -> int:
-        """Return the greatest number of concurrent requests, concurrent parts of a split day included."""
+        """Return the most concurrent requests, including parts of a split day."""
         return super().requests_at_once(days) * (1 if self.split_rows is None else CONCURRENT_PARTS)
 
     @property
     def parts_at_once(self) -> int:
-        """Greatest number of concurrent exports of a split day."""
+        """Most concurrent exports of a split day."""
         return CONCURRENT_PARTS if can_split(self) else 1
 
     def count_problems(self) -> list[str]:
-        """Return the reasons why Mixpanel's count cannot be compared with the rows."""
+        """Return the reasons against comparing Mixpanel's count with the rows."""
         return count_problems(self)
 
     @property
@@ -218,7 +216,7 @@ class MixpanelSource(
         return self.split_rows is not None
 
     def requests_to_count(self, days: Sequence[Day]) -> int:
-        """Return the greatest number of queries that count the days. Without ``event``, one of them lists the names."""
+        """Return the most queries that count the days. Without ``event``, one of them lists the names."""
         if self.event is not None:
             return len(days) * queries_to_count(len(dict.fromkeys(self.event)), self.where_expression)
         return len(days) * (1 + queries_to_count(MAX_EVENT_NAMES, None))
@@ -236,7 +234,7 @@ class MixpanelSource(
         return [*base_columns, *(promoted.column for promoted in self.promoted)]
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the lineage dataset: the server's URL, and the name ``<project>/<stream>``."""
+        """Return the lineage dataset: the server's URL, and ``<project>/<stream>``."""
         from airflow_provider_connect.sources._mixpanel.access import server_url  # noqa: PLC0415  # its workshop
 
         stream, project = STREAMS[self.stream], connection.option("project_id") or connection.conn_id

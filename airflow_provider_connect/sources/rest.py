@@ -15,8 +15,8 @@
         ),
     )
 
-A YAML or JSON file may hold the same declaration (:meth:`RestSource.from_file`). ``docs/any-api.md`` is the guide, with
-placeholders, kinds of paging, end rules and their risks.
+A YAML or JSON file may hold the declaration (:meth:`RestSource.from_file`). ``docs/any-api.md`` is the guide to
+placeholders, paging and end rules.
 
 **Connection** (type ``http``, Airflow's own. All fields: ``docs/http_connection.md``)
 
@@ -54,25 +54,26 @@ listing that the API ends silently.
 A field's name may contain dots and ``@``. A nested field is a JSON Pointer: ``/user/id``
 (https://www.rfc-editor.org/rfc/rfc6901). If an object repeats a key, the last one counts.
 
-**Key.** ``record_key`` is XXH3-128 over the columns of ``records.key`` in UTF-8, joined by 0xFF. A day keeps the first
-record of a key.
+**Key.** ``record_key`` is XXH3-128 over the columns of ``records.key`` in UTF-8, joined by 0xFF. Of equal records with
+the same key, a day keeps one. If they differ in a declared column, the poll starts again once and then fails, unless
+``records.on_duplicate`` names the record that counts.
 
-**Counts** in the report: pages, duplicates, rejected, other_day, outside_day, undeclared_dropped, lone_surrogates,
-parents, ignored_parents, repeated_listings, column_absent.NAME, and counts of the parent source, such as
-parent_duplicates.
+**Counts** in the report: pages, duplicates, differing_duplicates, rejected, other_day, outside_day,
+undeclared_dropped, lone_surrogates, parents, ignored_parents, filtered_parents, parents_without_value,
+repeated_listings, column_absent.NAME, column_refused.NAME, and counts of the parent source, such as parent_duplicates.
 
-**Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row. Parents are read page by
-page and never collected. With ``partitions`` above 1, each partition reads all parent pages and takes its share by key.
-A day is complete only with the children of every parent.
+**Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row, page by page. With
+``partitions`` above 1, each partition reads all parent pages and takes its share by key. A day needs the children of
+every parent.
 
 **Limits.** ``limits`` sets the request rate. A day with more pages than ``per_hour`` fails. Two pages of at most
 ``max_page_bytes`` are in memory. A poll with more than ``max_pages`` pages fails.
 
 **Errors.** Retriable: an incomplete or unexpected answer, 408, 425, 429 (with the requested pause), 5xx, a page that
 contradicts its end rule, a loop. A failed page is repeated alone, for at most half of ``retry_budget_seconds``. Then
-the day starts again. If a page that a token names ends the listing after a repeat, the listing is read once more,
-because the token may have died with the failed request. Other statuses need a person. A record that does not fit its
-columns, or lacks its key, fails the day unless tolerated. ``errors`` declares the meaning of other answers.
+the day starts again. If a page with a token ends the listing after a repeat, the listing is read once more, because the
+token may have died. Other statuses need a person. A record that does not fit its columns, or lacks its key, fails the
+day unless tolerated. ``errors`` declares the meaning of other answers.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ from airflow_provider_connect.sources._rest.paging import (
     Single,
     Total,
 )
-from airflow_provider_connect.sources._rest.records import Column, Records
+from airflow_provider_connect.sources._rest.records import Column, NewestBy, Records
 from airflow_provider_connect.sources._rest.request import Count, Request
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
@@ -126,6 +127,7 @@ __all__ = [
     "LastKey",
     "LinkHeader",
     "Moment",
+    "NewestBy",
     "NextLink",
     "NoToken",
     "Offset",
@@ -143,7 +145,7 @@ __all__ = [
 class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes):
     """One stream of a REST API.
 
-    :raises ConfigError: the declaration is wrong. The message names every problem.
+    :raises ConfigError: names every problem of the declaration.
     """
 
     name: ClassVar[str] = "rest"
@@ -152,6 +154,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         "zone": "reading",
         "snapshot": "reading",
         "records.key": "reading",
+        "records.on_duplicate": "reading",
         "records.day": "reading",
         "records.outside": "narrowing",
         "records.at": "condition",
@@ -160,6 +163,8 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         "parent.request": "condition",
         "parent.records.at": "condition",
         "parent.snapshot": "narrowing",
+        "parent_where": "condition",
+        "parent_without_value": "narrowing",
         "errors": "condition",
     }
 
@@ -192,7 +197,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         """Create the source from a YAML or JSON declaration.
 
         :param path: relative to the calling file, such as the DAG file.
-        :param options: replace options of the file.
+        :param options: replace the file's.
         :raises ConfigError: the file is unreadable, or its declaration is wrong.
         """
         from airflow_provider_connect.sources._rest.files import read_declaration  # noqa: PLC0415  # DAG files may do without
@@ -201,8 +206,11 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
-        """Return the JSON Schema of a declaration, for editors."""
-        return cls.model_json_schema(mode="validation")
+        """Return the JSON Schema of a declaration in a file, for editors. The DAG may supply ``conn_id``."""
+        schema = cls.model_json_schema(mode="validation")
+        source = schema["$defs"][cls.__name__]
+        source["required"] = [name for name in source["required"] if name != "conn_id"]
+        return schema
 
     @property
     def stream_key(self) -> str:
@@ -218,7 +226,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         return self.zone
 
     def check(self, connection: Connection) -> list[str]:
-        """Return the problems of the connection, and of a request that has only one bound."""
+        """Return the problems of the connection, and of a request with only one bound."""
         from airflow_provider_connect.clients.http.access import connection_problems  # noqa: PLC0415  # too much for a DAG file
 
         return [*connection_problems(connection), *open_range_problems(self)]
@@ -237,11 +245,11 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         return propose_declaration(request, connection)
 
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the declared hourly limit, which all users of the connection share, or None."""
+        """Return the declared hourly limit, shared by all users of the connection, or None."""
         return declared_quota(self.limits, self.conn_id)
 
     def count_problems(self) -> list[str]:
-        """Return a message if the declaration has no ``count``, else an empty list."""
+        """Return a message if the declaration has no ``count``."""
         return [] if self.count is not None else [f"stream {self.stream!r} declares no count"]
 
     def column_names(self) -> list[str]:

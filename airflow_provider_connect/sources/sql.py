@@ -8,7 +8,7 @@ Other databases are read through their JDBC drivers, as days or snapshots, with 
     SqlSource(conn_id="shop_db", table="customers", snapshot="replace")
     SqlSource(conn_id="shop_db", table="events", mode="incrementing", incrementing_column="id")
 
-``docs/sql.md`` helps to choose a way, and lists the rows that each way misses.
+``docs/sql.md`` helps to choose a way, and lists the rows that it misses.
 
 **Connection** (types ``postgres``, ``mysql``, ``sqlite`` and ``jdbc``, Airflow's own)
 
@@ -23,13 +23,12 @@ extra        the driver's settings, such as ``sslmode``: ``docs/sql_types.md``
 ============ =====================================================================================
 
 PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``, both in this package's extra ``sql``. With type ``jdbc``
-the host is the whole URL, without login and password. ``docs/sql.md`` describes its extra and the jar.
+the host is the whole URL, without login and password (``docs/sql.md``).
 
-**Days.** With ``day_column`` a day has the rows whose value lies in that day in ``zone``, its end excluded. Timestamps
-without a zone are times of ``db_timezone``. If the database is not set to UTC, ``mode`` requires that option for them,
-and ``day_column`` logs a warning without it. Rows without a value are in no day. With ``snapshot`` a read returns all
-rows. With ``mode`` a day has the rows that are new since the last run, by positions in the sink's ledger. The first run
-reads all rows.
+**Days.** With ``day_column`` a day has the rows with a value in that day of ``zone``. Timestamps without a zone are
+times of ``db_timezone``. If the database is not set to UTC, ``mode`` requires that option for them, and ``day_column``
+logs a warning without it. With ``snapshot`` a read returns all rows. With ``mode`` a day has the rows after the
+position in the sink's ledger, in the first run all rows.
 
 **Rows**: the database's columns (types in ``docs/sql_types.md``) and the key. The columns of a table ``orders (id
 bigint, customer text, amount decimal(10,2), created_at timestamp, document blob)`` in SQLite are
@@ -47,24 +46,23 @@ A value that does not fit its column's type fails the day. The message names the
 ``zero_dates`` choose other types.
 
 **Key.** ``record_key`` is XXH3-128 over the columns of ``key``, by default the primary key. Numbers and texts differ (1
-and '1'), equal numbers do not (1 and 1.00). A row has the same key in every run, in days and in snapshots. A NULL in
-the key or a key that occurs twice fails the day.
+and '1'), equal numbers do not (1 and 1.00). A row has the same key in days and in snapshots. A NULL in the key or a
+repeated key fails the day.
 
-**Hidden rows and columns.** If the user may read only a part of a table, the run fails. If PostgreSQL's row level
-security hides rows, ``row_security="accept"`` loads the visible rows. If MySQL hides columns, name the others in
-``columns``.
+**Hidden rows and columns** fail the run. ``row_security="accept"`` loads the rows that PostgreSQL's policies show, and
+``columns`` names the columns that the user may read.
 
 **Counts** in the report: rows, and bytes in Arrow.
 
-**Limits.** Every session is read-only, and its name holds the day and the stream. A statement ends after
+**Limits.** Every session is read-only and named after day and stream. A statement ends after
 ``statement_timeout_seconds``. A day is read over one connection, from a replica only if that has all of it. A snapshot
-is read over ``parallel_chunks`` connections, and the driver has one more. Memory holds a batch of a few megabytes. If
+is read over ``parallel_chunks`` connections, and one more of the driver. Memory holds a batch of a few megabytes. If
 PostgreSQL's chunks share a snapshot (``consistency``), its transaction stays open until all are read, and vacuum waits
 for it: https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION (2026-11).
 
-**Errors.** Retriable: a server that is unreachable, restarts or has no free connection, a statement that takes too long
-or waits for a lock, a conflict on a standby, a replica that lacks a part of the day, a table that is altered during the
-read. A person must correct credentials, rights, names and SQL. A value that cannot be read exactly fails the day.
+**Errors.** Retriable: a server that is unreachable, restarts or has no free connection, a slow or locked statement, a
+conflict on a standby, a replica without the whole day, a table altered during the read. A person must correct
+credentials, rights, names and SQL. A value that cannot be read exactly fails the day.
 """
 
 from __future__ import annotations
@@ -89,7 +87,7 @@ from airflow_provider_connect.window import Day
 class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
     """One table or query of a database.
 
-    :raises ConfigError: options are invalid. The message lists all problems.
+    :raises ConfigError: lists all problems of the options.
     """
 
     name: ClassVar[str] = "sql"
@@ -131,7 +129,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         return None if kind is ReloadsWhenLost and not self.start_mode.reloads_when_lost else super().capability(kind)
 
     def column_names(self) -> list[str] | None:
-        """Return the loaded columns' names. None if ``columns`` or ``key`` is not set."""
+        """Return the loaded columns. None if ``columns`` or ``key`` is not set."""
         if self.columns is None or self.key is None:
             return None
         return [*(self.rename.get(name, name) for name in self.columns), RECORD_KEY]
@@ -144,7 +142,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         return parts | {"search_path": search_path(str(connection.extra.get("options") or ""))}
 
     def check(self, connection: Connection) -> list[str]:
-        """Return the problems of options and connection together."""
+        """Return the problems of options and connection."""
         from airflow_provider_connect.sources._sql.connections import validate_connection  # noqa: PLC0415  # not for DAG files
 
         return validate_connection(self, connection)

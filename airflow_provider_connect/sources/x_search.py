@@ -1,7 +1,7 @@
 """X (Twitter): posts of a day that match queries, from recent search or the full archive.
 
-Option ``stream`` selects the rows: posts that match (``posts``), or the ``users``, ``media`` or ``referenced`` posts to
-which matching posts refer. ``docs/x-search.md`` describes the rows of these streams.
+Option ``stream`` selects the rows: matching ``posts``, or the ``users``, ``media`` or ``referenced`` posts that they
+refer to (``docs/x-search.md``).
 
 Reads ``GET /2/tweets/search/recent`` and ``/2/tweets/search/all`` (https://docs.x.com/x-api/posts/search/introduction,
 2026-11) with the selected fields and expansions, until an answer has no next page. An empty page is not the end.
@@ -20,11 +20,9 @@ extra        ``app``: a name for the app, equal in all connections with its toke
              the worker and every Spark node
 ============ =====================================================================================
 
-**Days** are UTC days from 21 March 2006 on. A request covers a day from its first second until the next day's first
-second, exclusive, and is sent at least ten seconds after the day's end. A post may be edited for 30 minutes, with a new
-id and a new time. For final days set the operator's ``ready_after`` to ``timedelta(minutes=30)`` or more.
-``endpoint="auto"`` reads days of the last week from recent search, and older days from the archive. X sometimes sends
-posts of other days, which are dropped (``outside_asked``).
+**Days** are UTC days from 21 March 2006 on, requested at least ten seconds after their end. A post may be edited for 30
+minutes, with a new id and a new time, so set the operator's ``ready_after``. ``endpoint="auto"`` reads days of the last
+week from recent search, and older days from the archive.
 
 **Rows** of ``posts``
 
@@ -58,12 +56,12 @@ posts of other days, which are dropped (``outside_asked``).
     queries              ARRAY<STRING> NOT NULL,
     record_key           STRING NOT NULL       -- 32 hex digits
 
-Fields that are not in ``expansions``, and fields that X leaves out, are null. A reload drops posts that X no longer
-finds. Counts such as ``like_count`` show the moment of the request.
+Fields outside ``expansions``, and fields that X leaves out, are null. A reload drops posts that X no longer finds.
+Counts such as ``like_count`` are of the moment of the request.
 
 **Key.** ``record_key`` is XXH3-128 over the post's id. One task reads all queries of a day, newest posts first, and
-merges their posts by id, so each post is one row whose column ``queries`` lists every query that found it. Other
-queries define another stream, with its own days.
+merges their posts by id. The column ``queries`` lists every query that found a post. Other queries define another
+stream, with its own days.
 
 **Counts** in the report
 
@@ -71,24 +69,24 @@ queries define another stream, with its own days.
 - ``out_of_order``: duplicates that arrived after the row was made, so ``queries`` may lack a query
 - ``outside_asked``: posts of other days, dropped
 - ``rejected``: posts without id or time, set aside
-- ``partial_errors.<kind>``: objects that X could not send, such as ``resource-not-found``. The column ``errors`` of the
-  posts that refer to them holds them. Errors without such a post, and of other streams, are stored with the rejects
+- ``partial_errors.<kind>``: objects that X could not send, such as ``resource-not-found``. They are in the column
+  ``errors`` of the posts that refer to them. Errors without such a post, and of other streams, are in the rejects
 
 X's count of posts is an upper bound for ``reconcile``, and cuts large days for ``split_rows``.
 
 **Limits.** In 15 minutes an app has 450 requests to recent search, 300 to the archive (at most one a second) and 300 to
-the counts (https://docs.x.com/x-api/fundamentals/rate-limits). All tasks that use the connection, or connections with
-the same ``app``, share them. A task reserves one request for each query of a day before Spark starts, and waits
-deferred while there is no room. ``auto`` reserves from the archive's limit. Further pages are not reserved: when the
-window is used up, the task waits for the next one, at most 16 minutes each time, and continues.
+the counts (https://docs.x.com/x-api/fundamentals/rate-limits), shared by all tasks with the same connection or
+``app``. A task reserves one request for each query of a day before Spark starts, and waits deferred while there is no
+room. ``auto`` reserves from the archive's limit. Further pages are not reserved: when the window is used up, the task
+waits for the next one, at most 16 minutes each time.
 
 A page of recent search has 100 posts, a page of the archive 500. Memory holds one page of each query. X bills each post
-that it sends, once on a UTC day. Queries that X would find too long are refused before a request is sent.
+that it sends, once on a UTC day. Queries that are too long for X are refused before a request is sent.
 
 **Errors.** Retriable: a truncated or unreadable answer, 5xx, a rate limit (with the time until its window ends), and a
 next_token that X no longer accepts. A failed later page is first requested again alone. A person must act on 401, 403,
-a refused request, and the usage cap with any status: its message names the next day, and nothing is retried. A post
-without id or time fails the day, unless ``errors_tolerance`` is ``all``.
+a refused request, and the usage cap, which names the next day. A post without id or time fails the day, unless
+``errors_tolerance`` is ``all``.
 """
 
 from __future__ import annotations
@@ -120,7 +118,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
 
     @property
     def stream_key(self) -> str:
-        """Stream's name in the ledger: connection, stream and a hash of the queries, joined by dots."""
+        """Name in the ledger: connection, stream and a hash of the queries, joined by dots."""
         return f"{self.conn_id}.{self.stream}.{self.variant}"
 
     def check(self, connection: Connection) -> list[str]:
@@ -128,7 +126,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
         return access_problems(connection)
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
-        """Return a finding on the app's posts of this month. Sends one request, which reads no post."""
+        """Return a finding on this month's posts. Sends one request, which reads no post."""
         from airflow_provider_connect.sources._x_search.client import describe_usage  # noqa: PLC0415  # its workshop
 
         return [Finding("usage", "ok", describe_usage(connection))]
@@ -140,21 +138,21 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
 
     @classmethod
     def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
-        """Return True and the app's usage of posts as text. Sends one request, which reads no post."""
+        """Return True and the app's usage. Sends one request, which reads no post."""
         from airflow_provider_connect.sources._x_search.client import describe_usage  # noqa: PLC0415  # its workshop
 
         return True, describe_usage(connection)
 
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the app's limit on the endpoint. With ``auto`` it is the archive's limit, which is lower."""
+        """Return the app's limit on the endpoint. For ``auto`` the archive's, which is lower."""
         return quota_of(connection, self.endpoints[-1])
 
     def requests_for(self, days: Sequence[Day]) -> int:
-        """Return the least number of requests: one for each day and query."""
+        """Return the least number of requests: one per day and query."""
         return len(days) * len(self.queries)
 
     def count_problems(self) -> list[str]:
-        """Return the reasons why X's counts cannot be compared with the rows."""
+        """Return the reasons against comparing X's counts with the rows."""
         if self.stream != "posts":
             return [f"stream {self.stream!r} of source {self.name!r} knows no count of the vendor's own"]
         return self.joined_query_problems()
@@ -165,7 +163,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
         return self.split_rows is not None
 
     def count_quota(self, connection: Connection) -> Quota | None:
-        """Return the app's limit on requests for counts."""
+        """Return the app's limit on counts."""
         return quota_of(connection, "counts")
 
     def column_names(self) -> list[str]:
@@ -175,7 +173,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
         return list(schema().names)
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the lineage dataset: the API's URL and path. With ``auto`` it is the archive, which has all posts."""
+        """Return the lineage dataset: the API's URL and path. For ``auto`` the archive, which has all posts."""
         return Dataset(server_url(connection), f"/2/tweets/search/{self.endpoints[-1]}")
 
     def open(self, connection: Connection, context: PollContext) -> Poller:

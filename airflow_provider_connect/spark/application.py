@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _REFUSED_SETTING = "IllegalArgumentException"
-"""Exception of Spark's driver for a value that it does not accept, such as too little memory."""
+"""Spark's exception for a refused value, such as too little memory."""
 
 
 def start_context() -> Any:
@@ -34,11 +34,6 @@ def start_context() -> Any:
 
 
 def _started_context(started: Future[SparkContext]) -> SparkContext:
-    """Wait for the Spark context.
-
-    :raises ConfigError: Spark refuses a setting.
-    :raises RetriableError: Spark does not start for another reason.
-    """
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
     try:
@@ -55,7 +50,7 @@ def _started_context(started: Future[SparkContext]) -> SparkContext:
 def run_tasks(
     spark_context: SparkContext, tasks: list[Any], run_partition: Callable[[Iterable[Any]], Iterable[Any]]
 ) -> list[Any]:
-    """Run one Spark task for each item, and return all results. Tasks return their own errors as results.
+    """Run one Spark task for each item, and return all results. Tasks return their errors as results.
 
     :raises RetriableError: Spark lost a task.
     """
@@ -84,5 +79,5 @@ def silence_shutdown_log(spark_context: SparkContext) -> None:
 def _cause(text: str) -> str:
     """Return the first line of a Spark error that names an exception, else its first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ends = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
-    return (ends or lines or ["no message"])[0][:300]
+    exception_lines = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
+    return (exception_lines or lines or ["no message"])[0][:300]

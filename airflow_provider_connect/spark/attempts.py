@@ -1,4 +1,4 @@
-"""Finds staged files of earlier attempts of an intent, and keeps attempts alive that wait for their publish."""
+"""Finds staged files of an intent's earlier attempts, and keeps attempts alive that wait for their publish."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class EarlierAttempts:
-    """Reads the files that earlier tries of the same intent (one task run) left in the stage."""
+    """Reads the files that earlier tries of the same intent left in the stage."""
 
     root: Folder
     own_attempt: str
@@ -33,7 +33,7 @@ class EarlierAttempts:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of all options that decide a day's staged files. Files with another fingerprint are not reused."""
+        """Digest of all options that decide a day's staged files. Other fingerprints' files are not reused."""
         return self.make_fingerprint()
 
     def attempts_with(self, file_name: str) -> list[str]:
@@ -41,7 +41,7 @@ class EarlierAttempts:
         return [attempt for attempt, file in self._files if file == file_name]
 
     def manifests(self, day: Day) -> Iterator[Manifest]:
-        """Yield the day's manifests that have this job's fingerprint, newest first."""
+        """Yield the day's manifests with this job's fingerprint, newest first."""
         for attempt in self.attempts_with(MANIFEST_NAME):
             if attempt.endswith(f"-{day.date:%Y%m%d}"):
                 manifest = self._read_manifest(day, attempt)
@@ -49,7 +49,7 @@ class EarlierAttempts:
                     yield manifest
 
     def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
-        """Return the day's newest manifest that follows ``seen_publish`` and whose files all exist, or None."""
+        """Return the day's newest manifest that follows ``seen_publish`` and has all its files, or None."""
         manifests = self.manifests(day)
         return next(
             (manifest for manifest in manifests if manifest.seen == seen_publish and self._has_all_files(manifest)),
@@ -69,7 +69,6 @@ class EarlierAttempts:
         return [(attempt, name) for _, attempt, name in sorted(files, reverse=True) if attempt.startswith(f"{intent}-")]
 
     def _read_manifest(self, day: Day, attempt: str) -> Manifest | None:
-        """Read a manifest. Returns None if it was deleted meanwhile, or another version of this package wrote it."""
         name = manifest_file(attempt)
         try:
             return Manifest.read(self.root.read(name), day, attempt)
@@ -92,7 +91,7 @@ SIGN_INTERVAL_SECONDS = 60.0
 
 
 class KeepAlive:
-    """While its block runs, writes signs of life for attempts that wait for their publish."""
+    """Writes signs of life for attempts that wait for their publish, while its block runs."""
 
     def __init__(self, root: Folder) -> None:
         self._root = root
@@ -110,7 +109,7 @@ class KeepAlive:
         self._thread.join()
 
     def add(self, attempts: Iterable[str]) -> None:
-        """Add attempts. An attempt may be added twice."""
+        """Add attempts."""
         with self._lock:
             self._attempts.update(attempts)
 
@@ -120,7 +119,7 @@ class KeepAlive:
         self._write_sign(attempt)
 
     def remove(self, attempt: str) -> None:
-        """Remove an attempt. Its folder can be deleted afterwards, because no more signs of life are written."""
+        """Remove an attempt. Its folder can then be deleted, since no sign of life is written any more."""
         with self._lock:
             self._attempts.discard(attempt)
 

@@ -110,7 +110,7 @@ def make_stager(
 
 
 def max_polls(poller: Poller, quota_limit: int) -> int:
-    """Return how many partitions of the job may be polled at the same time.
+    """Return how many partitions of the job may be polled concurrently.
 
     :param quota_limit: how many the quota allows.
     """
@@ -178,8 +178,8 @@ def _make_report(context: JobContext, days: list[DayReport], splitter: DaySplitt
     intake, chain = context.intake, context.intake.shaping.chain
     fields["columns"] = types_by_column(intake.source_schema)
     fields["result_columns"] = types_by_column(context.outlet.published_schema) if context.is_transformed else None
-    if chain and (staged := types_by_column(intake.staged_schema)):
-        fields |= {"staged_columns": staged, "made_of": chain.column_origins(intake.source_schema)}
+    if chain and (staged_types := types_by_column(intake.staged_schema)):
+        fields |= {"staged_columns": staged_types, "made_of": chain.column_origins(intake.source_schema)}
     report = JobReport.from_days(context.job.attempt, days, **fields)
     waits_for_quota = report.failure is not None and report.failure.type == QuotaError.__name__
     return (

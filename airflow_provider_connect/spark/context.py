@@ -54,7 +54,7 @@ class Intake:
 class Outlet:
     """The opened sink of a job.
 
-    :param keeps_stage: true if published files stay in place, because the stage belongs to the sink.
+    :param keeps_stage: the stage belongs to the sink, so published files stay in place.
     """
 
     sink: Sink
@@ -86,7 +86,7 @@ class JobContext:
         return stages_marks(self.outlet.sink, self.intake.source.kind)
 
     def staging_options(self, erase_list: EraseList) -> dict[str, Any]:
-        """Return options for staging polled rows. Before a transform, they form one table without soft deletes."""
+        """Return options for staging polled rows. Before a transform, there are no tables and soft deletes."""
         if self.is_transformed:
             return {
                 "erased": erase_list.for_columns(self.intake.staged_schema.names)
@@ -128,8 +128,7 @@ def fingerprint_of(context: JobContext) -> str:
 def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
     """Return a digest of a day's rows and of everything that decides their publish, or None if the rows have no digest.
 
-    Unlike the fingerprint, it includes the sink's options: with other options, the same rows go to another table or
-    format. It includes this package's version, since another version may write rows differently.
+    Covers the sink's options and this package's version.
     """
     contents = manifest.polled.contents
     if contents is None:
@@ -139,7 +138,7 @@ def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
 
 
 def open_stage(sink_stage: str | None, job: JobConfig) -> Folder:
-    """Return the stage: the sink's folder, else the folder that the option ``staging`` names.
+    """Return the stage: the sink's folder, else the folder of the option ``staging``.
 
     :raises ConfigError: the option is missing, or names a folder in a Delta table.
     """
@@ -157,10 +156,10 @@ def open_stage(sink_stage: str | None, job: JobConfig) -> Folder:
 
 
 def _surrounding_table(url: str) -> str | None:
-    """Return the URL of the Delta table, or of the root of several, that contains a folder at any depth, or None."""
+    """Return the URL of the Delta table, or the root of several, that contains a folder, or None."""
     scheme, separator, path = url.rpartition("://")
-    places = [path.split("/"), *([] if scheme else [os.path.realpath(path).split("/")])]  # a link may lead into one
-    ancestors = ["/".join(parts[:depth]) for parts in places for depth in range(len(parts), 0, -1)]
+    path_parts = [path.split("/"), *([] if scheme else [os.path.realpath(path).split("/")])]  # a link may lead into one
+    ancestors = ["/".join(parts[:depth]) for parts in path_parts for depth in range(len(parts), 0, -1)]
     for ancestor in dict.fromkeys(filter(None, ancestors)):
         folder = Folder(f"{scheme}{separator}{ancestor}")
         try:

@@ -16,7 +16,7 @@ class CountBudget:
 
     :ivar sent_at: times of sent requests, in seconds since 1970.
     :ivar quota_refusal: figures of the vendor's refusal, if its hourly quota was used up.
-    :ivar is_reserved: false if the vendor limits counts and the task reserved none, because few days need a count.
+    :ivar is_reserved: false if counts have a quota of which the task reserved nothing, because few days need a count.
     """
 
     def __init__(self, allowance: Allowance | None = None) -> None:

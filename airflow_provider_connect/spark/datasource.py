@@ -22,15 +22,15 @@ connection reference to the connection, see below; default: ``AIRFLOW_CONN_<CONN
 A reference contains no secret. The forms are
 
 * the name of an environment variable with a connection in Airflow's JSON form
-  (https://airflow.apache.org/docs/apache-airflow/stable/howto/connection.html, 2026-11). The default is Airflow's
-  name. Set the variable before Spark starts: a child process of the JVM plans sources, with the JVM's environment.
+  (https://airflow.apache.org/docs/apache-airflow/stable/howto/connection.html, 2026-11). Set the variable before Spark
+  starts: a child process of the JVM plans sources, with the JVM's environment.
 * the absolute path of a file with the same JSON, readable by its owner only (mode 0600).
 
 The driver resolves the reference. Executors get the connection inside a pickled task, which Spark never prints.
 
-Columns are the source's, and ``day`` (DATE). Nothing is staged: every action polls again, and Spark retries failed
-tasks. Rejects within ``errors_tolerance`` are counted only in the executor's log. On a cluster, install this package
-or send it with ``spark.sparkContext.addPyFile``.
+Columns are the source's, and ``day`` (DATE). Every action polls again, and Spark retries failed tasks. Rejects within
+``errors_tolerance`` are only counted, in the executor's log. On a cluster, install this package or send it with
+``spark.sparkContext.addPyFile``.
 
 Spark lower-cases option names, turns values into text and may show them, so options are one JSON text without secrets.
 Errors lose their type on the way to the notebook. Their text names the class.
@@ -117,10 +117,7 @@ class SourceData(spark_api.DataSource):
         return from_arrow_schema(pa.schema([*columns, pa.field("day", pa.date32(), nullable=False)]))
 
     def reader(self, schema: StructType) -> SourceReader:
-        """Return the reader.
-
-        :raises ConfigError: as :meth:`schema`.
-        """
+        """Return the reader. Raises like :meth:`schema`."""
         return SourceReader(self._source, self._days, self._connection(), schema)
 
     def _connection(self) -> Connection:
@@ -140,10 +137,7 @@ class SourceReader(spark_api.DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[spark_api.InputPartition]:
-        """Return the planned partitions of the days, oldest first. Runs on the driver.
-
-        :raises ConnectError: as :meth:`read`.
-        """
+        """Return the planned partitions of the days, oldest first. Driver. Raises like :meth:`read`."""
         with _open(self._source, self._connection, PollContext(is_closed_before_polls=True)) as poller:
             days_per_plan = 1
             if isinstance(poller, SeveralDaysARequest):
@@ -155,7 +149,7 @@ class SourceReader(spark_api.DataSourceReader):
             ]
 
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition. Runs on the executor.
+        """Yield the rows of a partition. Executor.
 
         :raises ConnectError: the source's error. For other exceptions, the message has only type and location.
         """
@@ -173,7 +167,7 @@ class SourceReader(spark_api.DataSourceReader):
 
 @contextmanager
 def _open(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
-    """Open a source for a block. Any exception in the block is raised as an error of this package."""
+    """Open a source for a block. Any exception in the block becomes an error of this package."""
     try:
         with closing_quietly(source.open(connection, context), log_line) as poller:
             yield poller
@@ -194,8 +188,8 @@ def _parse_config(text: str) -> dict[str, object]:
 def _add_day_column(batch: pa.RecordBatch, day: Day, target: pa.Schema) -> pa.RecordBatch:
     columns = {name: batch.column(name) for name in batch.schema.names}
     columns["day"] = pa.repeat(pa.scalar(day.date, pa.date32()), batch.num_rows)
-    if missing := [name for name in target.names if name not in columns]:
-        raise ConfigError(f"the source has no column {', '.join(missing)}. Remove or correct .schema()")
+    if missing_columns := [name for name in target.names if name not in columns]:
+        raise ConfigError(f"the source has no column {', '.join(missing_columns)}. Remove or correct .schema()")
     return pa.record_batch([columns[field.name].cast(field.type) for field in target], schema=target)
 
 

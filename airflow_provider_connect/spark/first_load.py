@@ -1,7 +1,7 @@
 """Ends a stream's first load early if its declaration looks wrong.
 
-A :class:`.SetupError` may pass: a proxy answers instead of the service, a name service is restarted. A declaration that
-has never brought a day and fails twice in the same way is wrong, and ten minutes of retries would hide that.
+A :class:`.SetupError` may pass: a proxy answers instead of the service, a name service restarts. If a stream has never
+published a day and fails twice in the same way, ten minutes of retries would only hide a wrong declaration.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _Answer = TypeVar("_Answer")
 def ask_again(
     question: Callable[[], _Answer], *, is_first_load: Callable[[], bool], clock: Clock | None = None
 ) -> _Answer:
-    """Ask the source, and once more after a :class:`.SetupError`.
+    """Call the source, and once more after a :class:`.SetupError`.
 
     :param question: a call of the driver to the source.
     :param is_first_load: returns whether the stream has never published a day. Called after the second error only.
-    :raises ConfigError: both calls raised the same SetupError, and the stream has never published a day.
+    :raises ConfigError: both calls raised the same SetupError in a first load.
     """
     try:
         return question()

@@ -1,7 +1,7 @@
 """The driver's script. Its only argument is the path of a job file.
 
-The job file's folder also holds the connections (deleted once read) and the task's lock file. The driver always writes
-a report. The failure in the report decides the exit code.
+The file's folder also holds the connections (deleted once read) and the task's lock file. The driver always writes a
+report, whose failure decides the exit code.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def main(argv: list[str]) -> int:
     watchdog.start(job_file.with_name(LOCK_FILE))
     job = JobConfig.model_validate_json(job_file.read_text(encoding="utf-8"))
     job_file.unlink()
-    dealer = RequestBudget(job.allowance, job.count_allowance)
+    budget = RequestBudget(job.allowance, job.count_allowance)
     try:
-        report = _run(job, _connections(job, job_file), started, dealer)
+        report = _run(job, _connections(job, job_file), started, budget)
     except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
         report = JobReport(attempt=job.attempt, failure=Failure.from_error(error))
     seconds = report.seconds | {"total": time.monotonic() - started}
     report = report.model_copy(
-        update={"seconds": seconds} | dealer.report_fields() | dealer.count_budget.report_fields()
+        update={"seconds": seconds} | budget.report_fields() | budget.count_budget.report_fields()
     )
     try:
         _write(job.report, report)
@@ -58,19 +58,15 @@ def _log_failure(report: JobReport) -> None:
         log_line(f"{report.failure.type}: {report.failure.message}")
 
 
-def _run(job: JobConfig, connections: Connections, started: float, dealer: RequestBudget) -> JobReport:
+def _run(job: JobConfig, connections: Connections, started: float, budget: RequestBudget) -> JobReport:
     starting = application.start_context()
     # Imported while the JVM starts: pyarrow, and all that moves days.
     from airflow_provider_connect.spark.composition import run_job  # noqa: PLC0415
 
-    return run_job(job, connections, started, dealer, starting)
+    return run_job(job, connections, started, budget, starting)
 
 
 def _connections(job: JobConfig, job_file: Path) -> Connections:
-    """Read the connections, and delete their file.
-
-    :raises ConnectError: the connections are missing, or are not those that the task wrote.
-    """
     if job.sealed_connections is not None:
         from airflow_provider_connect.submit import sealed  # noqa: PLC0415  # it needs pyarrow
 

@@ -1,6 +1,6 @@
 """The executor's part of a poll: a Python task polls a partition and stages it in Arrow batches, without the JVM.
 
-Tasks return errors as data, because exceptions would lose their type on the way through the JVM.
+Tasks return errors as data, because exceptions lose their type on the way through the JVM.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _PENDING_BYTES = 4 * GROUP_BYTES
 class PollTask(BaseModel):
     """A task to poll one partition: plain data without secrets.
 
-    :param attempts: attempt name for each day of the partition, in order.
-    :param polled_before: for each day, when it was last polled, or None if unknown.
+    :param attempts: attempt name for each day of the partition.
+    :param polled_before: for each day, when it was last polled, or None.
     :param requests: most requests that the task may send under a quota, before ``until`` (seconds since 1970).
-    :param failed: number of requests that earlier jobs sent in vain for this partition.
+    :param failed: requests that earlier jobs sent in vain for this partition.
     :param begins: earliest time of the first request, in seconds since 1970.
-    :param ends_late: true if a deadline error is not retried here, because the driver can plan smaller requests.
+    :param ends_late: a deadline error is not retried here, because the driver can plan smaller requests.
     :param tables: assigns rows to tables, or None for one table.
-    :param is_first_load: true if the stream has never published a day.
+    :param is_first_load: the stream has never published a day.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,7 +85,8 @@ class PollTask(BaseModel):
 class PollOutcome(BaseModel):
     """Result of a task: the polled days, or the failure.
 
-    :param polled: results by day. The first day has the partition's seconds and retries. Bytes are divided by rows.
+    :param polled: results by day. The first day has the partition's seconds and retries. Each day has bytes in
+        proportion to its rows.
     :param retries: for each retry, its reason and the wait before it.
     """
 
@@ -129,7 +130,7 @@ def stage_partition(
 
     :param retry_notes: receives a line for each retry.
     :raises QuotaError: no more requests may be sent.
-    :raises ConnectError: the source's last error. After retries, the message has the number of tries.
+    :raises ConnectError: the source's last error, with the number of tries.
     """
     source: Source = registry.source_class(task.source_name).from_options(task.source)
     root = Folder(task.root)
@@ -184,11 +185,11 @@ def stage_partition(
 
 
 def _must_driver_retry(task: PollTask, error: RetriableError) -> bool:
-    """Return True if the task cannot retry by itself: the retry must wait for quota, or needs other partitions."""
+    """Return whether the driver must retry: the retry waits for quota, or needs other partitions."""
     if isinstance(error, PlanGoneError):
         return True
-    waits = task.requests is not None and isinstance(error, QuotaError)
-    return waits or (task.ends_late and isinstance(error, DeadlineError))
+    waits_for_quota = task.requests is not None and isinstance(error, QuotaError)
+    return waits_for_quota or (task.ends_late and isinstance(error, DeadlineError))
 
 
 def _require_time(task: PollTask) -> None:
@@ -197,10 +198,7 @@ def _require_time(task: PollTask) -> None:
 
 
 def _require_first_run(task: PollTask) -> None:
-    """Refuse a second run of a task with a quota, after Spark lost an executor.
-
-    :raises RetriableError: the first run may have sent its requests.
-    """
+    """Refuse a second run of a task with a quota, after Spark lost an executor that may have sent its requests."""
     if task.requests is None:
         return
     from pyspark import TaskContext  # noqa: PLC0415
@@ -268,10 +266,10 @@ def stage_partition_once(
 
 
 def _erase_rows(eraser: Eraser, batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
-    remaining = eraser.remove_rows(batch)
-    if remaining.num_rows < batch.num_rows:
-        counts["erased"] += batch.num_rows - remaining.num_rows
-    return remaining
+    remaining_batch = eraser.remove_rows(batch)
+    if remaining_batch.num_rows < batch.num_rows:
+        counts["erased"] += batch.num_rows - remaining_batch.num_rows
+    return remaining_batch
 
 
 def _bound_memory(writers: Collection[RowWriter | TableSplitWriter]) -> None:
@@ -280,7 +278,7 @@ def _bound_memory(writers: Collection[RowWriter | TableSplitWriter]) -> None:
 
 
 def share_bytes(total: int, rows: Sequence[int]) -> list[int]:
-    """Divide a request's bytes among its days in proportion to rows. Without rows, the first day gets all bytes."""
+    """Divide a request's bytes among its days in proportion to rows. Without rows, the first day gets all."""
     if not sum(rows):
         return [total, *[0] * (len(rows) - 1)]
     ends = [total * end // sum(rows) for end in accumulate(rows, initial=0)]
@@ -305,7 +303,7 @@ class _ProgressWriter:
 
     The driver logs it as progress, and a sweep sees that the attempt is alive.
 
-    :param note: the task's current activity, if it is not polling.
+    :param note: the task's current activity, if not polling.
     """
 
     root: Folder

@@ -1,7 +1,4 @@
-"""Progress lines in the task log while days are polled and published.
-
-Each day gets a line every few seconds, and each retry of a partition one line.
-"""
+"""Progress lines in the task log: for each day every few seconds, and for each retry of a partition."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 _GUESS_AFTER_SECONDS = 20.0
-"""How long a poll runs before the row count is estimated from the ledger. Short polls need no estimate."""
+"""Duration of a poll before its row count is estimated from the ledger."""
 _ANNOUNCED = ("announced_bytes", "announced_rows")
 _COUNTED = ("rows", "raw_bytes", "wire_bytes", *_ANNOUNCED)
 _LEDGER_SECONDS = 10.0
 _MIN_ENDED_PARTS = 3
 _NEIGHBOR_DAYS = 7
-"""Number of earlier days that estimate a day's rows: a week has busy and quiet days."""
+"""Number of earlier days that estimate a day's rows. A week has busy and quiet days."""
 
 
 def log_line(text: str) -> None:
@@ -38,7 +35,7 @@ def log_line(text: str) -> None:
 
 
 def days_label(days: Sequence[Day]) -> str:
-    """Return consecutive days as text for lines and messages."""
+    """Return consecutive days as text."""
     return f"day {days[0]}" if len(days) == 1 else f"days {days[0]}..{days[-1]}"
 
 
@@ -68,37 +65,37 @@ class PollProgress:
     byte_pace: PollPace = field(default_factory=PollPace)
 
     def count_ended(self, note_partition: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-        """Return a callback for ended partitions. It counts the partition and calls ``note_partition``."""
+        """Return a callback that counts an ended partition and calls ``note_partition``."""
 
-        def ended_parts(part: Any, outcome: Any) -> None:
+        def note_ended(part: Any, outcome: Any) -> None:
             self.ended.add(part.index)
             note_partition(part, outcome)
 
-        return ended_parts
+        return note_ended
 
 
 class RowEstimate:
     """Estimates the rows of days from the vendor's counts, else from published rows of the same or earlier days.
 
-    The ledger is read once for each poll, and only if the poll takes long.
+    The ledger is read once for each long poll.
 
     :param counted: returns the vendor's count of a day, if known.
     """
 
     def __init__(self, ledger: Ledger, kind: SourceKind, counted: Callable[[Day], VendorCount | None]) -> None:
-        self._ledger, self._kind, self._counted = ledger, kind, counted
-        self._published: dict[Day, Mapping[Day, int]] = {}
+        self._ledger, self._kind, self._vendor_count = ledger, kind, counted
+        self._published_rows: dict[Day, Mapping[Day, int]] = {}
 
     def estimate(self, days: Sequence[Day], seconds: float) -> ExpectedTotal | None:
         """Return the expected total of the days' rows, ``seconds`` after the poll began, or None if unknown."""
-        counts = [count.rows for count in map(self._counted, days) if count is not None]
+        counts = [count.rows for count in map(self._vendor_count, days) if count is not None]
         if len(counts) == len(days):
             return ExpectedTotal(sum(counts), f"the source counts {sum(counts):,} rows")
         if seconds < _GUESS_AFTER_SECONDS or self._kind == "increment":  # an increment is as long as its gap
             return None
-        published_rows = self._published.get(days[0])
+        published_rows = self._published_rows.get(days[0])
         if published_rows is None:
-            published_rows = self._published[days[0]] = self._rows_in_ledger(days)
+            published_rows = self._published_rows[days[0]] = self._rows_in_ledger(days)
         if all(day in published_rows for day in days):
             total = sum(published_rows[day] for day in days)
             return ExpectedTotal(total, f"{total:,} rows of {days_label(days)} are published")
@@ -119,7 +116,7 @@ class RowEstimate:
 
 @dataclass
 class ProgressLog:
-    """Logs the progress of polls on the executors and of publishes.
+    """Logs the progress of polls and publishes.
 
     :param interval_seconds: time between two rounds of lines.
     """
@@ -129,8 +126,8 @@ class ProgressLog:
     total_days: int
     row_estimate: RowEstimate | None = None
     days_done: int = field(default=0, init=False)
-    _polled: dict[Day, float] = field(default_factory=dict, init=False)
-    _ended: int = field(default=0, init=False)
+    _poll_starts: dict[Day, float] = field(default_factory=dict, init=False)
+    _ended_days: int = field(default=0, init=False)
     _polls: dict[PollProgress, float] = field(default_factory=dict, init=False)
     _publishing: dict[Day, tuple[int, float]] = field(default_factory=dict, init=False)
     _retries: dict[ProgressFile, int] = field(default_factory=dict, init=False)
@@ -151,7 +148,7 @@ class ProgressLog:
         """Log the progress of a poll while the block runs."""
         with self._lock:
             self._polls[poll] = time.monotonic()
-            self._polled |= {day: self._polls[poll] for day in poll.days if day not in self._polled}
+            self._poll_starts |= {day: self._polls[poll] for day in poll.days if day not in self._poll_starts}
         try:
             yield
         finally:
@@ -159,12 +156,12 @@ class ProgressLog:
                 del self._polls[poll]
 
     def log_retries(self, poll: PollProgress, partition: int, reasons: Sequence[str]) -> None:
-        """Log the reasons of a partition's retries. Reasons that were logged before are skipped."""
+        """Log the reasons of a partition's retries, each once."""
         with self._lock:
             sign = poll.progress_files[partition]
-            already = self._retries.get(sign, 0)
-            self._retries[sign] = max(already, len(reasons))
-        for number, reason in enumerate(reasons[already:], already + 1):
+            logged_retries = self._retries.get(sign, 0)
+            self._retries[sign] = max(logged_retries, len(reasons))
+        for number, reason in enumerate(reasons[logged_retries:], logged_retries + 1):
             log_line(f"{days_label(poll.days)}: retry {number} of partition {partition}: {reason}")
 
     def retries(self, day: Day) -> int:
@@ -187,16 +184,16 @@ class ProgressLog:
         """Log how a day ended."""
         with self._lock:
             self.days_done += 1
-            self._ended += day in self._polled
+            self._ended_days += day in self._poll_starts
             time_left = self._remaining_time()
             done = self.days_done
         log_line(f"day {day}: {text} ({done} of {self.total_days} days{time_left})")
 
     def _remaining_time(self) -> str:
         days = self.total_days - self.days_done
-        if not self._ended or not days:
+        if not self._ended_days or not days:
             return ""
-        seconds = (time.monotonic() - min(self._polled.values())) / self._ended * days
+        seconds = (time.monotonic() - min(self._poll_starts.values())) / self._ended_days * days
         return f", {rough_time(seconds)} left" if seconds >= _GUESS_AFTER_SECONDS else ""
 
     def _run(self) -> None:
@@ -210,15 +207,15 @@ class ProgressLog:
 
     def _line(self, poll: PollProgress, seconds: float) -> str:
         totals, notes = Counter[str](), []
-        announces = dict.fromkeys(_ANNOUNCED, not poll.reused_parts)
+        all_announce = dict.fromkeys(_ANNOUNCED, not poll.reused_parts)
         for part, progress_file in poll.progress_files.items():
             try:
                 sign = json.loads(self.stage.read(progress_file.path))
             except (OSError, ConnectError, ValueError):
-                announces = dict.fromkeys(_ANNOUNCED, False)
+                all_announce = dict.fromkeys(_ANNOUNCED, False)
                 continue  # not begun, or just being replaced
             totals.update({name: sign[name] for name in _COUNTED})
-            announces = {name: is_announced and sign[name] > 0 for name, is_announced in announces.items()}
+            all_announce = {name: is_announced and sign[name] > 0 for name, is_announced in all_announce.items()}
             self.log_retries(poll, part, sign["retries"])
             if sign["note"]:
                 notes.append(sign["note"])
@@ -226,7 +223,7 @@ class ProgressLog:
         text = f"{rows:,} rows, {megabytes:,.1f} MB, {megabytes / pace:,.1f} MB/s, {rows / pace:,.0f} rows/s"
         if not rows and not totals["raw_bytes"]:
             text = f"no rows yet after {seconds:.0f} s"  # Spark starts, or the source makes its answer
-        announced = {name: totals[name] for name, all_do in announces.items() if all_do}
+        announced = {name: totals[name] for name, all_do in all_announce.items() if all_do}
         return "; ".join(filter(None, [text, self._time_left(poll, seconds, totals, announced), *notes]))
 
     def _time_left(
@@ -234,17 +231,17 @@ class ProgressLog:
     ) -> str:
         row_point = ProgressPoint(seconds, totals["rows"])
         if (size := announced.get("announced_bytes")) is not None:
-            of_wire = ExpectedTotal(size, f"{size / 1e6:,.1f} MB were announced")
-            return poll.byte_pace.time_left_text(ProgressPoint(seconds, totals["wire_bytes"]), of_wire)
+            expected_bytes = ExpectedTotal(size, f"{size / 1e6:,.1f} MB were announced")
+            return poll.byte_pace.time_left_text(ProgressPoint(seconds, totals["wire_bytes"]), expected_bytes)
         if (rows := announced.get("announced_rows")) is not None:
             return poll.row_pace.time_left_text(row_point, ExpectedTotal(rows, f"{rows:,} rows were announced"))
         if len(poll.ended) >= _MIN_ENDED_PARTS:
-            ended, parts = len(poll.ended), len(poll.progress_files)
-            remaining_seconds = seconds_left(ProgressPoint(0, 0), ProgressPoint(seconds, ended), parts)
+            ended_parts, parts = len(poll.ended), len(poll.progress_files)
+            remaining_seconds = seconds_left(ProgressPoint(0, 0), ProgressPoint(seconds, ended_parts), parts)
             return (
                 ""
                 if remaining_seconds is None
-                else f"{rough_time(remaining_seconds)} left, as {ended:,} of {parts:,} partitions have ended"
+                else f"{rough_time(remaining_seconds)} left, as {ended_parts:,} of {parts:,} partitions have ended"
             )
         if self.row_estimate is None or poll.reused_parts:
             return ""

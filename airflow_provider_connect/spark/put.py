@@ -1,4 +1,4 @@
-"""Publishes to sinks that send staged files from the executors: the parts of executor and driver."""
+"""Publishes to sinks that send staged files from the executors."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def run_put_tasks(
 def collect_receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
     """Return the receipts of all shares.
 
-    :raises ConnectError: the worst failure of a share. An OvertakenError outranks a RetriableError: the day must be
-        polled again, so a retry of the share would not help.
+    :raises ConnectError: the worst failure of a share. An OvertakenError outranks a RetriableError, because the day
+        must be polled again.
     """
     failures = [failure for _, failure in outcomes if failure is not None]
     if (decisive := worst_failure(failures)) is not None:
@@ -51,14 +51,14 @@ def collect_receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
 
 
 def begin_publish(publisher: Publisher, publish: Publish) -> Any:
-    """Begin a publish. Returns the sink's token for its executors, or None if the sink does not use executors."""
+    """Begin a publish. Returns the sink's token for its executors, or None if the sink uses none."""
     return publisher.begin(publish) if isinstance(publisher, StagesByExecutors) else None
 
 
 def put_and_commit(
     publisher: Publisher, publish: Publish, token: Any, put_shares: Callable[..., list[Any]] | None
 ) -> LedgerRow:
-    """Send a day's shares if the sink uses executors, then commit the day. If this fails, the sink cleans up.
+    """Send a day's shares if the sink uses executors, then commit the day. After a failure, the sink cleans up.
 
     :param put_shares: runs :func:`run_put_tasks` on the executors, or None to send nothing.
     """
@@ -73,7 +73,6 @@ def put_and_commit(
 
 
 def _abort(publisher: StagesByExecutors, publish: Publish, token: Any) -> None:
-    """Let the sink clean up. An error of the cleanup is only logged, because it must not hide the failed publish."""
     try:
         publisher.abort(publish, token)
     except Exception as error:  # noqa: BLE001

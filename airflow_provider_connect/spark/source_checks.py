@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def plan_days(poller: Poller, days: Sequence[Day]) -> list[InputPartition]:
-    """Return the source's partitions of the days. Runs on the driver.
+    """Return the source's partitions of the days. Driver.
 
     :raises ConnectError: a partition names a day that was not requested, or one of several days has no partition.
     """
     parts = poller.plan(days)
     planned_days = {day for part in parts for day in part.days}
-    for stray in planned_days.difference(days):
-        raise ConnectError(f"the source planned day {stray}, but the job requested {days_label(days)}")
+    for stray_day in planned_days.difference(days):
+        raise ConnectError(f"the source planned day {stray_day}, but the job requested {days_label(days)}")
     missing_days = [str(day) for day in days if day not in planned_days]
     if missing_days and len(days) > 1:
         # A plan of one day without partitions means an empty day.
@@ -35,7 +35,7 @@ def plan_days(poller: Poller, days: Sequence[Day]) -> list[InputPartition]:
 
 
 def poll_rows(poller: Poller, partition: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-    """Yield the rows of a partition, each batch with its day. Runs on the executor.
+    """Yield the rows of a partition, each batch with its day. Executor.
 
     :raises ConnectError: a batch belongs to a day that the partition does not name.
     """

@@ -1,4 +1,4 @@
-"""The states of a day from the first ledger lookup to its report. Each step turns one state into the next."""
+"""The states of a day from the first ledger lookup to its report. Each step turns one into the next."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from airflow_provider_connect.window import Day
 
 
 class Admission(NamedTuple):
-    """The result of comparing the stream's definition with the ledger before the poll.
+    """Result of comparing the stream's definition with the ledger before the poll.
 
-    :param digest: digest of the attempt's definition, or None if the ledger keeps no definitions.
-    :param definition_in_force: digest of the ledger's current definition, or None if there was none.
-    :param restart: position at which an increment continues after an alarm, or None without an alarm.
-    :param is_first_load: true if the ledger has no published day.
+    :param digest: of the attempt's definition, or None if the ledger keeps no definitions.
+    :param definition_in_force: digest of the ledger's current definition.
+    :param restart: position at which an increment continues after an alarm.
+    :param is_first_load: the ledger has no published day.
     """
 
     digest: str | None = None
@@ -51,10 +51,7 @@ class UnpolledDay:
 
 @dataclass(frozen=True)
 class StagedDay:
-    """A day whose rows are in the stage.
-
-    :param is_from_earlier_try: true if an earlier try staged it.
-    """
+    """A day whose rows are in the stage."""
 
     manifest: Manifest
     newest_row: LedgerRow | None
@@ -63,7 +60,7 @@ class StagedDay:
 
 
 DayState = DayReport | UnpolledDay | StagedDay | Failure
-"""State of a day: reported, unpolled, staged, or failed. The report is the last state."""
+"""Reported, unpolled, staged, or failed. The report is the last state."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,6 @@ class DaysToPoll:
 
     :param newest_rows: ledger rows by day, in ascending order.
     :param attempt: name of the attempt, without the day.
-    :param is_first_load: as :attr:`Admission.is_first_load`.
     """
 
     newest_rows: Mapping[Day, LedgerRow | None]
@@ -95,11 +91,11 @@ class DaysToPoll:
         return f"{self.attempt}-{day.date:%Y%m%d}"
 
     def seen_publish(self, day: Day) -> SeenPublish:
-        """Return the ledger's state before the poll. The commit requires that it is still the same."""
+        """Return the ledger's state before the poll. The commit requires the same state."""
         return seen_publish(self.newest_rows[day], self.erase_list.version)
 
     def last_polled_at(self, day: Day) -> dt.datetime | None:
-        """Return when this day was last polled, or None if it has no ledger row."""
+        """Return when this day was last polled, or None."""
         newest = self.newest_rows[day]
         return newest.polled_at if newest is not None and newest.day == day.date else None
 
@@ -147,7 +143,7 @@ class PolledDays:
 class CheckedDay:
     """A staged day that may be published.
 
-    :param is_confirmation: true if the answer equals the published one, so the sink only confirms it.
+    :param is_confirmation: the answer equals the published one, so the sink only confirms it.
     """
 
     staged: StagedDay

@@ -1,8 +1,7 @@
-"""Ends the job when the task that started it is gone.
+"""Ends the job when the task that started it is gone, to save work and the source's quota.
 
-If an Airflow task is killed with SIGKILL, its spark-submit keeps running, beside the task's next try. So the operator
-locks a file as long as it lives. If this job can take the lock, the task is gone. Ending early saves work and the
-source's quota. The sink would refuse a stale publish anyway.
+If an Airflow task is killed with SIGKILL, its spark-submit keeps running beside the task's next try. The operator locks
+a file as long as it lives. If this job can take the lock, the task is gone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The digest of an answer: all rows with all columns, in any order.
 
-Each row becomes bytes that no other row becomes: first the parts of fixed width (numbers, lengths, null flags), then
-the texts. The digest is the sum of these bytes' hashes, so order, batches and partitions do not matter. It begins with
-a hash of the columns' names and types.
+Each row becomes unique bytes. The digest is a hash of the columns' names and types, followed by the sum of the rows'
+hashes.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
 _SCHEMA_DIGITS, _SUM_DIGITS = 16, 32
 _MODULUS = 1 << 128
 _SLICE_BYTES = 16 << 20
-"""Rows are hashed in slices of this size, since hashing copies each slice twice."""
+"""Rows are hashed in slices of this size, because hashing copies each slice twice."""
 _WORD_BYTES = 8
 _OF_REJECTS = 1
-"""Hash seed of rejects, so that the hash of a reject never equals a row's."""
+"""Hash seed of rejects. It differs from the seed of rows."""
 
 
 def combine_answer_digests(contents: Iterable[str | None]) -> str | None:
-    """Return the digest of an answer from the digests of its parts. None if a part has no digest, or other columns."""
+    """Return an answer's digest from its parts' digests. None if a part has no digest, or other columns."""
     digests = list(contents)
     known_digests = [text for text in digests if text is not None]
     schemas = {text[:_SCHEMA_DIGITS] for text in known_digests}
@@ -42,7 +41,7 @@ def _text(schema: str, total: int) -> str:
 class AnswerDigest:
     """Computes the digest of an answer from its rows and rejects.
 
-    Rows with a column of an unreadable type, such as a union, have no digest. Their day is never unchanged.
+    A column of an unreadable type, such as a union, prevents a digest. Such a day always counts as changed.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -67,7 +66,7 @@ class AnswerDigest:
             self._sum += sum_digests(b"".join(map(xxh3_128_digest, texts)))
 
     def add_rejects(self, rejects: Iterable[tuple[str, bytes]]) -> None:
-        """Add rejected records as reason and bytes. They belong to the answer, since sinks may publish rejects too."""
+        """Add rejected records, each as reason and bytes. Sinks may publish them."""
         from xxhash import xxh3_128_digest
 
         texts = (reason.encode("utf-8", "surrogatepass") + b"\0" + record for reason, record in rejects)
@@ -75,7 +74,7 @@ class AnswerDigest:
 
     @property
     def text(self) -> str | None:
-        """The digest as 48 hex digits, or None if a column's type cannot be read."""
+        """The digest as 48 hex digits, or None."""
         return _text(self._schema, self._sum) if self._is_readable else None
 
 
@@ -92,10 +91,7 @@ class _Parts:
         self.tails: list[pa.Array] = []
 
     def add(self, array: pa.Array) -> None:
-        """Add a column of a type that :func:`_plain_type` supports.
-
-        Adds a null flag first. The value under a null does not matter.
-        """
+        """Add a null flag and a column of a type that :func:`_plain_type` supports. Ignores values under nulls."""
         import numpy as np
         from pyarrow import types
 

@@ -1,10 +1,7 @@
 """The definition of a stream: the options and columns that decide which rows its days have, as readable text.
 
-A ledger row holds the digest of the definition that its day was loaded with, and the ledger keeps each definition once,
-as a note (:mod:`.notes`). The next attempt compares (:mod:`airflow_provider_connect.definition`).
-
-A ledger never holds literals of conditions and queries. A part that may contain literals is shortened, with ``…`` in
-place of each literal, and ends in a digest of the whole.
+A ledger row holds the digest of its day's definition. The ledger keeps each definition once, as a note (:mod:`.notes`),
+and never holds literals of conditions and queries: ``…`` replaces each literal, and a digest of the whole follows.
 """
 
 from __future__ import annotations
@@ -20,12 +17,12 @@ from airflow_provider_connect.secrets import is_secret_name, redact_tokens
 from airflow_provider_connect.wire import Wire
 
 RowRole = Literal["reading", "narrowing", "condition"]
-"""How an option affects the rows of a day. ``reading``: how rows are read, identified and assigned to days.
-``narrowing``: leaves rows out. ``condition``: leaves rows out by a text with literals, of which a ledger has a digest.
+"""Effect of an option on a day's rows. ``reading``: how rows are read, identified and assigned to days. ``narrowing``:
+leaves rows out. ``condition``: leaves rows out by a text with literals, of which a ledger has a digest.
 """
 
 DIGEST_BITS = 60
-"""Bits of a definition's digest. They must fit into a signed 64-bit number, the most that some ledgers can hold."""
+"""Some ledgers hold a definition's digest in a signed 64-bit number."""
 _DIGEST_DIGITS = DIGEST_BITS // 4
 _MOST_CHARACTERS = 80
 _LITERAL = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|(?<!\w)\d[\w.]*")
@@ -34,15 +31,13 @@ _PLAIN = re.compile(r"[^\x00-\x1f]{0,100}")
 
 
 class StreamDefinition(Wire):
-    """The options and columns that decide a stream's rows. Each part maps names to texts.
+    """The parts of a definition. Each maps names to texts.
 
-    :param reading: how rows are read, identified and assigned to days: kind, columns of day, cursor and key, zone,
-        account.
+    :param reading: kind, columns of day, cursor and key, zone, account.
     :param narrowing: options that leave rows out.
     :param access: host and login.
     :param shapes: the shapes, a digest of each mask's key, and the transform.
-    :param key: columns of ``record_key``, each with its kind of value, as the source resolves them. Empty without a
-        key.
+    :param key: columns of ``record_key`` as the source resolves them, each with its kind of value.
     """
 
     reading: dict[str, str] = Field(default_factory=dict)
@@ -58,25 +53,25 @@ class StreamDefinition(Wire):
 
     @property
     def options_digest(self) -> str:
-        """15 hex digits over all fields except the resolved key."""
+        """15 hex digits over all fields but ``key``."""
         return digest_of(self.model_dump(mode="json", exclude={"key"}))
 
 
 def digest_of(value: Any) -> str:
-    """Return 15 hex digits over a plain JSON value. The order of names in objects does not matter."""
+    """Return 15 hex digits over a plain JSON value, regardless of the order of names."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def plain_part(value: Any) -> str:
-    """Return a name, number or mode as text for a definition. Long texts and texts of several lines are shortened."""
+    """Return a name, number or mode as text. Long texts are shortened."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str, ensure_ascii=False)
     text = redact_tokens(text)
     return text if _PLAIN.fullmatch(text) else literal_part(value)
 
 
 def literal_part(value: Any) -> str:
-    """Return a value as text for a definition: shortened, without literals, with a digest of the whole."""
+    """Return a value as shortened text without literals, with a digest of the whole."""
     text = value if isinstance(value, str) else json.dumps(_replace_values(value), sort_keys=True, ensure_ascii=False)
     shortened = _without_literals(redact_tokens(text)) if isinstance(value, str) else text
     shortened = " ".join(shortened.split())

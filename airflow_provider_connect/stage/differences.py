@@ -1,10 +1,10 @@
-"""Compares two states of a day, each in Parquet files, by row keys. Counts added, changed and vanished rows.
+"""Compares two states of a day by row keys. Counts added, changed and vanished rows.
 
 Each row is reduced to a fingerprint of 24 bytes: its key and a digest of its other values. Fingerprints go to a
-temporary file and are read back one bucket of keys at a time, so memory does not grow with the day.
+temporary file and are compared one bucket of keys at a time, so memory does not grow with the day.
 
-With ``deduplicate="off"`` several rows may share a key. Each then pairs with one row of the other state with the same
-key, preferably an identical one.
+With ``deduplicate="off"`` rows may share a key. Each pairs with one row of the other state, preferably an identical
+one.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 _BUCKET_ROWS = 256 * 1024
 _BATCH_BYTES = 16 << 20
 _MIX = 0x9E3779B97F4A7C15
-"""An odd constant that spreads its multiples over 64 bits (Fibonacci hashing)."""
+"""Odd, so that multiples spread over 64 bits (Fibonacci hashing)."""
 _NULL = 0x6A09E667F3BCC909
 
 
 class Differences(Wire):
     """Number of rows by which a day's later state differs from an earlier state.
 
-    :param added: rows whose key only the later state has.
-    :param changed: rows whose key both states have, with different values.
-    :param vanished: rows whose key only the earlier state has.
+    :param added: only the later state has the key.
+    :param changed: both states have the key, with different values.
+    :param vanished: only the earlier state has the key.
     """
 
     added: int
@@ -51,16 +51,12 @@ def compare_states(
     *,
     live_only: bool = False,
 ) -> Differences | None:
-    """Compare two states of a day, each in Parquet files. Returns None if rows have no key.
+    """Compare the columns that both states of a day have. Returns None if rows have no key.
 
-    Compares only the columns that both states have.
-
-    :param earlier_paths: files of the earlier state, relative to ``folder``, like ``later_paths``.
+    :param earlier_paths: Parquet files, relative to ``folder``, like ``later_paths``.
     :param schema: schema of the later state. The earlier state's values are cast to its types.
     :param live_only: skip soft-deleted rows of the earlier state. The later one has none.
-    :raises FileNotFoundError: a file is missing.
-    :raises RetriableError: a file cannot be read now.
-    :raises ConfigError: this user may not read a file.
+    :raises ConnectError: as :func:`.translate_errors`. A missing file raises FileNotFoundError.
     """
     names, rows = _survey(folder, [*earlier_paths, *later_paths], schema)
     if RECORD_KEY not in names:
@@ -89,8 +85,8 @@ def _read_live(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.R
     import pyarrow.compute as pc
 
     with open_parquet(folder, path) as file:
-        marked = DELETED in file.schema_arrow.names
-    for batch in _read_all(folder, path, [*names, DELETED] if marked else names):
+        has_marks = DELETED in file.schema_arrow.names
+    for batch in _read_all(folder, path, [*names, DELETED] if has_marks else names):
         yield batch.filter(pc.invert(deleted_mask(batch)))
 
 
@@ -105,7 +101,7 @@ def _survey(folder: Folder, paths: Iterable[str], schema: pa.Schema) -> tuple[li
 
 @dataclass
 class FingerprintFile:
-    """Rows' fingerprints, three words of eight bytes each, in a temporary file. They are read back by bucket."""
+    """Fingerprints of rows in a temporary file, sorted into buckets of keys."""
 
     buckets: int
     rows: int = 0
@@ -149,7 +145,7 @@ class FingerprintFile:
 
 
 def _count_matches(old: Any, new: Any) -> tuple[int, int]:
-    """Return the number of rows that are identical in both states, and the number of rows that pair by key."""
+    """Return the numbers of rows that are identical in both states, and that pair by key."""
     import numpy as np
 
     if not len(old) or not len(new):
@@ -162,7 +158,7 @@ def _count_matches(old: Any, new: Any) -> tuple[int, int]:
 
 
 def _count_pairs(begins: Any, is_new: Any) -> int:
-    """Return how many rows of one state pair with a row of the other. The rows are sorted, equal ones together.
+    """Return how many rows of one state pair with a row of the other. Equal rows are adjacent.
 
     :param begins: for each row except the first, whether it differs from the row before.
     """
@@ -175,7 +171,6 @@ def _count_pairs(begins: Any, is_new: Any) -> int:
 
 
 def _fingerprints(batch: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -> Any:
-    """Return three words for each row: two of its key, and a digest of its other values."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,14 +1,14 @@
 """Erase lists: people whose rows a target must not hold, kept in the sink's ledger.
 
-A list holds keyed digests of ids: a reader of the ledger can test an id, but cannot read ids. The list applies to every
-stream that writes to the target.
+A list holds keyed digests: a reader of the ledger can test an id, but cannot read ids. It applies to every stream that
+writes to the target.
 
-An erase first extends the list, then publishes every affected day without these people's rows, as a new generation. A
-poll leaves out the people on the list. A commit requires that the list is the same as before the attempt's poll. So
-erased rows do not come back with a retry, reload or lookback.
+An erase extends the list, then publishes every affected day without these people's rows, as a new generation. A poll
+leaves out the people on the list. A commit is refused if the list changed after the attempt's poll began. So no retry,
+reload or lookback brings erased rows back.
 
-If a shape makes the id column, the list holds digests of the shaped ids, such as a mask's hashes. Another mask key
-gives other hashes. So the list keeps a digest of the shapes and mask keys, and refuses a load with other ones.
+If a shape makes the id column, the list holds digests of the shaped ids, such as a mask's hashes. A load with other
+shapes or mask keys is refused.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ ShapingDigest = Callable[[str, str], str]
 
 
 def no_shaping(column: str, context: str) -> str:
-    """Return "": no shape makes the column. Default of type :data:`ShapingDigest`."""
+    """Return "": no shape makes the column."""
     return ""
 
 
 def erase_run(version: int) -> str:
-    """Return the text that the ledger's column ``run`` has for an erase."""
+    """Return an erase's value of the ledger's column ``run``."""
     return f"erase/{version}"
 
 
 def is_erase_run(run: str | None) -> bool:
-    """Return whether the ledger's column ``run`` names an erase, not a task's run."""
+    """Return whether a value of the ledger's column ``run`` names an erase."""
     return re.fullmatch(r"erase/[0-9]+", run or "") is not None
 
 
@@ -96,10 +96,7 @@ def id_type_problem(kind: pa.DataType) -> str | None:
 
 
 def require_integers(values: Iterable[str], column: str, kind: str) -> None:
-    """Check that an integer column can hold the ids.
-
-    :raises ConfigError: an id is not an integer, so no row could match.
-    """
+    """Refuse ids for an integer column that are not integers."""
     bad_values = sum(_INTEGER.fullmatch(value) is None for value in values)
     if bad_values:
         raise ConfigError(
@@ -111,11 +108,10 @@ class EraseList(Wire):
     """The people who are erased from a target.
 
     :param version: number of erases that extended the list.
-    :param column: the column with the ids.
     :param salt: key of the digests, in hex.
     :param digests: BLAKE2b of the ids as text, in hex, sorted.
     :param shaping: digest, with the salt, of the shapes that made the ids and of their masks' keys. "" if no shape
-        makes the column. None if an earlier version of this package, which kept no such digest, wrote the list.
+        makes the column. None in a list from an earlier version of this package.
     :param others: older lists of the same target with another salt or other shapes. Their versions are not used.
     """
 
@@ -128,7 +124,7 @@ class EraseList(Wire):
 
     @property
     def parts(self) -> tuple[EraseList, ...]:
-        """The list itself and its ``others``, or () if no one is erased."""
+        """The list and its ``others``, or () if no one is erased."""
         return (self, *self.others) if self.version else ()
 
     @property
@@ -137,9 +133,9 @@ class EraseList(Wire):
         return self.model_copy(update={"others": ()})
 
     def with_values(self, column: str, values: Iterable[str], shaping: ShapingDigest = no_shaping) -> EraseList:
-        """Return the list with more ids, or the list itself if it already has them all.
+        """Return the list with more ids, or itself if it has them all.
 
-        :param shaping: digests of the shapes that make the column now.
+        :param shaping: digests of the column's current shapes.
         :raises ConfigError: the list has another column or other shapes, or becomes too long.
         """
         if self.version and self.column != column:
@@ -152,14 +148,14 @@ class EraseList(Wire):
         refuse_text("values", values)
         texts = set(values)
         salt, old_digests = self.salt or secrets.token_hex(_DIGEST_BYTES), self.digests
-        new_shaping, others = shaping(column, salt), self.others
+        new_shaping, other_lists = shaping(column, salt), self.others
         if self.version and new_shaping != (self.shaping or ""):
             # The list has the people's ids from the source. The target's rows now have other ids for them.
-            others, old_digests = (self.without_others, *self.others), ()
+            other_lists, old_digests = (self.without_others, *self.others), ()
             salt = secrets.token_hex(_DIGEST_BYTES)
             new_shaping = shaping(column, salt)
         digests = {*old_digests, *(_digest(salt, value) for value in texts)}
-        if (total := len(digests) + sum(len(part.digests) for part in others)) > MAX_ERASED:
+        if (total := len(digests) + sum(len(part.digests) for part in other_lists)) > MAX_ERASED:
             raise ConfigError(
                 f"the erase list would have {total:,} entries, and {MAX_ERASED:,} is the most. Let the source "
                 "delete these people, and load the days again into a new target"
@@ -173,12 +169,12 @@ class EraseList(Wire):
             salt=salt,
             digests=tuple(sorted(digests)),
             shaping=None if keeps_unknown_shaping else new_shaping,
-            others=others,
+            others=other_lists,
         )
 
     @classmethod
     def join(cls, lists: Sequence[EraseList], version: int) -> EraseList:
-        """Join lists of one target into one. Ids that are added later go to the last list."""
+        """Join lists of one target. Later ids go to the last list."""
         parts = [part.without_others for erase_list in lists for part in reversed(erase_list.parts)]
         if not parts:
             return cls()
@@ -186,23 +182,23 @@ class EraseList(Wire):
         return newest.model_copy(update={"version": version, "others": tuple(reversed(others))})
 
     def for_columns(self, columns: Collection[str]) -> EraseList:
-        """Return the list reduced to the ids of these columns."""
+        """Return only the ids of these columns."""
         parts = [part for part in self.parts if part.column in columns]
         return EraseList.join([part.without_others for part in reversed(parts)], self.version)
 
     def column_problem(self, columns: Collection[str]) -> str | None:
-        """Return why rows with these columns cannot be loaded under this list, or None."""
-        missing = next((part.column for part in self.parts if part.column not in columns), None)
-        if missing is None:
+        """Return why rows with these columns cannot be loaded, or None."""
+        column = next((part.column for part in self.parts if part.column not in columns), None)
+        if column is None:
             return None
         return (
-            f"rows are erased by column {missing!r}, which the source's rows do not have "
-            f"({suggest_nearest(missing, columns)}). Without it, erased rows would come back. Let the source return "
+            f"rows are erased by column {column!r}, which the source's rows do not have "
+            f"({suggest_nearest(column, columns)}). Without it, erased rows would come back. Let the source return "
             "that column again. If no person must stay erased, empty the erase list"
         )
 
     def shape_problem(self, shaping: ShapingDigest) -> str | None:
-        """Return why rows with these shapes and mask keys cannot be loaded under this list, or None."""
+        """Return why rows with these shapes and mask keys cannot be loaded, or None."""
         for part in self.parts:
             if part.shaping and shaping(part.column, part.salt) != part.shaping:
                 return (
@@ -214,16 +210,16 @@ class EraseList(Wire):
         return None
 
     def require_same_shapes(self, shaping: ShapingDigest, target: str) -> EraseList:
-        """Return the list itself if the task has the list's shapes and mask keys.
+        """Return the list itself.
 
-        :raises ConfigError: other shapes, or a mask with another key, made the ids on the list.
+        :raises ConfigError: other shapes or mask keys than the task's made the ids on the list.
         """
         if (problem := self.shape_problem(shaping)) is not None:
             raise ConfigError(f"{target}: {problem}, see 'Deleting people' in 'airflow connect docs usage'")
         return self
 
     def matches(self, values: Iterable[str | None]) -> list[bool]:
-        """Return for each value of the column whether it is on the list."""
+        """Return for each value of the column whether it is listed."""
         digest_sets = [(part.salt, set(part.digests)) for part in self.parts if part.column == self.column]
         return [
             value is not None and any(_digest(salt, value) in digests for salt, digests in digest_sets)
@@ -278,10 +274,10 @@ def _matching_rows(erase_list: EraseList, values: pa.Array) -> pa.BooleanArray:
 
 
 def make_erasers(erase_list: EraseList, polled_schema: pa.Schema, shaped_schema: pa.Schema) -> tuple[Eraser, Eraser]:
-    """Return the eraser for polled rows, before their shapes, and the eraser for shaped rows.
+    """Return an eraser for polled rows before their shapes, and one for shaped rows.
 
-    Ids that shapes made are compared after the shapes. Other ids are compared on both sides where the column exists: a
-    shape that masks or drops the column may be newer than the list.
+    Ids that shapes made are compared after the shapes. Other ids are compared on both sides, because a shape that masks
+    or drops the column may be newer than the list.
 
     :raises ConfigError: neither side has the column.
     """
@@ -307,8 +303,8 @@ class Erasure:
     """Result of a count or an erase.
 
     :param values: number of ids.
-    :param rows: number of counted or deleted rows by day. Leaves out days without such rows.
-    :param version: version of the erase list. None after a count.
+    :param rows: number of counted or deleted rows by day, without days that had none.
+    :param version: of the erase list. None after a count.
     :param copies: places that may still hold such rows, and how to clear each.
     """
 

@@ -12,13 +12,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORD_KEY = "record_key"
-"""The column that holds a row's key."""
 _DIGITS = 32
 _MODULUS = 1 << 128
 
 
 def combine_digests(digests: Iterable[str | None]) -> str | None:
-    """Return the key digest of several parts together, or None if a part has no digest."""
+    """Return the key digest of several parts together. None if a part has no digest."""
     all_digests = list(digests)
     known_digests = [int(digest, 16) for digest in all_digests if digest is not None]
     return _text(sum(known_digests)) if len(known_digests) == len(all_digests) else None
@@ -29,36 +28,30 @@ def _text(key_sum: int) -> str:
 
 
 class KeyDigest:
-    """Computes the key digest of batches. Without a column ``record_key`` there is none."""
+    """Computes the key digest of batches. None without a column ``record_key``."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._column = schema.get_field_index(RECORD_KEY)
         self._sum = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add a batch's keys.
-
-        :raises ConnectError: a key is not 32 hex digits.
-        """
+        """Add a batch's keys."""
         if self._column >= 0:
             self._sum += sum_keys(batch.column(self._column))
 
     @property
     def text(self) -> str | None:
-        """The digest as 32 hex digits, or None if rows have no key."""
+        """The digest as 32 hex digits, or None."""
         return _text(self._sum) if self._column >= 0 else None
 
 
 def sum_keys(keys: pa.StringArray) -> int:
-    """Return the sum of a column's keys as numbers. Exact for fewer than 2**32 keys.
-
-    :raises ConnectError: a key is not 32 hex digits.
-    """
+    """Return the sum of a column's keys as numbers. Exact for fewer than 2**32 keys."""
     return sum_digests(key_bytes(keys))
 
 
 def sum_digests(digests: bytes) -> int:
-    """Return the sum of concatenated digests of 16 bytes. Exact for fewer than 2**32 digests."""
+    """Return the sum of concatenated 16-byte digests. Exact for fewer than 2**32 digests."""
     import numpy as np
 
     words = np.frombuffer(digests, ">u4").astype(np.uint32)

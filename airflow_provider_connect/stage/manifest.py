@@ -11,8 +11,7 @@ Under a stage root, one attempt of one day leaves ::
     _connect/attempts/<attempt>/rejects-<part>.parquet   bad records, if tolerated
     _connect/attempts/<attempt>/manifest.json            written last: all files above are complete
 
-An attempt's name begins with its run token. So a retry finds the manifest of an earlier attempt of the same intent and
-publishes that day without another poll.
+An attempt's name begins with its run token. So a retry finds the manifest of an earlier attempt of the same intent.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ DEADLINE_NAME = "deadline.json"
 
 
 class StagedFile(Wire):
-    """One file of the stage. It never changes.
+    """One file of the stage.
 
     :param path: relative to the stage root, with ``/``.
     :param stats: column statistics in Delta's JSON form (``numRecords``, ``minValues``, …).
@@ -52,10 +51,9 @@ class PollResult(Wire):
     """Result of polling one partition of a day, or all partitions together.
 
     :param rows_read: records in the answer, including duplicates.
-    :param counts: ``duplicates``, ``rejected`` and the source's own counts.
+    :param counts: ``duplicates``, ``rejected`` and the source's own.
     :param digest: 32 hex digits over the keys of all rows, in any order, with repeats. None if rows have no key.
-    :param contents: 48 hex digits over all columns and the rejects. Equal answers have equal digests. None if a
-        column's type cannot be read.
+    :param contents: 48 hex digits over all columns and the rejects. None if a column's type cannot be read.
     """
 
     files: tuple[StagedFile, ...] = ()
@@ -105,8 +103,8 @@ class PollResult(Wire):
 class SeenPublish(Wire):
     """The newest publish in the ledger before the poll. The attempt's own publish must follow it.
 
-    :param day: day of that publish. None without a publish.
-    :param generation: its generation. 0 without a publish.
+    :param day: None without a publish.
+    :param generation: 0 without a publish.
     :param checks: number of its confirmations as unchanged.
     :param erased: version of the stream's erase list.
     """
@@ -121,7 +119,7 @@ class TransformResult(Wire):
     """Input of a transform, and its duration.
 
     :param rows: number of polled rows.
-    :param contents: digest of the polled rows, as in :class:`PollResult`.
+    :param contents: their digest, as in :class:`PollResult`.
     """
 
     rows: int
@@ -135,9 +133,8 @@ class Manifest(Wire):
     :param fingerprint: digest of the source's options and columns, the target and this package's version. A retry does
         not reuse a manifest with another fingerprint.
     :param seen: the newest publish before the poll. If the ledger has a newer one, the manifest is not published.
-    :param polled_at: start of the poll, UTC. For people, no decision depends on it.
-    :param span: the span that an increment read. None for other sources.
-    :param transformed: input of the transform. None without a transform.
+    :param polled_at: start of the poll, UTC. No decision depends on it.
+    :param span: the span that an increment read.
     """
 
     day: Day
@@ -160,8 +157,8 @@ class Manifest(Wire):
     def read(cls, text: bytes, day: Day, attempt: str) -> Manifest:
         """Read the manifest of an attempt.
 
-        Other users may write into a shared stage, and the files that a manifest names are deleted later. So it may name
-        only its own attempt's files.
+        Other users may write into a shared stage, and a manifest's files are deleted later. So only its own attempt's
+        files are allowed.
 
         :raises ValueError: the text is no manifest of this version, or belongs to another day or attempt.
         """
@@ -173,10 +170,7 @@ class Manifest(Wire):
 
 
 def require_own_files(polled: PollResult, day: Day, attempt: str) -> None:
-    """Check that a result names only files of this attempt.
-
-    :raises ValueError: a file belongs to another attempt.
-    """
+    """Raise ValueError if a result names a file of another attempt."""
     for file in polled.files:
         match = DATA_FILE_PATTERN.fullmatch(file.path) or TABLE_FILE_PATTERN.fullmatch(file.path)
         if match is None or (match["day"], match["attempt"]) != (str(day), attempt):
@@ -196,17 +190,17 @@ def day_of_attempt(attempt: str) -> dt.date | None:
 
 
 def attempt_folder(attempt: str) -> str:
-    """Return the folder of an attempt's control files, relative to the stage root."""
+    """Return the folder of an attempt's control files. All paths are relative to the stage root."""
     return f"{CONTROL_FOLDER}/attempts/{attempt}"
 
 
 def manifest_file(attempt: str) -> str:
-    """Return the path of an attempt's manifest, relative to the stage root."""
+    """Return the path of an attempt's manifest."""
     return f"{attempt_folder(attempt)}/{MANIFEST_NAME}"
 
 
 def deadline_file(attempt: str) -> str:
-    """Return the path of the file that records an exceeded request deadline."""
+    """Return the path of the file that notes an exceeded deadline."""
     return f"{attempt_folder(attempt)}/{DEADLINE_NAME}"
 
 
@@ -223,14 +217,13 @@ def rejects_file(attempt: str, part: int, suffix: str) -> str:
 def data_file(day: Day, attempt: str, part: int, suffix: str) -> str:
     """Return the path of a data file.
 
-    :param suffix: a new random word for every file. Spark may run a task twice at once, and neither run may write the
-        other's file.
+    :param suffix: a new random word for each file, because Spark may run a task twice concurrently.
     """
     return f"day={day}/{attempt}-{part:05d}-{suffix}.parquet"
 
 
 ATTEMPT_PATTERN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
-"""An attempt's name. As a part of file names, it must not lead out of the stage."""
+"""An attempt's name, which cannot lead out of the stage."""
 
 DATA_FILE_PATTERN = re.compile(
     rf"day=(?P<day>\d{{4}}-\d\d-\d\d)/(?P<attempt>{ATTEMPT_PATTERN.pattern})-(?P<part>\d{{5}})-[0-9a-z]+\.parquet"
@@ -238,4 +231,4 @@ DATA_FILE_PATTERN = re.compile(
 """Paths from :func:`data_file`."""
 
 TABLE_FILE_PATTERN = re.compile(rf"(?P<table>[A-Za-z0-9][A-Za-z0-9._-]*)/{DATA_FILE_PATTERN.pattern}")
-"""Paths from :func:`data_file` under the folder of a table (:mod:`.tables`)."""
+"""Paths from :func:`data_file` under a table's folder (:mod:`.tables`)."""

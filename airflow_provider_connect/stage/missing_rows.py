@@ -1,7 +1,7 @@
-"""Finds the published rows that a snapshot lacks, and writes them as soft-deleted rows.
+"""Finds the published rows that a snapshot lacks, by ``record_key``, and writes them as soft-deleted rows.
 
-Rows are compared by ``record_key``, with exactly the table version that the publish builds on. Keys go through
-temporary files, one bucket at a time, and each published row takes one bit of memory.
+Compares with the table version that the publish builds on. Keys go through temporary files, one bucket at a time, and
+each published row takes one bit of memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _BATCH_BYTES = 8 << 20
 class SoftDeleteResult:
     """Result of comparing the published rows with a snapshot.
 
-    :param file: file of all rows that the snapshot lacks, or None without such rows.
+    :param file: all rows that the snapshot lacks, if any.
     :param vanished: number of these rows that were live before.
     :param restored: number of deleted rows that are in the snapshot again.
     """
@@ -67,29 +67,29 @@ def write_deleted_rows(
     polled_at: dt.datetime,
     erase_list: EraseList,
 ) -> SoftDeleteResult:
-    """Write the published rows whose key a snapshot lacks into the file ``path``, as soft-deleted rows.
+    """Write the published rows that a snapshot lacks, by key, into the file ``path`` as soft-deleted rows.
 
     Rows that were deleted earlier keep their ``__deleted_at``.
 
-    :param published_paths: published files, relative to ``folder``, like the snapshot's files in ``snapshot_paths``.
+    :param published_paths: relative to ``folder``, like ``snapshot_paths``.
     :param schema: schema of the published rows, without the mark columns. Values are cast to its types.
     :param polled_at: time of the snapshot's poll.
     :param erase_list: people whose rows are left out. A killed erase may not have deleted all of them.
     :raises ConfigError: published rows have no key.
     """
-    missing, vanished = _MissingRows(folder, published_paths, snapshot_paths), 0
+    missing_rows, vanished = _MissingRows(folder, published_paths, snapshot_paths), 0
     eraser = Eraser(erase_list.for_columns(schema.names), schema)
     with RowWriter(folder, path, with_mark_columns(schema)) as writer:
-        for batch, keep in missing.batches(published_paths):
+        for batch, keep in missing_rows.batches(published_paths):
             deleted_rows = _with_schema(batch.filter(keep), with_mark_columns(schema))
             deleted_rows = eraser.remove_rows(deleted_rows)
             vanished += deleted_rows.num_rows - deleted_mask(deleted_rows).true_count
             writer.write(_as_deleted(deleted_rows, polled_at))
-    return SoftDeleteResult(writer.file, vanished, missing.restored)
+    return SoftDeleteResult(writer.file, vanished, missing_rows.restored)
 
 
 class _MissingRows:
-    """The published rows that a snapshot lacks: one bit for each published row, in the order of files and rows."""
+    """One bit for each published row, in the order of files and rows: set if the snapshot lacks the row."""
 
     def __init__(self, folder: Folder, published_paths: Sequence[str], snapshot_paths: Sequence[str]) -> None:
         import numpy as np

@@ -5,7 +5,7 @@
 ``alarm``       rows of a followed table may be lost. The stream stands still until the alarm is answered
 ``resumption``  the answer to an alarm: the position from which the stream continues
 
-The same fact always has the same id. So a note that is written twice, even by two processes at once, exists once.
+The same fact always has the same id. So a note that two processes write exists once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LedgerNote(Wire):
 
     :param id: 15 hex digits, unique within kind and stream.
     :param run: the writing run, in the form of :attr:`.Intent.run`, or a person's command.
-    :param content: plain JSON without secrets and without values of records.
+    :param content: plain JSON without secrets or values of records.
     """
 
     kind: NoteKind
@@ -42,7 +42,7 @@ class LedgerNote(Wire):
 class Alarm(Wire):
     """Alarm that rows may be lost.
 
-    :param number: number of the stream's newest span when the alarm was raised.
+    :param number: number of the stream's newest span at the alarm.
     :param position: end of that span.
     :param reason: the source's message about the rows after ``position``.
     """
@@ -53,7 +53,7 @@ class Alarm(Wire):
 
     @property
     def id(self) -> str:
-        """The note's id. All alarms about one position of the stream have the same."""
+        """The note's id. All alarms about one position of the stream share it."""
         return digest_of(["alarm", self.number, self.position])
 
 
@@ -62,7 +62,7 @@ class Resumption(Wire):
 
     :param alarm: the alarm's id.
     :param position: rows after this position are read. None to read all rows again.
-    :param answers_before: number of earlier answers to the alarm. The last answer is valid.
+    :param answers_before: number of earlier answers. The last answer is valid.
     """
 
     alarm: str = Field(pattern=NOTE_ID)
@@ -73,7 +73,7 @@ class Resumption(Wire):
 class Acceptance(Wire):
     """A person's acceptance of a changed definition.
 
-    :param published: digest of the definition of the stream's newest publish.
+    :param published: digest of the newest publish's definition.
     :param accepted: options digest of the definition that may follow.
     """
 
@@ -118,7 +118,7 @@ def definitions_by_digest(notes: Iterable[LedgerNote]) -> dict[str, StreamDefini
 
 
 def newest_alarm(notes: Iterable[LedgerNote]) -> Alarm | None:
-    """Return the latest alarm with the highest span number, or None without an alarm."""
+    """Return the alarm with the highest span number, the latest of several, or None."""
     alarms = notes_of_kind(notes, "alarm")
     newest = max(alarms, key=lambda note: (note.content["number"], note.noted_at), default=None)
     return None if newest is None else Alarm.model_validate(newest.content)
@@ -130,7 +130,7 @@ def count_answers(notes: Iterable[LedgerNote], alarm: Alarm) -> int:
 
 
 def last_answer(notes: Iterable[LedgerNote], alarm: Alarm) -> Resumption | None:
-    """Return the last answer to an alarm, which is the valid one, or None without an answer."""
+    """Return the last and valid answer to an alarm, or None."""
     last = max(_answers(notes, alarm), key=lambda note: (note.content["answers_before"], note.noted_at), default=None)
     return None if last is None else Resumption.model_validate(last.content)
 

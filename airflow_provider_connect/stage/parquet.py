@@ -21,8 +21,8 @@ GROUP_BYTES = 24 * 1024 * 1024
 class RowWriter:
     """Writes batches into one Parquet file. Deletes the file after an error or if it has no row.
 
-    When the block ends, the file has been flushed to the disk. Only columns with ``few_values`` in their field metadata
-    get a dictionary, which takes more time than it saves for others.
+    When the block ends, the file is on the disk. Only columns with ``few_values`` in their field metadata get a
+    dictionary, which costs time for others.
     """
 
     def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
@@ -37,14 +37,14 @@ class RowWriter:
     def __enter__(self) -> Self:
         import pyarrow.parquet as pq
 
-        self._shown = f"{self._folder.url}/{self._path}"
+        self._full_path = f"{self._folder.url}/{self._path}"
         target = self._folder.path_in_filesystem(self._path)
-        with translate_errors(self._shown):
+        with translate_errors(self._full_path):
             if self._folder.is_local:
                 self._folder.filesystem.create_dir(posixpath.dirname(target), recursive=True)
             self._stream = self._folder.filesystem.open_output_stream(target)
         try:
-            with translate_errors(self._shown):
+            with translate_errors(self._full_path):
                 self._writer = pq.ParquetWriter(
                     self._stream,
                     self._schema,
@@ -71,7 +71,7 @@ class RowWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of rows in memory that are not yet written."""
+        """Bytes of rows that are not yet written."""
         return self._pending_bytes
 
     @property
@@ -84,7 +84,7 @@ class RowWriter:
         try:
             if kind is None:
                 self.flush()
-                with translate_errors(self._shown):
+                with translate_errors(self._full_path):
                     self._writer.close()
                     self._stream.close()
                 if self._rows > 0:
@@ -110,12 +110,12 @@ class RowWriter:
         self._folder.delete(self._path)
 
     def flush(self) -> None:
-        """Write the waiting rows as a row group, even a small one."""
+        """Write the waiting rows as a row group of any size."""
         import pyarrow as pa
 
         if self._pending_rows:
             table = pa.Table.from_batches(self._pending, self._schema)
-            with translate_errors(self._shown):
+            with translate_errors(self._full_path):
                 self._writer.write_table(table, row_group_size=table.num_rows)
         self._rows += self._pending_rows
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
@@ -124,7 +124,7 @@ class RowWriter:
 def delta_statistics(footer: pq.FileMetaData) -> dict[str, Any]:
     """Return a file's column statistics in the JSON form of Delta's protocol ("Per-file Statistics").
 
-    Covers columns of short, ordered values. Leaves out columns without statistics in one of the row groups.
+    Leaves out columns without statistics in a row group.
     """
     result: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for index, column in enumerate(footer.schema.names):

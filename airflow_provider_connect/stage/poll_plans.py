@@ -1,8 +1,8 @@
 """The plan of a day that is polled in many partitions, and a record of each complete partition.
 
 The next try of the same intent may continue from them. It plans the same partitions, gives the complete partitions'
-files a second name under its own attempt, and polls the missing partitions. So each attempt owns its files alone, and
-an earlier driver or executor that still runs disturbs no later one. Beside the files of :mod:`.manifest` lie ::
+files a second name under its own attempt, and polls the missing ones. So an earlier driver or executor that still runs
+cannot disturb it. The files lie next to those of :mod:`.manifest` ::
 
     _connect/attempts/<attempt>/plan.json           written before the first partition is read
     _connect/attempts/<attempt>/part-<part>.json    written by the driver once the partition's files are complete
@@ -38,19 +38,18 @@ from airflow_provider_connect.wire import Wire
 
 PLAN_NAME = "plan.json"
 _AT_ONCE = 8
-"""Number of files to read or copy concurrently. In a store each takes a round trip."""
 
 
 class PollPlan(Wire):
     """The partitions in which an attempt polls a day.
 
     :param identity: digest of everything that decides the rows and the format of a partition.
-    :param seen: the newest publish before the poll, as in the manifest.
+    :param seen: the newest publish before the poll.
     :param begun: start of the first poll among the tries that share the plan, UTC.
-    :param resumes: whether a later try may continue. If False, the plan only shows that a poll began.
+    :param resumes: whether a later try may continue. If not, the plan only shows that a poll began.
     :param parts: the partitions as plain JSON, by index.
-    :param taken: results taken over from an earlier try, by index. Their files belong to this attempt.
-    :param follows: attempts whose results were taken over, the latest first.
+    :param taken: results from earlier tries, by index. Their files belong to this attempt.
+    :param follows: attempts that gave these results, the latest first.
     """
 
     day: Day
@@ -65,10 +64,7 @@ class PollPlan(Wire):
 
     @classmethod
     def read(cls, text: bytes, day: Day, attempt: str) -> Self:
-        """Read the plan of an attempt.
-
-        Other users may write into a shared stage. So a plan may name its own attempt's files only, and the caller must
-        let the source validate the partitions.
+        """Read the plan of an attempt, as :meth:`.Manifest.read`. The source must then validate its partitions.
 
         :raises ValueError: the text is no plan of this version, or belongs to another day or attempt.
         """
@@ -85,37 +81,37 @@ class PollPlan(Wire):
 
 
 class PartRecord(Wire):
-    """A complete partition and its result, as a file records them."""
+    """A complete partition and its result."""
 
     part: dict[str, Any]
     polled: PollResult
 
 
 def plan_file(attempt: str) -> str:
-    """Return the path of an attempt's plan, relative to the stage root."""
+    """Return the path of an attempt's plan."""
     return f"{attempt_folder(attempt)}/{PLAN_NAME}"
 
 
 def part_record_file(attempt: str, part: int) -> str:
-    """Return the path of a partition's record, relative to the stage root."""
+    """Return the path of a partition's record."""
     return f"{attempt_folder(attempt)}/part-{part:05d}.json"
 
 
 def plan_file_prefixes(attempt: str) -> tuple[str, ...]:
-    """Return the path prefixes of an attempt's plan and records, which may be deleted once the attempt is published."""
+    """Return the path prefixes of an attempt's plan and records, deletable once the attempt is published."""
     return plan_file(attempt), f"{attempt_folder(attempt)}/part-"
 
 
 def write_part_record(root: Folder, plan: PollPlan, part_index: int, polled: PollResult) -> None:
-    """Write the record of a partition whose files are complete."""
+    """Write the record of a complete partition."""
     record = PartRecord(part=plan.parts[part_index], polled=polled)
     root.write(part_record_file(plan.attempt, part_index), record.model_dump_json().encode(), durable=True)
 
 
 def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) -> dict[int, PollResult]:
-    """Return the results of an attempt's complete partitions by index: its own, and those taken over.
+    """Return the results of an attempt's complete partitions by index, including those from earlier tries.
 
-    Skips a record that does not fit the plan, so its partition is polled again.
+    Skips a record that does not fit the plan.
 
     :param file_names: files in the attempt's folder.
     """
@@ -131,15 +127,15 @@ def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) ->
 
     with ThreadPoolExecutor(_AT_ONCE, "records") as pool:
         records = {
-            part: found
-            for part, found in zip(recorded_parts, pool.map(read_record, recorded_parts), strict=True)
-            if found
+            part: result
+            for part, result in zip(recorded_parts, pool.map(read_record, recorded_parts), strict=True)
+            if result
         }
     return plan.taken | records
 
 
 def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollResult]) -> dict[int, PollResult]:
-    """Give the files of partitions a second name under ``attempt``. Returns the partitions with the new names.
+    """Give the files of partitions a second name under ``attempt``. Returns the renamed partitions.
 
     Leaves out partitions whose files are missing or have another size.
     """
@@ -151,7 +147,7 @@ def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollR
         for old, new in zip(_files_of(polled), _files_of(renamed_parts[index]), strict=True)
     ]
 
-    def copied(pair: tuple[str, StagedFile]) -> bool:
+    def copy_file(pair: tuple[str, StagedFile]) -> bool:
         try:
             root.copy(pair[0], pair[1].path)
         except FileNotFoundError:
@@ -159,7 +155,7 @@ def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollR
         return True
 
     with ThreadPoolExecutor(_AT_ONCE, "take-over") as pool:
-        copied_files = [new for (_, new), is_there in zip(pairs, pool.map(copied, pairs), strict=True) if is_there]
+        copied_files = [new for (_, new), is_copied in zip(pairs, pool.map(copy_file, pairs), strict=True) if is_copied]
     entries = root.entries([file.path for file in copied_files])
     root.sync(entries)
     intact_paths = {
@@ -173,7 +169,7 @@ def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollR
 
 
 def discard_staged_answer(root: Folder, manifest: Manifest) -> None:
-    """Delete a day's manifest and plans, so that the next try polls it again. The source may have had a fault."""
+    """Delete a day's manifest and plans after a fault of the source. The next try polls the day again."""
     root.delete(manifest_file(manifest.attempt))
     try:
         plan = PollPlan.read(root.read(plan_file(manifest.attempt)), manifest.day, manifest.attempt)

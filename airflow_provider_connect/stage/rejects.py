@@ -1,7 +1,6 @@
 """Rejects: records that could not become a row, and rows that the target cannot hold, each with a reason.
 
-A source's rejects belong to its answer and are kept beside the staged rows. A sink's rejects are staged rows. People
-see both as :class:`RejectedRecord`.
+A source's rejects are kept beside the staged rows. A sink's rejects are staged rows.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
 Origin = Literal["source", "sink"]
 _BATCH_BYTES = 1_000_000
 _EMPTY_DIGEST = hashlib.blake2b(b"", digest_size=16).hexdigest()
-"""Digest of an empty record. If an empty record has another digest, its bytes were not kept."""
+"""If an empty record has another digest, its bytes were not kept."""
 
 
 RejectsKeep = Literal["record", "digest"]
-"""What a file of the source's rejects keeps of each: the whole record, or only its digest."""
+"""Content of a file of the source's rejects: whole records, or only digests."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,7 @@ class Reject:
 
     :param position: a record's first byte in the decoded answer, or a row's position in the staged day.
     :param reason: the problem, without the record's values.
-    :param record: the bytes, or the row as JSON. Only for a file, table or topic of rejects, never for logs. Empty if
-        only digests are kept.
+    :param record: the bytes, or the row as JSON. Never for logs. Empty if only digests are kept.
     :param column: the first bad column, by its name in the source. Empty if the whole record is bad.
     """
 
@@ -66,7 +64,7 @@ def rejects_schema() -> pa.Schema:
 def write_rejects(
     folder: Folder, path: str, rejects: list[Reject], kept_content: RejectsKeep = "record"
 ) -> StagedFile | None:
-    """Write a partition's rejects into a file beside its rows. Returns None without rejects. Executor."""
+    """Write a partition's rejects into a file beside its rows. None without rejects. Executor."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -89,7 +87,7 @@ def write_rejects(
 
 
 def read_rejects(stage: str, file: StagedFile, batch_bytes: int) -> Iterator[list[Reject]]:
-    """Yield the rejects of a file, in lists of about ``batch_bytes``. Driver and executor."""
+    """Yield the rejects of a file, in lists of about ``batch_bytes``."""
     for _, batch in read_batches(stage, file.path, batch_bytes):
         yield [Reject(row["position"], row["reason"], row["record"] or b"") for row in batch.to_pylist()]
 
@@ -100,8 +98,8 @@ class RejectedRecord:
 
     :param origin: ``source`` if the poll rejected it, ``sink`` if the target cannot hold it.
     :param position: as in :class:`Reject`, like ``reason`` and ``column``.
-    :param digest: BLAKE2b-128 of the record's bytes, in hex. None if it is not stored and the record was not read.
-    :param record: the bytes, or the row as JSON. None if not kept or not requested.
+    :param digest: BLAKE2b-128 of the record's bytes, in hex. None if neither stored nor computable.
+    :param record: as in :class:`Reject`. None if not kept or not requested.
     """
 
     origin: Origin
@@ -117,7 +115,7 @@ class DayRejects:
     """The rejects of a published day.
 
     :param generation: generation that published the polled answer. A later erase publishes a newer one without a poll.
-    :param ledger_count: number of rejects in the ledger. None if the ledger no longer has it.
+    :param ledger_count: number of rejects in the ledger, if still there.
     :param location: where they are stored, for people.
     :param records: the records that still exist, in order. Can be iterated once.
     """
@@ -150,7 +148,7 @@ def _parse_reject(row: dict[str, Any]) -> RejectedRecord:
 class Tolerance:
     """Limit of a day's rejects.
 
-    :param errors_tolerance: ``none`` fails the day at the first bad record. ``all`` keeps bad records as rejects.
+    :param errors_tolerance: ``none`` fails the day at the first bad record. ``all`` keeps bad records.
     """
 
     errors_tolerance: Literal["none", "all"]
@@ -161,10 +159,9 @@ class Tolerance:
         return not rejects or (self.errors_tolerance == "all" and rejects <= self.max_rejects)
 
     def require(self, rejects: int, problem: str) -> None:
-        """Check the number of bad records against the limit.
+        """Raise DataError if a day has more bad records than allowed.
 
-        :param problem: problem of the last bad record and its place, for the message.
-        :raises DataError: too many bad records.
+        :param problem: the last bad record's problem and place, for the message.
         """
         if self.allows(rejects):
             return

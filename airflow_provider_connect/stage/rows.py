@@ -1,4 +1,4 @@
-"""Reads staged files in batches, as Arrow or as JSON documents, for sinks that send rows themselves."""
+"""Reads staged files in batches, as Arrow or as JSON documents."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 _PAGE_BYTES = 64 * 1024
 _MAX_BATCH_ROWS = 65_536
 _CELL_BYTES = 8
-"""The least memory of a value in bytes. A NULL takes it too, although it takes no space in the file."""
+"""The least memory of a value. A NULL takes it too, but no space in the file."""
 
 POSITION_BITS = 40
-"""Low bits of a row's position in its day. They hold the row's number in its file."""
+"""Low bits of a row's position in its day: the row's number in its file."""
 
 
 def read_batches(
     stage_root: str, path: str, batch_bytes: int, columns: Sequence[str] | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the batches of a staged file, of about ``batch_bytes``, each with its first row's position in the day.
+    """Yield the batches of a staged file, each with its first row's position in the day. Executor.
 
-    Executor.
+    Reads page by page: a whole row group would take 100 MB more.
 
-    Reads page by page, since a whole row group would take 100 MB more.
+    :param batch_bytes: approximate size of a batch.
     """
     start = _first_position(path)
     with open_parquet(Folder(stage_root), path, _PAGE_BYTES) as file:
@@ -46,7 +46,7 @@ def read_batches(
 
 @contextmanager
 def open_parquet(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file for the duration of the block.
+    """Open a Parquet file for the block.
 
     :param buffer_bytes: bytes of each read. 0 reads a column of a row group in one request to the store.
     """
@@ -78,10 +78,7 @@ def rows_per_batch(metadata: Any, batch_bytes: int) -> int:
 
 
 def _first_position(path: str) -> int:
-    """Return the position in the day of a file's first row. High bits hold the partition.
-
-    0 for files that are not data files, such as rejects.
-    """
+    """Return the position in the day of a file's first row, or 0 for other files, such as rejects."""
     match = DATA_FILE_PATTERN.fullmatch(path)
     return int(match["part"]) << POSITION_BITS if match else 0
 
@@ -92,7 +89,7 @@ def partition_and_row(position: int) -> tuple[int, int]:
 
 
 def row_as_json(batch: Any, row: int) -> bytes:
-    """Return a row as JSON for a dead letter. Bytes are base64, and values that Python cannot hold are Arrow's text."""
+    """Return a row as JSON for a dead letter. Bytes are base64. Values that Python cannot hold are Arrow's text."""
     values = {name: _value(batch.column(index), row) for index, name in enumerate(batch.schema.names)}
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
@@ -119,14 +116,14 @@ def _plain(value: Any) -> Any:
 
 
 def json_column_problems(schema: pa.Schema) -> list[str]:
-    """Return a problem with its remedy for each column without a JSON form, or []. For ``preflight``."""
+    """Return a problem with its remedy for each column without a JSON form, or []."""
     from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it
 
     return JsonConverter(schema, None, "").problems()
 
 
 def read_json_documents(stage_root: str, path: str, batch_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the rows of a staged file as lists of JSON objects, each with the first row's position. Executor.
+    """Yield a staged file's rows as lists of JSON objects, each with the first row's position. Executor.
 
     :raises DataError: a value, such as NaN, has no JSON form.
     """

@@ -33,7 +33,7 @@ SOFT_DELETED, RESTORED, SOFT_DELETED_TOTAL = "soft_deleted", "restored", "soft_d
 """Names of counts: rows that vanished with this snapshot, deleted rows that returned, and all deleted rows."""
 
 _COPY = "deleted"
-"""Start of the random suffix in the name of a file of deleted rows. A number above 0 follows, in hex."""
+"""Start of the random suffix in a file name of deleted rows. A number above 0 follows, in hex."""
 _DELETED_FILE = re.compile(rf"-{_COPY}([0-9a-f]{{8}})\.parquet$")
 
 
@@ -58,7 +58,7 @@ def soft_delete_problems(columns: Sequence[str], kind: SourceKind, key: str = RE
 
 
 def soft_kind_problems(deletes: Deletes, kind: SourceKind) -> list[str]:
-    """Return why this kind of source cannot have soft deletes. [] for snapshots and for hard deletes."""
+    """Return why this kind of source cannot have soft deletes, or []."""
     if deletes == "hard" or kind == "snapshot":
         return []
     return [
@@ -71,14 +71,14 @@ _POLLED = {"day": "days", "increment": "increments"}
 
 
 def with_mark_columns(schema: pa.Schema) -> pa.Schema:
-    """Return the schema followed by the two mark columns."""
+    """Return the schema with the two mark columns at its end."""
     import pyarrow as pa
 
     return schema.append(pa.field(DELETED, pa.bool_())).append(pa.field(DELETED_AT, pa.timestamp("us", "UTC")))
 
 
 class LiveRowWriter(RowWriter):
-    """Writes rows with mark columns that say they are live."""
+    """Writes rows with mark columns that mark them as live."""
 
     def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
         super().__init__(folder, path, with_mark_columns(schema))
@@ -94,12 +94,12 @@ class LiveRowWriter(RowWriter):
 
 
 def new_deleted_suffix() -> str:
-    """Return a random suffix for the name of a file of deleted rows."""
+    """Return a random suffix for a file name of deleted rows."""
     return f"{_COPY}{secrets.randbelow(0xFFFFFFFF) + 1:08x}"
 
 
 def deleted_file_number(path: str) -> int | None:
-    """Return the random number in the name of a file of deleted rows, or None if the file is another one."""
+    """Return the number in a file name of deleted rows. None for other files."""
     match = _DELETED_FILE.search(path)
     return None if match is None else int(match[1], 16)
 

@@ -3,9 +3,9 @@
 A source of kind ``increment`` reads the rows after the last position, up to the position at the time of the poll. Its
 rows get the run's day. The increments of a stream form a chain: each begins where its predecessor ended.
 
-The sink's ledger keeps the chain, one span in each day's row. A commit checks that its increment follows the *stream's*
-newest increment (:meth:`.Ledger.newest`). So no two runs follow the same increment, and no row is read twice or
-skipped. A day that is loaded again reads its own span again and does not change the chain.
+The sink's ledger keeps one span in each day's row. A commit checks that its increment follows the *stream's* newest one
+(:meth:`.Ledger.newest`), so no row is read twice or skipped. A reload of a day reads its own span again and does not
+change the chain.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from pydantic import Field
 from airflow_provider_connect.wire import Wire
 
 MAX_POSITION_CHARACTERS = 1_000
-"""The longest position in characters. Every ledger keeps positions forever."""
 
 
 class Span(Wire):
     """``(after, to]``: the rows after one position of the cursor, up to and including another.
 
-    :param number: number of the span in the stream's chain, from 1.
+    :param number: number in the stream's chain, from 1.
     :param after: the position before the first row, as the source writes it. None at the beginning of the stream.
     :param to: the last position, also of an increment without rows.
     """
@@ -35,7 +34,7 @@ class Span(Wire):
     to: str = Field(max_length=MAX_POSITION_CHARACTERS)
 
 
-class _Published(Protocol):
+class _SpanPublish(Protocol):
     @property
     def day(self) -> dt.date: ...
 
@@ -46,12 +45,12 @@ class _Published(Protocol):
 class Restart(NamedTuple):
     """Position from which a stream continues after an answered alarm about lost rows.
 
-    A target that is loaded from the beginning numbers its spans from 1 again and may still have its old notes. So a
-    span is identified by number and end.
+    A target that is loaded from the beginning numbers its spans from 1 again and may still have its old notes. So
+    number and end together identify a span.
 
-    :param number: number of the newest span when the alarm was raised.
-    :param to: the end of that span.
-    :param after: rows after this position are read. None to read from the beginning of the stream.
+    :param number: number of the newest span at the alarm.
+    :param to: end of that span.
+    :param after: rows after this position are read. None to read all rows.
     """
 
     number: int
@@ -60,15 +59,15 @@ class Restart(NamedTuple):
 
 
 def next_span(
-    newest: _Published | None,
+    newest: _SpanPublish | None,
     day: dt.date,
     find_end: Callable[[str | None, str | None], str],
     restart: Restart | None = None,
 ) -> Span:
-    """Return the span for a day's next increment: the day's own span again, or the successor of the newest. Pure.
+    """Return the span for a day's next increment: the day's own span again, or the successor of the newest.
 
     :param newest: the publish that the increment must follow.
-    :param find_end: returns a span's end, given its ``after`` and, for a day that is loaded again, its earlier end.
+    :param find_end: takes a span's ``after`` and, for a reloaded day, its earlier end. Returns its end.
     :raises ValueError: the newest publish was no increment.
     """
     if newest is None:

@@ -1,8 +1,6 @@
 """Files by path or URL. The only module that uses ``pyarrow.fs``.
 
-A :class:`Folder` is a local path or a URL (``s3://``, ``gs://``, ``abfss://``, ``hdfs://``) with all files below it.
-File names are relative, with ``/``. Credentials come from the environment, and a URL with credentials is refused.
-Filesystem errors become errors of this package that name the path.
+File names are relative, with ``/``. Credentials come from the environment.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ _AZURE_ADVICE = (
 _GOOGLE_REFUSES = "Could not create a OAuth2 access token"
 _GOOGLE_ADVICE = "Set GOOGLE_APPLICATION_CREDENTIALS to a readable key file, in the worker's and in Spark's environment"
 _GOOGLE_LIMIT_SECONDS = 60
-"""Time for which Google's client repeats a request. Its own limit is 15 minutes, during which a task says nothing."""
+"""Time for which Google's client repeats a request. The default of 15 minutes would pass without a log line."""
 
 
 def normalise_path(path: str) -> str:
@@ -162,14 +160,14 @@ def _first_line(error: Exception) -> str:
 
 
 _LIST_TRIES = 10
-"""Number of tries to list a folder that another process creates meanwhile."""
+"""Number of tries to list a folder that another process is creating."""
 
 
 @dataclass(frozen=True)
 class StoredFile:
     """A file below a folder.
 
-    :param name: relative to the folder, with ``/``.
+    :param name: relative to the folder.
     :param modified: time of the last change, UTC.
     """
 
@@ -179,7 +177,7 @@ class StoredFile:
 
 
 class Folder:
-    """A path or URL, with all files below it.
+    """A local path or a URL (``s3://``, ``gs://``, ``abfss://``, ``hdfs://``), with all files below it.
 
     :raises ConfigError: pyarrow has no filesystem for the URL.
     """
@@ -214,10 +212,7 @@ class Folder:
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes.
-
-        :raises FileNotFoundError: the file does not exist.
-        """
+        """Return a file's bytes."""
         with (
             translate_errors(self._full_name(name)),
             self.filesystem.open_input_stream(self.path_in_filesystem(name)) as stream,
@@ -226,8 +221,6 @@ class Folder:
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
         """Write a whole file or nothing. Replaces a file with the same name.
-
-        A local file is written under another name and then moved. Object stores never show part of an object.
 
         :param durable: return only when the file survives a power cut.
         """
@@ -251,10 +244,7 @@ class Folder:
             raise storage_error(self._full_name(name), error) from error
 
     def copy(self, name: str, new_name: str) -> None:
-        """Give an immutable file a second name: by a hard link on a local disk, otherwise by a copy.
-
-        :raises FileNotFoundError: the file does not exist.
-        """
+        """Give an immutable file a second name: a hard link on a local disk, otherwise a copy."""
         source, target = self.path_in_filesystem(name), self.path_in_filesystem(new_name)
         with translate_errors(self._full_name(name)):
             if self.is_local:
@@ -281,10 +271,7 @@ class Folder:
                 shutil.copyfileobj(stream, copy, 1 << 20)
 
     def sync(self, names: Iterable[str]) -> None:
-        """Flush files and their folders to the disk, so that they survive a power cut. Skips missing files.
-
-        Object stores need no flush: they keep accepted writes.
-        """
+        """Flush files and their folders to a local disk, so that they survive a power cut. Skips missing files."""
         if not self.is_local:
             return
         # A folder only after its files and folders, so the root comes last.
@@ -296,7 +283,7 @@ class Folder:
                 _flush(self.path_in_filesystem(name))
 
     def storage_time(self) -> dt.datetime:
-        """Return the time by the clock that dates this folder's files, which may not be this machine's."""
+        """Return the time of the clock that dates this folder's files, which may not be this machine's."""
         probe = f"_connect/probe-{uuid.uuid4().hex}"
         self.write(probe, b"{}")
         written = self.entries([probe])
@@ -306,7 +293,7 @@ class Folder:
         return written[probe].modified
 
     def files(self, name: str = "") -> list[StoredFile]:
-        """Return all files below the folder ``name``, at any depth. [] if the folder does not exist."""
+        """Return all files below the folder ``name``, at any depth. [] if it does not exist."""
         from pyarrow import fs
 
         selector = fs.FileSelector(self.path_in_filesystem(name), recursive=True, allow_not_found=True)
@@ -322,7 +309,7 @@ class Folder:
         return [self._entry(info) for info in infos if info.type == fs.FileType.File]
 
     def entries(self, names: list[str]) -> dict[str, StoredFile]:
-        """Return those of the files ``names`` that exist, by name."""
+        """Return the existing files among ``names``, by name."""
         from pyarrow import fs
 
         with translate_errors(self.url):
@@ -332,7 +319,7 @@ class Folder:
         }
 
     def exists(self, name: str = "") -> bool:
-        """Return whether a file or folder ``name`` exists."""
+        """Return whether a file or folder exists."""
         from pyarrow import fs
 
         return bool(self._type(name) != fs.FileType.NotFound)
@@ -348,7 +335,7 @@ class Folder:
             return self.filesystem.get_file_info(self.path_in_filesystem(name)).type
 
     def is_linked_outside(self, name: str) -> bool:
-        """Return whether a symbolic link in the path of ``name`` leads out of a local folder."""
+        """Return whether a symbolic link leads ``name`` out of a local folder."""
         if not self.is_local:
             return False
         inside = os.path.realpath(self.root)
@@ -362,7 +349,7 @@ class Folder:
             self.filesystem.delete_file(self.path_in_filesystem(name))
 
     def delete_folder(self, name: str) -> None:
-        """Delete a folder and everything below it, if it exists."""
+        """Delete a folder with all files below it, if it exists."""
         with translate_errors(self._full_name(name)):
             try:
                 self.filesystem.delete_dir(self.path_in_filesystem(name))

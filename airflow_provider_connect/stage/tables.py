@@ -1,11 +1,11 @@
 """Splits a day's staged rows by table: one table for each value of a column, each with its own files.
 
-A table's name depends only on its value, so a new value never renames another table. A short value of lower-case
-letters, digits, ``_`` and ``-`` that begins with a letter or digit is its table's name. Other values get a hash
-(:mod:`..values.hashed_names`), so names differ even where file names ignore case. Rows keep the value itself.
+A short value of lower-case letters, digits, ``_`` and ``-`` that begins with a letter or digit is its table's name.
+Other values get a hash (:mod:`..values.hashed_names`), so names differ even where file names ignore case, and a new
+value never renames another table.
 
-Memory and open files do not grow with the number of tables. If all buffers together exceed a limit, the largest buffer
-is written. If too many files are open, the one unused longest is closed, and its table gets another file.
+Memory and open files do not grow with the number of tables. If all buffers exceed a limit, the largest is written. If
+too many files are open, the one unused longest is closed, and its table gets another file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HEAD_FOLDER = "_connect_head"
 """Folder of the common ledger, beside the tables. No table's name begins with ``_``."""
 MAX_NAME_CHARACTERS = 120
-"""The longest name of a table's folder. File systems allow more, but the files' paths must fit too."""
+"""The longest name of a table's folder. Leaves room for the files' paths."""
 SPLIT_BYTES = 16 * 1024 * 1024
 MAX_PENDING_BYTES = 64 * 1024 * 1024
 MAX_OPEN_FILES = 16
@@ -79,10 +79,9 @@ class TableTemplate(Wire):
         return f"{start}{hashed}{end}"
 
     def require_room(self, count: int, subject: str) -> None:
-        """Check a number of tables against the limit.
+        """Refuse more tables than allowed.
 
         :param subject: owner of the tables, for the message.
-        :raises ConfigError: more tables than allowed.
         """
         if count > self.most:
             raise ConfigError(
@@ -109,7 +108,7 @@ def table_folder(path: str) -> str:
 
 
 class StagedPart(NamedTuple):
-    """One partition of a day in one attempt. The fields are the arguments of :func:`.data_file`."""
+    """One partition of a day in one attempt, as the arguments of :func:`.data_file`."""
 
     day: Day
     attempt: str
@@ -122,7 +121,7 @@ def open_row_writer(
 ) -> RowWriter | TableSplitWriter:
     """Return a writer for a partition's rows: into one file, or with ``tables`` into files of each table.
 
-    :param soft_deletes: add the mark columns of live rows. For a single table only.
+    :param soft_deletes: add the mark columns of live rows. Not with ``tables``.
     """
     if tables is None:
         return (LiveRowWriter if soft_deletes else RowWriter)(folder, data_file(*part), schema)
@@ -130,7 +129,7 @@ def open_row_writer(
 
 
 class TableSplitWriter:
-    """Writes each row of its batches into a file of the row's table. Deletes all its files after an error."""
+    """Writes each row into a file of the row's table. Deletes all its files after an error."""
 
     def __init__(self, folder: Folder, schema: pa.Schema, tables: TableTemplate, part: StagedPart) -> None:
         self._folder = folder
@@ -159,7 +158,7 @@ class TableSplitWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of rows in memory that are not yet written."""
+        """Bytes of rows that are not yet written."""
         return self._waiting_bytes + self._buffered_bytes
 
     def flush(self) -> None:

@@ -1,4 +1,4 @@
-"""A temporary stage. A day's files are deleted once the day is published, or by a sweep if their attempt died."""
+"""A temporary stage. A day's files are deleted once published, or by a sweep if their attempt died."""
 
 from __future__ import annotations
 
@@ -23,23 +23,22 @@ from airflow_provider_connect.stage.storage import Folder, storage_error
 from airflow_provider_connect.window import ONE_DAY
 
 POLLED_PATH = f"{CONTROL_FOLDER}/polled"
-"""Folder under any stage's root for polled days that wait for their transform."""
+"""Folder under a stage's root for polled days that wait for their transform."""
 DEAD_AFTER = ONE_DAY
-"""An attempt without a write for this long is dead. A live attempt keeps writing its progress."""
+"""An attempt without a write for this long is dead. Live attempts keep writing their progress."""
 
 
 _PRIVATE_FOLDER, _REMEDY = "that only this user can enter", "remove it, or set staging="
 
 
 def stage_name(key: object, target: str) -> str:
-    """Return the name that :func:`local_stage` gets for a stream and a target."""
+    """Return the name of a stream and target for :func:`local_stage`."""
     return f"{key} {target}"
 
 
 def local_stage(name: str) -> str:
-    """Create a private folder under the system's temporary folder. The same name gives the same folder.
+    """Create a private folder under the system's temporary folder, the same for the same name.
 
-    :param name: any text that identifies the staged days.
     :raises ConfigError: other users own the folder or can enter it, or a file has its name.
     :raises RetriableError: the disk is full.
     """
@@ -58,18 +57,18 @@ def local_stage(name: str) -> str:
 
 
 def local_stage_path(name: str) -> Path:
-    """Return the path of the folder that :func:`local_stage` creates."""
+    """Return the path that :func:`local_stage` creates."""
     parent = Path(tempfile.gettempdir()) / f"connect-stage-{os.getuid()}"
     return parent / hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def polled_root(root: Folder) -> Folder:
-    """Return the folder of polled days that wait for their transform."""
+    """Return the folder :data:`POLLED_PATH` of a stage."""
     return Folder(f"{root.url}/{POLLED_PATH}")
 
 
 def describe_polled_copies(root: Folder) -> list[str]:
-    """Describe the polled days that a transform left behind, and how to clear them. [] without such days."""
+    """Describe the polled days that a transform left behind, and how to clear them."""
     files = polled_root(root).files()
     if not files:
         return []
@@ -80,17 +79,17 @@ def describe_polled_copies(root: Folder) -> list[str]:
 
 
 def describe_staged_copies(root: Folder) -> list[str]:
-    """Describe the unpublished days of a temporary stage, and how to clear them. [] without such days."""
+    """Describe the unpublished days of a temporary stage, and how to clear them."""
     files = sum(_attempt_of_file(file.name) is not None for file in root.files())
-    staged = [
+    staged_copies = [
         f"unpublished staged days ({files:,} files under {root.url}). The day's next load deletes them, "
         f"or 'airflow connect sweep' a day after their attempt's last write"
     ]
-    return (staged if files else []) + describe_polled_copies(root)
+    return (staged_copies if files else []) + describe_polled_copies(root)
 
 
 def delete_staged_day(folder: Folder, manifest: Manifest) -> None:
-    """Delete the staged files of a published day, the manifest first, so that no retry publishes only some files."""
+    """Delete a published day's staged files, the manifest first, so that no retry publishes only some files."""
     control = attempt_folder(manifest.attempt)
     folder.delete(manifest_file(manifest.attempt))
     for file in manifest.polled.files:

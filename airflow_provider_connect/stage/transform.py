@@ -1,7 +1,4 @@
-"""The value of ``transform=``, applied to the staged day: Spark SQL, or a function from DataFrame to DataFrame.
-
-A function is given by its name, ``package.module:function``, which the driver can import.
-"""
+"""The value of ``transform=``, applied to the staged day: Spark SQL, or a function from DataFrame to DataFrame."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ from airflow_provider_connect.wire import Wire
 POLLED_VIEW = "polled"
 """Name of the view with the day's rows in SQL."""
 ROWS_POLLED = "rows_polled"
-"""Name of the count of rows before a transform, in report and ledger."""
+"""Count of rows before a transform."""
 ERASED_FROM_RESULT = "erased_from_result"
-"""Name of the count of rows that an erase list removed from a transform's result."""
+"""Count of rows that an erase list removed from a transform's result."""
 
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _EXAMPLE = "SELECT * FROM polled"
@@ -28,7 +25,7 @@ class Transform(Wire):
     """A transform of a staged day before its publish. Exactly one field is set.
 
     :param sql: one query.
-    :param reference: ``package.module:function``.
+    :param reference: a function that the driver can import, as ``package.module:function``.
     """
 
     sql: str | None = None
@@ -36,7 +33,7 @@ class Transform(Wire):
 
     @property
     def digest(self) -> str:
-        """Digest of the SQL, or of the function's name."""
+        """Digest of the SQL or the function's name."""
         return hashlib.sha256(f"{self.reference or ''} {self.sql or ''}".encode()).hexdigest()
 
     def __str__(self) -> str:

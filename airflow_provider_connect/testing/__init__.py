@@ -12,8 +12,8 @@ Use it in a test file of your own::
             sink = MySink(path=str(tmp_path / "target"))
             return Target(sink=sink, rows=lambda: read_as_your_users_do(sink.path))
 
-pytest collects the inherited cases. Install the extra ``testing``. A case's name is the requirement. Its docstring
-gives the reason, or the harm to users' data if a connector breaks it.
+pytest collects the inherited cases. Install the extra ``testing``. A case's name is the requirement, its docstring the
+reason.
 """
 
 from __future__ import annotations

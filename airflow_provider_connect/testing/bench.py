@@ -1,4 +1,4 @@
-"""Stages and publishes days like driver and executors, without Spark, for the sink suite."""
+"""Stages and publishes days for the sink suite, without Spark."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ Row = tuple[dt.date, str]
 
 @dataclass
 class Target:
-    """A sink with its target, which only one test uses.
+    """A sink with its target. Only one test uses it.
 
     :param rows: reads the target as users do, not through the sink. Returns day and ``event`` of every visible row, in
         any order.
-    :param connections: connections by the ids in the sink's options.
-    :param age: makes all objects in the target look days old. Required if the sink's sweep selects objects by age.
+    :param connections: by the ids in the sink's options.
+    :param age: makes all objects in the target look days old. Required if the sink's sweep selects by age.
     """
 
     sink: Sink
@@ -67,18 +67,18 @@ class Target:
 
 
 def intent(number: int, clear_number: int = 0) -> Intent:
-    """Return the intent of run ``number``. A higher number is not a later run."""
+    """Return the intent of run ``number``. Numbers do not order runs."""
     return Intent(token=f"{number:016x}{clear_number:016x}", run=f"dag/run-{number}/task", clear_number=clear_number)
 
 
 def number_of(intent_or_row: Intent | LedgerRow) -> int:
-    """Return the run number that was passed to :func:`intent`."""
+    """Return the run number that made the intent."""
     return int(intent_or_row.token[:16], 16)
 
 
 @dataclass
 class Bench:
-    """Target under test, the driver's publisher, and the folder of its stage."""
+    """Target under test, the driver's publisher, and the stage's folder."""
 
     target: Target
     publisher: Publisher
@@ -101,13 +101,14 @@ class Bench:
         definition: str | None = None,
         to: str = "",
     ) -> Publish:
-        """Read the ledger and stage a day, like driver and executors. Returns the day's publish.
+        """Read the ledger, stage a day, and return its publish, like driver and executors.
 
-        :param number: of the run, see :func:`intent`.
-        :param files: number of partitions in which the day was polled.
+        :param number: run number, see :func:`intent`.
+        :param files: number of polled partitions.
         :param answer: digest of the source's answer, as the driver computes it.
         :param counts: counts of the poll besides rows and rejects.
         :param definition: digest of the day's definition.
+        :param to: end position of an increment.
         """
         refuse_text("rows", rows)
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
@@ -153,27 +154,27 @@ class Bench:
 
     @contextmanager
     def another_process(self, key: StreamKey = KEY) -> Iterator[Publisher]:
-        """Open a publisher that shares no state with others, like a new driver. The sink's options travel as JSON."""
+        """Open a publisher without shared state, like a new driver."""
         sink = type(self.target.sink).from_options(self.target.sink.serialize())
         with sink.open(key, pickle.loads(pickle.dumps(self.target.connections))) as publisher:
             yield publisher
 
     def send(self, staged: Publish, publisher: Publisher | None = None, copies: int = 1) -> tuple[Any, list[Any]]:
-        """Take the steps of a publish before its commit. Returns the token and one receipt per share.
+        """Do the steps of a publish before its commit. Returns the token and one receipt per share.
 
-        :param copies: how often each share is put, as if Spark had repeated the task. The last receipt is returned.
+        :param copies: number of puts per share, like a repeated Spark task. The last receipt is returned.
         """
         publisher = publisher or self.publisher
         token = self.begin(staged, publisher)
         return token, [[self.put(token, share) for _ in range(copies)][-1] for share in self.shares(staged, publisher)]
 
     def begin(self, staged: Publish, publisher: Publisher | None = None) -> Any:
-        """Begin a publish. Returns the token as executors receive it, or None if executors have no work."""
+        """Begin a publish. Returns the executors' token, or None if they have no work."""
         publisher = publisher or self.publisher
         return as_sent(publisher.begin(staged)) if isinstance(publisher, StagesByExecutors) else None
 
     def abort(self, staged: Publish, token: Any, publisher: Publisher | None = None) -> None:
-        """Abort a publish, if the sink has an abort."""
+        """Abort a publish, if the sink can."""
         publisher = publisher or self.publisher
         if isinstance(publisher, StagesByExecutors):
             publisher.abort(staged, token)
@@ -191,23 +192,23 @@ class Bench:
         publisher.note(note)
 
     def sweep(self) -> int:
-        """Sweep like another job's last step. Returns the publisher's number, or 0 if it has no sweep."""
+        """Sweep like another job's last step. Returns the publisher's number, or 0."""
         with self.another_process() as other_publisher:
             return other_publisher.sweep() if isinstance(other_publisher, Sweeps) else 0
 
     def shares(self, staged: Publish, publisher: Publisher | None = None) -> list[tuple[StagedFile, ...]]:
-        """Divide a day's staged files into shares, one per task. Empty if executors send nothing to this sink."""
+        """Divide a day's staged files into shares, one per task. Empty if executors send nothing."""
         publisher = publisher or self.publisher
         return publisher.shares(staged.manifest.polled.files) if isinstance(publisher, StagesByExecutors) else []
 
     def put(self, token: Any, share: tuple[StagedFile, ...]) -> Any:
-        """Put a share through a new publisher, like an executor. Returns its receipt."""
+        """Put a share like an executor, through a new publisher. Returns its receipt."""
         with self.another_process() as executor:
             assert isinstance(executor, StagesByExecutors)
             return as_sent(executor.put(token, str(self.root), share))
 
     def publish(self, staged: Publish, publisher: Publisher | None = None) -> LedgerRow:
-        """Take every step of driver and executors. Aborts after an error and raises it."""
+        """Do all steps of driver and executors. Aborts after an error."""
         publisher = publisher or self.publisher
         token = self.begin(staged, publisher)
         try:
@@ -223,7 +224,7 @@ class Bench:
         return self.publisher.ledger
 
     def state(self) -> tuple[Any, ...]:
-        """Return all ledger rows and visible rows, as another process reads them. Only a publish may change them."""
+        """Return all ledger rows and visible rows. Only a publish may change them."""
         with self.another_process() as other_publisher:
             ledger = other_publisher.ledger
             return (*(ledger.row(date) for date in ledger.days()), self.readable())
@@ -238,12 +239,12 @@ class Bench:
 
 
 def as_sent(value: Any) -> Any:
-    """Return a pickled copy of a value, as another process receives it."""
+    """Return a pickled copy, as another process receives it."""
     return pickle.loads(pickle.dumps(value))
 
 
 def outcome(call: Callable[[], T]) -> T | ConnectError:
-    """Return the result of a call, or the ConnectError that it raises."""
+    """Return the result of a call, or its ConnectError."""
     try:
         return call()
     except ConnectError as error:
@@ -252,7 +253,7 @@ def outcome(call: Callable[[], T]) -> T | ConnectError:
 
 @contextmanager
 def restless_threads() -> Iterator[None]:
-    """Switch threads every 10 µs while the block runs, so that races show."""
+    """Switch threads every 10 µs inside the block, to provoke races."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:

@@ -1,4 +1,4 @@
-"""Conformance cases of sinks that confirm a day with an unchanged answer instead of publishing it again."""
+"""Conformance cases of sinks that confirm unchanged days."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from airflow_provider_connect.testing.races import WAIT_SECONDS
 ANSWER, OTHER_ANSWER = "f0" * 16, "0f" * 16
 """Digests as the driver computes them. The highest bit of the first one is set."""
 LATE = {"late_1_days": 2, "late_3_days": 1}
-"""Counts of late rows in the answer. A measured lookback uses them, also for confirmed days."""
+"""Counts of late rows, which a measured lookback uses."""
 
 
 class ConfirmationCases:
@@ -35,14 +35,14 @@ class ConfirmationCases:
 
     @pytest.fixture
     def confirming(self, bench: Bench) -> Bench:
-        """Return a bench on which run 1 has published Monday. Skips the case if the sink has no ``confirm``."""
+        """Return a bench on which run 1 has published Monday. Skips the case without ``confirm``."""
         if not isinstance(bench.publisher, Confirms):
             pytest.skip("has no confirm(): an unchanged day is published again")
         bench.publish(_stage_same_answer(bench, 1))
         return bench
 
     def test_a_confirmation_writes_no_data_and_no_generation(self, confirming: Bench) -> None:
-        """Otherwise every follower of the target would read unchanged rows again."""
+        """Otherwise readers that follow the target would read unchanged rows again."""
         bench, later = confirming, NOON + dt.timedelta(hours=5)
         untouched = bench.publish(bench.stage(TUESDAY, ["t"], 1))
         published, readable = bench.ledger.row(MONDAY), bench.readable()
@@ -72,7 +72,7 @@ class ConfirmationCases:
             assert other_publisher.ledger.row(MONDAY) is None
 
     def test_an_older_answer_does_not_land_on_a_confirmed_one(self, confirming: Bench) -> None:
-        """An answer polled before the confirmation is older. It would remove newer rows."""
+        """An answer polled before the confirmation would remove newer rows."""
         bench = confirming
         stale, stale_confirmation = bench.stage(MONDAY, ["old"], 6, answer=OTHER_ANSWER), _stage_same_answer(bench, 8)
         bench.confirm(_stage_same_answer(bench, 7))
@@ -87,7 +87,7 @@ class ConfirmationCases:
 
     @pytest.mark.parametrize("answer", [OTHER_ANSWER, ANSWER], ids=["another answer", "the same answer"])
     def test_a_confirmation_that_comes_after_another_publish_is_refused(self, confirming: Bench, answer: str) -> None:
-        """Another publish has replaced the generation to confirm, perhaps by a newer answer."""
+        """The other publish, perhaps of a newer answer, has replaced the generation."""
         bench = confirming
         staged = _stage_same_answer(bench, 6)
         bench.publish(bench.stage(MONDAY, ["new"], 7, answer=answer))
@@ -97,7 +97,7 @@ class ConfirmationCases:
         assert bench.state() == state_before
 
     def test_a_changed_answer_is_published_over_a_confirmed_one(self, confirming: Bench) -> None:
-        """Readers must see the late rows. The new generation starts with 0 confirmations."""
+        """Readers must see late rows."""
         bench = confirming
         bench.confirm(_stage_same_answer(bench, 2))
         row = bench.publish(bench.stage(MONDAY, ["a", "b", "late"], 3, answer=OTHER_ANSWER))
@@ -107,7 +107,7 @@ class ConfirmationCases:
         assert bench.confirm(bench.stage(MONDAY, ["a", "b", "late"], 4, answer=OTHER_ANSWER)).checks == 1
 
     def test_a_retry_of_a_confirming_intent_finds_the_day_done(self, confirming: Bench) -> None:
-        """A driver is killed after it confirmed. The next driver must neither publish nor confirm the day again."""
+        """A driver that follows a dead one must neither publish nor confirm the day again."""
         bench = confirming
         staged = _stage_same_answer(bench, 2)
         bench.confirm(staged)  # its response is lost
@@ -129,7 +129,7 @@ class ConfirmationCases:
         assert bench.state() == state_before
 
     def test_who_published_what_others_confirm_still_finds_it(self, confirming: Bench) -> None:
-        """A late retry that does not find its own publish would publish its old answer again."""
+        """A late retry would publish its old answer again."""
         bench = confirming
         bench.confirm(_stage_same_answer(bench, 2))
         bench.confirm(_stage_same_answer(bench, 3))
@@ -142,7 +142,7 @@ class ConfirmationCases:
         assert bench.state() == state_before
 
     def test_a_day_whose_driver_died_before_it_confirmed_is_confirmed_by_the_next(self, confirming: Bench) -> None:
-        """The staged answer is still the newest, so the next try confirms it without a poll."""
+        """The staged answer is still the newest. No poll is needed."""
         staged = _stage_same_answer(confirming, 2)
         with confirming.another_process() as other_publisher:
             assert confirming.confirm(staged, other_publisher).checks == 1
@@ -151,7 +151,7 @@ class ConfirmationCases:
     def test_who_lost_to_a_confirmation_of_a_later_clear_of_its_run_is_told_not_to_poll_again(
         self, confirming: Bench
     ) -> None:
-        """A user has cleared the run, and its later try has confirmed. Another poll would waste requests."""
+        """Another poll would waste requests."""
         bench = confirming
         zombie, other_run = _stage_same_answer(bench, 6), _stage_same_answer(bench, 1, "2", clear_number=5)
         bench.confirm(_stage_same_answer(bench, 6, "2", clear_number=1))
@@ -162,7 +162,7 @@ class ConfirmationCases:
 
     @pytest.mark.parametrize("publishes", [False, True], ids=["two confirmations", "a confirmation and a publish"])
     def test_two_at_once_leave_one_and_the_other_is_refused(self, confirming: Bench, publishes: bool) -> None:  # noqa: FBT001
-        """If both succeed, the ledger may name a run whose answer the other run has replaced."""
+        """If both succeed, the ledger may name a replaced answer's run."""
         bench = confirming
         confirmation = _stage_same_answer(bench, 6)
         rival = bench.stage(MONDAY, ["new"], 7, answer=OTHER_ANSWER) if publishes else _stage_same_answer(bench, 7)
@@ -188,7 +188,7 @@ def _stage_same_answer(
 def _run_at_once(
     bench: Bench, confirmation: Publish, rival: Publish, *, publishes: bool
 ) -> list[LedgerRow | ConnectError]:
-    """Confirm in one process. Another process concurrently confirms, or commits rows that it has sent."""
+    """Confirm in one process, and concurrently confirm or commit sent rows in another."""
     barrier = threading.Barrier(2)
 
     def run(staged: Publish, *, publishes: bool) -> LedgerRow | ConnectError:

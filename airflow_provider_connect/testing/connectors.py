@@ -1,4 +1,4 @@
-"""Conformance cases that sources and sinks share: name, options, documentation, cost of the import."""
+"""Conformance cases of sources and sinks: name, options, documentation, import cost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HEAVY = ("airflow", "pyspark", "pyarrow", "numpy", "deltalake", "pandas")
 
 
 def secrets_of(connections: Iterable[Connection]) -> set[str]:
-    """Return the logins and passwords of the connections and of the suite, plain and JSON-escaped."""
+    """Return all logins and passwords, plain and JSON-escaped."""
     secrets = {LOGIN, PASSWORD}
     for connection in connections:
         secrets |= {secret.get_secret_value() for secret in (connection.login, connection.password) if secret}
@@ -38,7 +38,7 @@ def secrets_of(connections: Iterable[Connection]) -> set[str]:
 
 
 def as_fixtures(cls: type, names: Iterable[str], values: tuple[type, ...]) -> None:
-    """Turn attributes of a subclass into pytest fixtures. An attribute is a value, or a function of other fixtures."""
+    """Turn attributes into pytest fixtures: values, or functions of other fixtures."""
     for name in names:
         attribute = cls.__dict__.get(name)
         if isinstance(attribute, values):
@@ -52,7 +52,7 @@ def _constant_fixture(value: Any) -> Any:
 
 
 class ConnectorConformance:
-    """Cases that need neither server nor data. A subclass defines ``connector``."""
+    """Cases without server and data. A subclass defines ``connector``."""
 
     @pytest.fixture
     def connector(self) -> Options:
@@ -75,18 +75,18 @@ class ConnectorConformance:
         assert [cls_of_module for cls_of_module in classes if cls_of_module.__module__ == module.__name__] == [cls]
 
     def test_options_travel_as_json(self, connector: Options) -> None:
-        """An executor rebuilds the connector from JSON. A lost option would select another stream or target."""
+        """Executors rebuild the connector from JSON. A lost option would select another stream or target."""
         assert type(connector).from_options(json.loads(json.dumps(connector.serialize()))) == connector
 
     def test_an_unknown_option_is_refused_with_the_nearest_name(self, connector: Options) -> None:
-        """If a misspelt option is ignored, the connector runs with an unwanted default."""
+        """An ignored misspelt option would leave an unwanted default."""
         for name in type(connector).model_fields:
             with pytest.raises(ConfigError) as caught:
                 type(connector)(**{f"{name}_x": 1})
             assert f"{name}_x: unknown option; did you mean {name!r}?" in str(caught.value)
 
     def test_options_never_change(self, connector: Options) -> None:
-        """Driver, executors and Airflow each hold a copy. A changed copy would poll or publish other rows."""
+        """A changed copy in driver, executor or Airflow would poll or publish other rows."""
         for name in type(connector).model_fields:
             with pytest.raises(ValidationError, match="frozen"):
                 setattr(connector, name, getattr(connector, name))
@@ -98,18 +98,18 @@ class ConnectorConformance:
             assert field.description.strip().endswith((".", "?")), f"{name}: {field.description}"
 
     def test_the_documentation_has_every_required_paragraph(self, connector: Options) -> None:
-        """The module's docstring is the connector's page. Users would discover gaps during incidents."""
+        """The module's docstring is the connector's page, which users need during incidents."""
         contract, cls = _contract_of(connector), type(connector)
         page = importlib.import_module(cls.__module__).__doc__ or ""
         assert page.strip(), "the module needs a docstring: it is the connector's page"
         assert page.strip().splitlines()[0].endswith("."), "the page must begin with a one-line sentence"
-        missing = sorted(HEADINGS[contract] - set(re.findall(r"^\*\*(\w+)", page, re.MULTILINE)))
-        assert not missing, f"the page has no paragraphs that begin with **{'**, **'.join(missing)}**"
+        missing_headings = sorted(HEADINGS[contract] - set(re.findall(r"^\*\*(\w+)", page, re.MULTILINE)))
+        assert not missing_headings, f"the page has no paragraphs that begin with **{'**, **'.join(missing_headings)}**"
         assert "https://" in page, "the page needs links to the vendor's documentation"
         assert (cls.__doc__ or "").strip() not in ("", (cls.__base__.__doc__ or "").strip())
 
     def test_the_import_needs_nothing_heavy(self, connector: Options) -> None:
-        """Airflow imports DAG files every few seconds. The import must not load Airflow, Spark or Arrow."""
+        """Airflow imports DAG files every few seconds: no Airflow, Spark or Arrow."""
         module = importlib.import_module(type(connector).__module__)
         process = _import_in_new_process(module.__name__, module.__file__)
         assert process.returncode == 0, process.stderr

@@ -1,4 +1,4 @@
-"""Conformance cases of sinks that keep notes in their ledger: definitions of days, the definition in force, alarms."""
+"""Conformance cases of sinks whose ledger keeps notes: definitions and alarms."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ ALARM = Alarm(number=3, position='{"id": "it\'s 7"}', reason="the source's log n
 
 
 class DefinitionCases:
-    """Cases of definitions and other notes. Skipped if the sink has no ``note``."""
+    """Cases of definitions and other notes."""
 
     @pytest.fixture
     def noting(self, bench: Bench) -> Bench:
-        """Return the bench. Skips the case if the sink keeps no notes."""
+        """Return the bench. Skips the case without ``note``."""
         if not isinstance(bench.publisher, KeepsNotes):
             pytest.skip("has no note(): its ledger keeps no definitions")
         return bench
 
     def test_of_what_does_not_exist_no_definition_is_in_force_and_nothing_is_noted(self, target: Target) -> None:
-        """A new stream reads definition and notes before its first publish. An error would fail it."""
+        """An error before the first publish would fail every new stream."""
         with target.sink.open(KEY, target.connections) as publisher:
             assert publisher.ledger.definition_in_force() is None
             assert list(publisher.ledger.notes()) == []
 
     def test_a_published_day_keeps_the_definition_that_it_was_loaded_with(self, noting: Bench) -> None:
-        """Otherwise users cannot see which days were loaded under another definition and need a reload."""
+        """Users must see which days need a reload under a new definition."""
         noting.publish(noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest))
         noting.publish(noting.stage(TUESDAY, ["b"], 1))
         noting.publish(noting.stage(WEDNESDAY, ["c"], 1, definition=VIEWS.digest))
@@ -81,7 +81,7 @@ class DefinitionCases:
         assert _definition(noting.ledger.row(MONDAY)) == VIEWS.digest
 
     def test_in_force_is_the_definition_of_the_newest_publish_of_whatever_day(self, noting: Bench) -> None:
-        """If the latest day decided, a reload of old days under another definition would go unnoticed."""
+        """A reload of old days under another definition must not go unnoticed."""
         assert noting.ledger.definition_in_force() is None
         published = (
             (TUESDAY, SIGNUPS, RUN),
@@ -102,7 +102,7 @@ class DefinitionCases:
             assert other_publisher.ledger.definition_in_force() is None
 
     def test_a_confirmation_leaves_the_day_s_definition_and_the_one_in_force(self, noting: Bench) -> None:
-        """A confirmation publishes no rows. The day keeps their definition, and another publish remains the newest."""
+        """A confirmation publishes no rows, so both definitions stay true."""
         if not isinstance(noting.publisher, Confirms):
             pytest.skip("has no confirm(): an unchanged day is published again")
         noting.publish(noting.stage(MONDAY, ["a"], 1, answer=ANSWER, definition=SIGNUPS.digest))
@@ -118,7 +118,7 @@ class DefinitionCases:
         assert noting.ledger.definition_in_force() == in_force
 
     def test_a_publish_that_did_not_see_the_definition_in_force_is_refused(self, noting: Bench) -> None:
-        """Two tasks that load different rows into one stream would replace each other's days."""
+        """Tasks that load different rows into one stream would replace each other's days."""
         unaware = noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest)
         same_definition = noting.stage(WEDNESDAY, ["c"], 3, definition=VIEWS.digest)
         noting.publish(_with_run(OTHER_TASK, noting.stage(TUESDAY, ["b"], 2, definition=VIEWS.digest)))
@@ -133,14 +133,14 @@ class DefinitionCases:
         assert noting.readable() == [(MONDAY, "a"), (TUESDAY, "b"), (WEDNESDAY, "c")]
 
     def test_a_publish_of_a_definition_that_came_into_force_meanwhile_is_accepted(self, noting: Bench) -> None:
-        """The publish has the definition in force, so there is no conflict."""
+        """A publish with the definition in force causes no conflict."""
         noting.publish(noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest))
         late = noting.stage(WEDNESDAY, ["c"], 3, definition=VIEWS.digest)
         noting.publish(noting.stage(TUESDAY, ["b"], 2, definition=VIEWS.digest))
         assert noting.publish(late).definition == VIEWS.digest
 
     def test_a_retry_of_a_published_day_finds_it_under_any_definition(self, noting: Bench) -> None:
-        """The commit's response was lost. A retry that does not find its publish would publish the day twice."""
+        """After a lost response, a retry would publish the day twice."""
         staged = noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest)
         noting.publish(staged)
         noting.publish(noting.stage(TUESDAY, ["b"], 2, definition=VIEWS.digest))
@@ -151,7 +151,7 @@ class DefinitionCases:
         assert noting.state() == state_before
 
     def test_two_definitions_at_once_leave_one_and_the_other_is_refused(self, noting: Bench) -> None:
-        """Generations of two days do not conflict. The sink must detect that the definitions do."""
+        """The days' generations do not conflict, but the definitions do."""
         staged = [
             noting.stage(day, [f"{number}-{i}" for i in range(3)], number, definition=definition.digest)
             for number, day, definition in ((2, MONDAY, SIGNUPS), (3, WEDNESDAY, VIEWS))
@@ -164,7 +164,7 @@ class DefinitionCases:
         assert noting.readable() == [(row.day, f"{number}-{i}") for i in range(3)]
 
     def test_an_erase_leaves_the_day_s_definition_and_the_one_in_force(self, noting: Bench) -> None:
-        """An erase polls nothing. The day's remaining rows were loaded under its old definition."""
+        """The remaining rows were loaded under the old definition."""
         if not isinstance(noting.publisher, Erases):
             pytest.skip("has no erase()")
         noting.publish(noting.stage(MONDAY, ["a", "b"], 1, definition=SIGNUPS.digest))
@@ -185,7 +185,7 @@ class DefinitionCases:
             ]
 
     def test_a_note_is_there_for_every_process_before_the_first_publish(self, noting: Bench) -> None:
-        """If the note were stored after the publish, a kill in between would lose the day's definition."""
+        """If the note followed the publish, a kill would lose the day's definition."""
         notes = [
             definition_note(SIGNUPS, RUN),
             definition_note(VIEWS, OTHER_TASK),
@@ -210,7 +210,7 @@ class DefinitionCases:
         )
 
     def test_a_note_that_is_there_already_stays_as_it_is(self, noting: Bench) -> None:
-        """Each job notes its definition. If the ledger stored every copy, it would grow for ever."""
+        """Each job notes its definition. Copies would make the ledger grow for ever."""
         first_note = definition_note(SIGNUPS, RUN)
         noting.note(first_note)
         noting.publish(noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest))
@@ -223,7 +223,7 @@ class DefinitionCases:
         assert list(noting.ledger.notes()) == [first_note]
 
     def test_a_note_by_several_at_once_is_one_note(self, noting: Bench) -> None:
-        """Many mapped tasks store the same note at the same moment."""
+        """Many mapped tasks store the same note concurrently."""
         shared_note = definition_note(SIGNUPS, RUN)
         with noting.another_process() as first_publisher, noting.another_process() as other_publisher:
             in_threads(

@@ -1,4 +1,4 @@
-"""Servers for single cases: a failing server or proxy, and a proxy that pauses between requests."""
+"""A failing server or proxy, and a proxy that pauses between requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCK_BYTES = 64 * 1024
 
 
 class Listener:
-    """Server on a port of this machine until its ``with`` block ends. Each client has a thread."""
+    """Local server until its ``with`` block ends, with a thread for each client."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,11 +31,11 @@ class Listener:
         return int(self._server.getsockname()[1])
 
     def talk(self, client: socket.socket) -> None:
-        """Serve one client. The caller closes the connection afterwards."""
+        """Serve one client. The caller then closes the connection."""
         raise NotImplementedError
 
     def call(self, port: int) -> socket.socket:
-        """Connect to another server of this machine. The end of the ``with`` block closes the connection."""
+        """Connect to another local server until the ``with`` block ends."""
         return self._track(socket.create_connection(("127.0.0.1", port)))
 
     def __enter__(self) -> Self:
@@ -73,10 +73,10 @@ class Listener:
 class FaultyServer(Listener):
     """Server that answers with an error, or proxy that cuts answers.
 
-    :param behind: port of a healthy server to forward requests to. Without it, this server answers.
-    :param status: status of its answers, such as ``"401 Unauthorized"``. The body echoes the request, so a client that
-        quotes answers shows its secrets.
-    :param cut_after: number of forwarded bytes, over all connections, after which it closes every connection.
+    :param behind: port of a healthy server to forward to. Without it, this server answers.
+    :param status: of its answers, such as ``"401 Unauthorized"``. The body echoes the request, to expose a client that
+        quotes answers with its secrets.
+    :param cut_after: forwarded bytes, over all connections, after which it closes every connection.
     :ivar passed: bytes of answers forwarded so far.
     """
 
@@ -145,9 +145,9 @@ def _build_response(status: str, request_head: bytes) -> bytes:
 
 
 class Gate(Listener):
-    """Proxy that stops when the direction of the data changes: before each request, and before each answer.
+    """Proxy that stops before each request and each answer.
 
-    :param behind: port of the server on this machine.
+    :param behind: port of a local server.
     :ivar stops: number of stops since :meth:`watch`.
     """
 
@@ -158,15 +158,15 @@ class Gate(Listener):
         self._at_stop: Callable[[int], bool] = lambda stop: True
 
     def watch(self, at_stop: Callable[[int], bool]) -> None:
-        """Set the callback for every stop and restart the count at 0. Replaces the earlier callback.
+        """Set the callback for every stop and restart the count at 0.
 
-        :param at_stop: gets the stop's number. If it returns False, the connection ends.
+        :param at_stop: gets the stop's number. Returns False to end the connection.
         """
         with self._lock:
             self.stops, self._at_stop = 0, at_stop
 
     def talk(self, client: socket.socket) -> None:
-        """Forward data in both directions until either side, or a stop, ends the connection."""
+        """Forward data in both directions until a side or a stop ends the connection."""
         server, sender = self.call(self._behind), None
         while ready := select.select([client, server], [], [], GIVE_UP_SECONDS)[0]:
             for side in ready:

@@ -1,4 +1,4 @@
-"""Conformance cases of sinks: between two requests of a step, another process acts or the connection ends."""
+"""Conformance cases of sinks: a rival or a lost connection between two requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider_connect.testing.bench import KEY, MONDAY, Bench, number_of
 from airflow_provider_connect.testing.faults import Gate
 
 PAUSE_SECONDS = 1.0
-"""Longest hold of a request. The action in between may have to wait until the request has passed."""
+"""Longest hold of a request, for which the action in between may have to wait."""
 _MAX_STOPS = 200
 _LOCALHOST = re.compile(r"(?:http://)?(?:127\.0\.0\.1|localhost)/?")
 
@@ -24,11 +24,11 @@ PublishOutcome = LedgerRow | ConnectError
 
 
 class GapCases:
-    """Cases that interrupt a step before and after each of its requests."""
+    """Cases that interrupt a step before and after each request."""
 
     @pytest.fixture
     def gate(self, bench: Bench) -> Iterator[Gate]:
-        """Put a gate in front of the target's server. Skips the case if the server is not on this machine."""
+        """Put a gate in front of the target's server. Skips the case unless it is local."""
         ports = [
             connection.port
             for connection in bench.target.connections.values()
@@ -41,7 +41,7 @@ class GapCases:
 
     @pytest.fixture
     def gated(self, bench: Bench, gate: Gate) -> Iterator[Bench]:
-        """Return a copy of the bench whose requests all pass through the gate."""
+        """Return a copy of the bench with all requests through the gate."""
         connections = {
             conn_id: connection.model_copy(update={"port": gate.port})
             if _LOCALHOST.match(connection.host or "")
@@ -57,7 +57,7 @@ class GapCases:
     def test_one_whole_answer_is_seen_whoever_publishes_between_two_requests(
         self, bench: Bench, gated: Bench, gate: Gate, rival_offset: int
     ) -> None:
-        """A commit that decides by an outdated read may lose an answer in a green task, or show rows of two answers."""
+        """A commit on an outdated read may lose or mix answers in a green task."""
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)
             rival_publish = _stage(bench, first + rival_offset, "2")
@@ -72,7 +72,7 @@ class GapCases:
     def test_a_day_is_seen_once_whatever_ends_between_two_requests(
         self, bench: Bench, gated: Bench, gate: Gate, *, for_good: bool
     ) -> None:
-        """A request without a response may have taken effect. After a retry too, readers must see a whole day once."""
+        """A request without a response may have taken effect. A retry must not duplicate rows."""
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)
             gate.watch(partial(_lets_pass, stop, for_good=for_good))
@@ -85,7 +85,7 @@ class GapCases:
     def test_a_sweep_between_two_requests_takes_nothing_that_is_seen_later(
         self, bench: Bench, gated: Bench, gate: Gate
     ) -> None:
-        """A driver resumes after days and commits. The sweep must spare the rows that it publishes."""
+        """A driver may resume after days and commit."""
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)
             result, *_ = _run_with_interruption(
@@ -97,7 +97,7 @@ class GapCases:
     def test_a_commit_between_two_requests_of_a_sweep_shows_all_or_is_refused(
         self, bench: Bench, gated: Bench, gate: Gate
     ) -> None:
-        """The sweep deletes leftovers that it has listed. It must not delete rows committed since the listing."""
+        """The sweep must spare leftovers that were committed after its listing."""
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)
             commit = partial(bench.publisher.commit, gated_publish, *bench.send(gated_publish))
@@ -107,7 +107,7 @@ class GapCases:
 
 
 def _stops(gate: Gate) -> Iterator[tuple[int, int]]:
-    """Yield (stop, first free run number) until the step has no stop of this number."""
+    """Yield (stop, first free run number) for each stop of the step."""
     for stop in range(_MAX_STOPS):
         yield stop, 10 * stop
         if gate.stops <= stop:
@@ -123,7 +123,7 @@ def _lets_pass(stop: int, number: int, *, for_good: bool) -> bool:
 def _run_with_interruption(
     gate: Gate, stop: int, action: Callable[[], object], interruption: Callable[[], object]
 ) -> list[object]:
-    """Run an action, and a second action at one of its stops. Returns the outcomes of both."""
+    """Run an action, and another at one of its stops. Returns both outcomes."""
     interruptions: list[Future[object]] = []
     with ThreadPoolExecutor(1) as pool:
 
@@ -138,7 +138,7 @@ def _run_with_interruption(
 
 
 def _publish(bench: Bench, staged: Publish) -> PublishOutcome:
-    """Publish like a driver: after an error, look up in the ledger whether the day was published."""
+    """Publish like a driver: after an error, look in the ledger."""
     try:
         return bench.publish(staged)
     except ConnectError as error:
@@ -165,7 +165,7 @@ def _events(number: int, attempt: str) -> list[str]:
 
 
 def _require_one_whole_answer(bench: Bench, outcomes: Sequence[object]) -> None:
-    """Assert that readers see exactly the rows of the day's ledger row, and that every other outcome is retriable."""
+    """Assert that readers see exactly the ledger row's rows, and that other outcomes are retriable."""
     row = bench.ledger.row(MONDAY)
     assert row is not None, "the ledger has no row of the day"
     assert bench.readable() == [(MONDAY, event) for event in _events(number_of(row), row.attempt.split("-")[1])]

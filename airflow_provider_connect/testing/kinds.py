@@ -1,7 +1,6 @@
 """Conformance cases of sinks with snapshots and increments.
 
-A sink shows only the newest snapshot, which replaces all earlier rows. Its ledger keeps each increment's end position,
-where the next increment begins.
+The newest snapshot replaces all earlier rows. An increment begins at the end position in the ledger.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from airflow_provider_connect.window import ONE_DAY
 
 
 class SnapshotCases:
-    """Cases of snapshots. Skipped where they do not apply: the sink refuses snapshots, or keeps one for each day."""
+    """Cases of snapshots. Skipped if the sink refuses them, or keeps one for each day."""
 
     @pytest.fixture
     def taking(self, bench: Bench) -> Bench:
@@ -32,7 +31,7 @@ class SnapshotCases:
 
     @pytest.fixture
     def showing(self, taking: Bench) -> Iterator[Bench]:
-        """Return a bench that shows Monday's snapshot. Skips the case if the sink keeps one snapshot for each day."""
+        """Return a bench that shows Monday's snapshot. Skips the case if the sink keeps one for each day."""
         taking.publish(_snapshot(taking, ["vanishes", "stays"], 1, MONDAY))
         if taking.ledger.newest(TUESDAY, "snapshot") is None:
             pytest.skip("the sink keeps one snapshot for each day")
@@ -42,7 +41,7 @@ class SnapshotCases:
         assert (row.rows, taking.readable()) == (1, [(row.day, "last")])
 
     def test_replaces_whole_is_true_only_if_a_snapshot_replaces_the_target(self, taking: Bench) -> None:
-        """Otherwise offset and page would wait for ever for days that the sink refuses to publish."""
+        """Otherwise offset and page would wait for ever for refused days."""
         taking.publish(_snapshot(taking, ["m"], 1, MONDAY))
         newest_is_of_another_day = taking.ledger.newest(TUESDAY, "snapshot") is not None
         assert taking.target.sink.replaces_whole("snapshot") == newest_is_of_another_day
@@ -68,7 +67,7 @@ class SnapshotCases:
         assert bench.readable() == [(TUESDAY, "again")]
 
     def test_a_snapshot_takes_the_place_of_the_whole(self, showing: Bench) -> None:
-        """Otherwise rows deleted in the source would stay for ever, and other rows would appear twice."""
+        """Otherwise deleted rows would stay, and others appear twice."""
         row = showing.publish(_snapshot(showing, ["new", "stays"], 1, TUESDAY, files=2))
         assert (row.day, row.generation, row.rows) == (TUESDAY, 1, 2)
         assert showing.readable() == [(TUESDAY, "new"), (TUESDAY, "stays")]
@@ -77,13 +76,13 @@ class SnapshotCases:
         assert list(showing.ledger.days()) == [MONDAY, TUESDAY], "a day stays complete after its snapshot was replaced"
 
     def test_the_newest_snapshot_can_be_loaded_again(self, showing: Bench) -> None:
-        """A reload is the day's next generation. It removes rows that are missing from the new answer."""
+        """A reload is the day's next generation."""
         row = showing.publish(_snapshot(showing, ["stays"], 2, MONDAY))
         assert (row.day, row.generation) == (MONDAY, 2)
         assert showing.readable() == [(MONDAY, "stays")]
 
     def test_a_snapshot_polled_before_another_was_published_is_refused(self, showing: Bench) -> None:
-        """The snapshot's day is later, but it may have been polled earlier. It would remove newer rows."""
+        """A later day's snapshot, polled earlier, would remove newer rows."""
         stale = _snapshot(showing, ["stale"], 2, TUESDAY)
         showing.publish(_snapshot(showing, ["fresh"], 3, MONDAY))
         state_before = showing.state()
@@ -92,7 +91,7 @@ class SnapshotCases:
         assert showing.state() == state_before
 
     def test_a_retry_of_a_published_snapshot_changes_nothing(self, showing: Bench) -> None:
-        """The commit's response was lost. The retry must not replace a snapshot published since."""
+        """A retry after a lost response must not replace a later snapshot."""
         staged = _snapshot(showing, ["stays"], 2, TUESDAY)
         row = showing.publish(staged)
         for after_later_publish in (False, True):
@@ -105,7 +104,7 @@ class SnapshotCases:
             assert showing.state() == state_before
 
     def test_a_snapshot_whose_driver_died_is_published_from_its_stage(self, showing: Bench) -> None:
-        """A driver killed before its commit has changed nothing. The next try publishes the stage without a poll."""
+        """A driver killed before its commit has changed nothing. No poll is needed."""
         staged = _snapshot(showing, ["new", "stays"], 2, TUESDAY, files=2)
         rows_before = showing.readable()
         showing.send(staged)
@@ -118,7 +117,7 @@ class SnapshotCases:
     def test_two_snapshots_at_once_leave_one_whole_and_the_other_is_refused(
         self, showing: Bench, days: tuple[dt.date, dt.date]
     ) -> None:
-        """If both succeed, readers see rows of both, or an older answer instead of a newer one."""
+        """Readers must not see rows of both, or the older answer."""
         staged = [
             _snapshot(showing, [f"{number}-{i}" for i in range(20)], number, day)
             for number, day in zip((6, 7), days, strict=True)
@@ -132,7 +131,7 @@ class SnapshotCases:
         assert (newest.day, newest.generation) == (row.day, 1)
 
     def test_a_snapshot_without_rows_leaves_none_if_that_is_accepted(self, showing: Bench) -> None:
-        """The source is empty, and a user has accepted that. Rows that stay no longer exist in the source."""
+        """A user has accepted that the source is empty."""
         empty = dataclasses.replace(_snapshot(showing, [], 2, TUESDAY), on_empty="accept")
         row = showing.publish(empty)
         assert (row.generation, row.rows, showing.readable()) == (1, 0, [])
@@ -148,7 +147,7 @@ class IncrementCases:
 
     @pytest.fixture
     def following(self, bench: Bench) -> Bench:
-        """Return a bench with Tuesday's increment as the stream's first. Skips the case if the sink keeps no spans."""
+        """Return a bench with Tuesday's increment as the stream's first. Skips the case without ``keeps_spans``."""
         if not bench.target.sink.keeps_spans:
             pytest.skip("the sink does not keep spans")
         assert bench.ledger.newest(TUESDAY, "increment") is None
@@ -157,7 +156,7 @@ class IncrementCases:
         return bench
 
     def test_an_increment_follows_the_stream_s_newest_of_whatever_day(self, following: Bench) -> None:
-        """If it followed its own day's or the latest day's increment, some rows would be read twice or never."""
+        """Otherwise rows would be read twice or never."""
         for number, day in enumerate((MONDAY, WEDNESDAY), 2):
             row = following.publish(_increment(following, day, [str(number)], number, to=str(number)))
             assert (row.generation, row.span and row.span.number) == (1, number)
@@ -175,7 +174,7 @@ class IncrementCases:
         assert following.readable() == [(MONDAY, "2"), (TUESDAY, "a"), (WEDNESDAY, "3")]
 
     def test_a_day_that_is_loaded_again_keeps_its_own_span(self, following: Bench) -> None:
-        """A cleared task reads the same span again. The next increment still begins at the newest span's end."""
+        """A cleared task reads its span again. The next increment begins at the newest span's end."""
         following.publish(_increment(following, WEDNESDAY, ["b"], 2, to="9"))
         row = following.publish(_increment(following, TUESDAY, ["changed"], 3, to='{"id": 7}'))
         assert (row.generation, row.span) == (2, Span(number=1, to='{"id": 7}'))
@@ -184,7 +183,7 @@ class IncrementCases:
         assert following.readable() == [(TUESDAY, "changed"), (WEDNESDAY, "b")]
 
     def test_an_increment_that_follows_another_than_the_newest_is_refused(self, following: Bench) -> None:
-        """Two increments from the same position would show their rows twice."""
+        """Two increments from one position would show their rows twice."""
         stale = _increment(following, WEDNESDAY, ["twice"], 2, to="8")
         following.publish(_increment(following, MONDAY, ["b"], 3, to="9"))
         state_before = following.state()
@@ -193,7 +192,7 @@ class IncrementCases:
         assert following.state() == state_before
 
     def test_two_increments_at_once_leave_one_and_the_other_is_refused(self, following: Bench) -> None:
-        """Both begin at the same position, but are of different days. The sink must detect the conflict."""
+        """Both begin at the same position, on different days."""
         staged = [
             _increment(following, day, [f"{number}-{i}" for i in range(3)], number, to=str(number))
             for number, day in ((2, MONDAY), (3, WEDNESDAY))
@@ -207,13 +206,13 @@ class IncrementCases:
         assert following.ledger.newest(WEDNESDAY + ONE_DAY, "increment").span == row.span
 
     def test_an_increment_without_rows_moves_the_chain_on(self, following: Bench) -> None:
-        """An increment without rows completes its day. The next increment begins at the same position."""
+        """Its day is complete. The next increment begins at the same position."""
         row = following.publish(_increment(following, WEDNESDAY, [], 2, to='{"id": 7}'))
         assert (row.rows, row.span) == (0, Span(number=2, after='{"id": 7}', to='{"id": 7}'))
         assert list(following.ledger.days()) == [TUESDAY, WEDNESDAY]
 
     def test_a_retry_of_a_published_increment_changes_nothing(self, following: Bench) -> None:
-        """The commit's response was lost, and a later increment may have followed."""
+        """The commit's response was lost. A later increment may have followed."""
         staged = _increment(following, WEDNESDAY, ["b"], 2, to="9")
         following.publish(staged)
         for after_later_publish in (False, True):

@@ -1,6 +1,6 @@
-"""Conformance cases of sources that need a server with data: a poll is complete and repeatable, or raises an error.
+"""Conformance cases of sources with a server: a poll is complete and repeatable, or raises an error.
 
-If a source polls several days with one request, each must equal the same day polled alone.
+A day polled together with others must equal the same day polled alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from airflow_provider_connect.window import ONE_DAY, Day
 class Served:
     """A server with a day of data.
 
-    :param connection: to the server, with valid credentials.
+    :param connection: with valid credentials.
     :param day: over, in the source's zone.
     :param rows: number of the day's rows, above 0.
     """
@@ -47,7 +47,7 @@ class Served:
 
 @dataclass
 class Poll:
-    """Complete result of polling one day, or several days of one plan."""
+    """Complete result of polling one plan."""
 
     schema: pa.Schema
     batches: list[tuple[InputPartition, Day, pa.RecordBatch]]
@@ -55,7 +55,7 @@ class Poll:
 
     @property
     def rows(self) -> Counter[str]:
-        """Number of occurrences of each row, by JSON text of day and row."""
+        """Occurrences of each row, by JSON text of day and row."""
         return Counter(
             json.dumps([str(day), row], default=repr, sort_keys=True)
             for _, day, batch in self.batches
@@ -64,10 +64,7 @@ class Poll:
 
 
 def poll(source: Source, connection: Connection, *days: Day) -> Poll:
-    """Poll one plan of one or more days, like driver and executors.
-
-    Driver and executors have separate pollers, and receive pickled copies from each other.
-    """
+    """Poll one plan. Driver and executors have separate pollers and exchange pickled copies."""
     with source.open(connection, PollContext()) as driver:
         schema, parts = driver.schema(), driver.plan(days)
     batches, tallies = [], []
@@ -76,19 +73,19 @@ def poll(source: Source, connection: Connection, *days: Day) -> Poll:
         with executor_source.open(pickle.loads(pickle.dumps(connection)), PollContext()) as executor:
             tally = Tally(part.days)
             executor_part = pickle.loads(pickle.dumps(part))
-            with closing(executor.poll(executor_part, tally)) as yielded:  # type: ignore[type-var]
-                batches += [(part, day, batch) for day, batch in yielded]
+            with closing(executor.poll(executor_part, tally)) as day_batches:  # type: ignore[type-var]
+                batches += [(part, day, batch) for day, batch in day_batches]
             tallies.append(tally)
     return Poll(schema, batches, tallies)
 
 
 def _count_differing_rows(first: Poll, second: Poll) -> int:
-    """Count rows that differ between two polls. A failed assert then prints a number instead of whole days."""
+    """Count rows that differ, so that a failed assert prints no whole days."""
     return ((first.rows - second.rows) + (second.rows - first.rows)).total()
 
 
 class PollCases:
-    """Cases that poll. Each needs the fixtures ``source`` and ``served_data``."""
+    """Cases that poll. They need the fixtures ``source`` and ``served_data``."""
 
     @pytest.fixture
     def served_data(self, source: Source, served: Served | None) -> Served:
@@ -106,7 +103,7 @@ class PollCases:
 
     @pytest.fixture
     def http_port(self, served_data: Served) -> int:
-        """Return the server's port. Skips the case unless the server speaks HTTP without TLS."""
+        """Return the server's port. Skips the case without plain HTTP."""
         match = re.fullmatch(r"http://(?:127\.0\.0\.1|localhost)(?::(\d+))?/?", served_data.connection.host or "")
         port = int(match[1]) if match and match[1] else served_data.connection.port
         if match is None or port is None:
@@ -116,19 +113,19 @@ class PollCases:
     def test_two_polls_of_a_day_bring_the_same_rows(
         self, source: Source, served_data: Served, complete_poll: Poll
     ) -> None:
-        """A retry polls again. A sink that merges by key would add rows whose key has changed."""
+        """After a retry, a merging sink would add rows with a changed key."""
         assert sum(complete_poll.rows.values()) == served_data.rows
         assert _count_differing_rows(poll(source, served_data.connection, served_data.day), complete_poll) == 0
 
     def test_every_batch_fits_the_schema(self, complete_poll: Poll) -> None:
-        """The stage is written with the driver's schema. A batch with another schema would fail the day halfway."""
+        """The stage has the driver's schema. Another would fail the day halfway."""
         for _, _, batch in complete_poll.batches:
             assert batch.schema.equals(complete_poll.schema)
             for field, column in zip(batch.schema, batch.columns, strict=True):
                 assert field.nullable or not column.null_count, f"{field.name} is NOT NULL and has nulls"
 
     def test_the_schema_survives_pickling_and_serialization(self, complete_poll: Poll) -> None:
-        """Each task carries the schema to its executor. If the transfer drops comments, sinks get none."""
+        """Each task carries the schema to its executor, with comments for sinks."""
         for received in (
             pickle.loads(pickle.dumps(complete_poll.schema)),
             pa.ipc.read_schema(complete_poll.schema.serialize()),
@@ -136,7 +133,7 @@ class PollCases:
             assert received.equals(complete_poll.schema, check_metadata=True)
 
     def test_keys_are_32_hex_digits(self, complete_poll: Poll) -> None:
-        """The day's digest and merging sinks use the keys. A row without a key can never be matched again."""
+        """The day's digest and merging sinks use the keys."""
         if RECORD_KEY not in complete_poll.schema.names:
             pytest.skip(f"rows have no {RECORD_KEY}")
         field = complete_poll.schema.field(RECORD_KEY)
@@ -147,12 +144,12 @@ class PollCases:
         )
 
     def test_each_batch_is_of_a_day_that_its_partition_names(self, complete_poll: Poll) -> None:
-        """No task would publish the rows of another day."""
+        """No task would publish rows of another day."""
         for part, day, _ in complete_poll.batches:
             assert day in part.days
 
     def test_the_tally_has_counted_every_row(self, complete_poll: Poll) -> None:
-        """The report computes dropped rows from the tally. No row may vanish uncounted."""
+        """The report computes dropped rows from the tally."""
         rows_read = sum(tally.rows_of_all_days for tally in complete_poll.tallies)
         rows_yielded = sum(batch.num_rows for _, _, batch in complete_poll.batches)
         days = {
@@ -184,19 +181,19 @@ class PollCases:
         assert plans == plans[:1] * 4
 
     def test_a_poll_may_be_left_half_way(self, source: Source, served_data: Served) -> None:
-        """A killed or failed task stops reading. Closing the poller must then neither hang nor fail."""
+        """Closing must neither hang nor fail after a killed task."""
         with source.open(served_data.connection, PollContext()) as poller:
             (part, *_) = poller.plan([served_data.day])
-            yielded: Any = poller.poll(part, Tally(part.days))
-            next(yielded)
-            yielded.close()
+            day_batches: Any = poller.poll(part, Tally(part.days))
+            next(day_batches)
+            day_batches.close()
         poller.close()
 
     @pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 1.0])
     def test_an_answer_that_is_cut_is_never_a_short_day(
         self, source: Source, served_data: Served, complete_poll: Poll, http_port: int, share: float
     ) -> None:
-        """If a cut response counts as complete, its missing rows are lost for good in a green task."""
+        """Otherwise rows would be lost in a green task."""
         with FaultyServer(behind=http_port) as proxy:
             assert _count_differing_rows(poll(source, through(proxy, served_data), served_data.day), complete_poll) == 0
             size = proxy.passed
@@ -211,7 +208,7 @@ class PollCases:
     @pytest.mark.usefixtures("http_port")  # other protocols have no status
     @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Service Unavailable", "429 Slow Down"])
     def test_a_server_in_trouble_is_tried_again_later(self, source: Source, served_data: Served, status: str) -> None:
-        """An error that is not retriable fails the task for good, although the server may recover."""
+        """The server may recover. Other errors fail the task for good."""
         with FaultyServer(status=status) as server:
             polled, error = attempt(lambda: poll(source, through(server, served_data), served_data.day))
         assert polled is None, "the poll took an error response for a day"
@@ -223,7 +220,7 @@ class PollCases:
     @pytest.mark.usefixtures("http_port")  # other protocols have no status
     @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
     def test_refused_credentials_are_a_config_error(self, source: Source, served_data: Served, status: str) -> None:
-        """Retries with a wrong password lock the account and delay the alert by hours."""
+        """Retries lock the account and delay the alert by hours."""
         with FaultyServer(status=status) as server:
             polled, error = attempt(lambda: poll(source, through(server, served_data), served_data.day))
         assert polled is None, "the poll took an error response for a day"
@@ -232,7 +229,7 @@ class PollCases:
 
 
 def through(server: FaultyServer, served: Served) -> Connection:
-    """Return the connection with a proxy as its server."""
+    """Return the connection with a proxy as server."""
     return served.connection.model_copy(update={"host": "http://127.0.0.1", "port": server.port})
 
 
@@ -245,7 +242,7 @@ def attempt(call: Callable[[], Poll]) -> tuple[Poll | None, ConnectError | None]
 
 
 def secrets_in(error: BaseException | None, served: Served) -> list[str]:
-    """Return the secrets that a traceback of this error would show."""
+    """Return the secrets that the error's traceback would show."""
     texts = []
     while error is not None:
         texts += [str(error), repr(error)]
@@ -257,11 +254,11 @@ _MAX_DAYS = 3
 
 
 class TogetherCases:
-    """Cases of pollers that are :class:`.SeveralDaysARequest`. Each needs ``source`` and ``served_data``."""
+    """Cases of :class:`.SeveralDaysARequest` pollers. They need ``source`` and ``served_data``."""
 
     @pytest.fixture
     def days(self, source: Source, served_data: Served) -> list[Day]:
-        """Return the served day and the days before it. Skips the case if the source plans each day alone."""
+        """Return the served day and days before it. Skips the case if each day is planned alone."""
         with source.open(served_data.connection, PollContext()) as poller:
             count = min(days_per_plan(poller), _MAX_DAYS)
         if count == 1:
@@ -273,7 +270,7 @@ class TogetherCases:
     def test_days_of_one_plan_are_those_of_a_plan_each(
         self, source: Source, served_data: Served, days: list[Day]
     ) -> None:
-        """A reload of one day must return the same rows. A row that changes its day appears twice or never."""
+        """A reload of one day must not repeat or lose rows."""
         polled_together = poll(source, served_data.connection, *days)
         rows_polled_alone: Counter[str] = Counter()
         for day in days:
@@ -292,7 +289,7 @@ class TogetherCases:
     def test_a_cut_answer_of_several_days_is_never_a_short_day(
         self, source: Source, served_data: Served, days: list[Day], http_port: int, share: float
     ) -> None:
-        """The missing rows may belong to any of the days, so all must be polled again."""
+        """The missing rows may belong to any of the days."""
         with FaultyServer(behind=http_port) as proxy:
             complete_rows = poll(source, through(proxy, served_data), *days).rows
             size = proxy.passed

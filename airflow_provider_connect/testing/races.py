@@ -1,4 +1,4 @@
-"""Conformance cases of sinks with several concurrent publishers."""
+"""Conformance cases of concurrent publishers of a sink."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ WAIT_SECONDS = 60
 
 
 class RaceCases:
-    """Several drivers, threads and executors publish concurrently."""
+    """Drivers, threads and executors that publish concurrently."""
 
     def test_two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused(self, bench: Bench) -> None:
-        """If both succeed, one answer is lost in a green task, or readers see rows of both."""
+        """Otherwise one answer is lost in a green task, or readers see both."""
         staged = [bench.stage(MONDAY, [f"{number}-{i}" for i in range(20)], number) for number in (6, 7)]
         results = all_at_once(bench, staged)
         (row,) = [result for result in results if isinstance(result, LedgerRow)]
@@ -37,7 +37,7 @@ class RaceCases:
         assert bench.readable() == [(MONDAY, "again")]
 
     def test_one_intent_twice_at_once_is_published_once(self, bench: Bench) -> None:
-        """A task presumed dead and its successor publish the same day. Its rows must not appear twice."""
+        """A task presumed dead and its successor publish the same rows."""
         staged = [bench.stage(MONDAY, [f"{attempt}-{i}" for i in range(20)], 1, attempt) for attempt in ("1", "2")]
         results = all_at_once(bench, staged)
         rows = [result for result in results if isinstance(result, LedgerRow)]
@@ -52,7 +52,7 @@ class RaceCases:
         assert bench.state() == state_before
 
     def test_several_days_at_once_by_one_publisher_do_not_mix(self, bench: Bench) -> None:
-        """The driver calls one publisher from several threads. Unguarded shared state would mix their days."""
+        """The driver calls one publisher from several threads."""
         dates = [MONDAY + ONE_DAY * i for i in range(4)]
         staged = [bench.stage(date, [f"{date.day}-{i}" for i in range(3)], 1) for date in dates]
         rows = in_threads([lambda publish=publish: bench.publish(publish) for publish in staged])  # type: ignore[misc]
@@ -61,7 +61,7 @@ class RaceCases:
         assert bench.readable() == [(date, f"{date.day}-{i}") for date in dates for i in range(3)]
 
     def test_a_share_that_spark_sends_twice_at_once_counts_once(self, bench: Bench) -> None:
-        """Spark's speculation runs a second copy of a slow task, and uses the receipt of either copy."""
+        """Spark's speculation runs a slow task twice, and uses either receipt."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token = bench.begin(staged)
         receipts = []
@@ -76,7 +76,7 @@ class RaceCases:
 
 
 def all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | ConnectError]:
-    """Publish each day from its own process. All processes begin before the first commit."""
+    """Publish each day from its own process. All begin before the first commit."""
     barrier = threading.Barrier(len(staged))
 
     def publish(publish_staged: Publish) -> LedgerRow | ConnectError:
@@ -104,6 +104,6 @@ def _put_shares(bench: Bench, staged: Publish, publisher: Publisher, token: Any)
 
 
 def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run each call in its own thread, concurrently. Returns their results in order."""
+    """Run each call in its own thread, concurrently. Returns the results in order."""
     with restless_threads(), ThreadPoolExecutor(len(calls)) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]

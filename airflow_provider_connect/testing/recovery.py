@@ -15,14 +15,14 @@ class RecoveryCases:
     # Retries
 
     def test_the_same_intent_again_changes_nothing(self, bench: Bench) -> None:
-        """Airflow may retry a task that has published. The rows must neither appear twice nor change."""
+        """Airflow may retry a task that has published."""
         row = bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         state_before = bench.state()
         assert bench.publish(bench.stage(MONDAY, ["other"], 1, attempt="2")) == row
         assert bench.state() == state_before
 
     def test_a_share_that_spark_sends_twice_counts_once(self, bench: Bench) -> None:
-        """Spark repeats the tasks of a lost executor, even those that have sent all their rows."""
+        """Spark repeats tasks of a lost executor, even finished ones."""
         staged = bench.stage(MONDAY, ["a", "b", "c"], 1, files=2)
         token, receipts = bench.send(staged, copies=2)
         row = bench.publisher.commit(staged, token, receipts)
@@ -30,7 +30,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b"), (MONDAY, "c")]
 
     def test_a_commit_may_be_repeated(self, bench: Bench) -> None:
-        """A driver repeats a commit whose response was lost. No row may appear twice."""
+        """A driver repeats a commit after a lost response."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         row = bench.publisher.commit(staged, token, receipts)
@@ -39,7 +39,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_commit_whose_answer_was_lost_is_found_by_the_next_process(self, bench: Bench) -> None:
-        """A driver dies after its commit took effect. The next driver must neither duplicate the day nor fail it."""
+        """The driver died after its commit. The next must neither duplicate nor fail the day."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.publisher.commit(staged, token, receipts)  # its response is lost
@@ -54,7 +54,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_commit_whose_answer_was_lost_may_be_aborted(self, bench: Bench) -> None:
-        """The driver aborts after an error, even if its commit took effect. The published rows must stay."""
+        """A driver aborts after an error, even if its commit took effect."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.publisher.commit(staged, token, receipts)  # the driver gets an error instead of the response
@@ -66,7 +66,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_retry_after_a_reload_by_hand_finds_what_it_published(self, bench: Bench) -> None:
-        """A late retry that does not find its own publish would replace the reload by its old answer."""
+        """A late retry must not replace the reload by its old answer."""
         first_row = bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         bench.publish(bench.stage(MONDAY, ["by hand"], 2))
         state_before = bench.state()
@@ -80,7 +80,7 @@ class RecoveryCases:
     # Failures halfway
 
     def test_an_abort_touches_nothing_and_the_day_can_still_be_published(self, bench: Bench) -> None:
-        """The old rows stay until the new day is complete. The stage stays, because a retry publishes from it."""
+        """The old rows stay until the new day is complete."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         staged = bench.stage(MONDAY, ["b"], 2)
         state_before, files_before = bench.state(), bench.staged()
@@ -92,7 +92,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")]
 
     def test_rows_of_an_aborted_attempt_are_never_seen(self, bench: Bench) -> None:
-        """A task fails after it has sent half of its rows. Readers must not see them."""
+        """A task fails after sending half of its rows."""
         bench.publish(bench.stage(MONDAY, ["old"], 1))
         state_before = bench.state()
         half_sent = bench.stage(MONDAY, ["x1", "x2", "x3", "x4"], 2, files=2)
@@ -107,7 +107,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")], "the next attempt published rows of the aborted one"
 
     def test_a_put_that_fails_half_way_shows_nothing(self, bench: Bench) -> None:
-        """A staged file is unreadable. The old rows must stay, and the next attempt must be complete."""
+        """A staged file is unreadable. The old rows must stay."""
         bench.publish(bench.stage(MONDAY, ["old"], 1))
         state_before = bench.state()
         torn = bench.stage(MONDAY, ["x1", "x2", "x3", "x4"], 2, files=2)
@@ -120,7 +120,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")]
 
     def test_a_new_attempt_does_not_wait_for_one_that_died(self, bench: Bench) -> None:
-        """A killed driver aborts nothing. Its leftovers must neither block the day nor be published."""
+        """A killed driver's leftovers must neither block the day nor be published."""
         dead_attempt = bench.stage(MONDAY, ["x1", "x2"], 1, files=2)
         with bench.another_process() as other_publisher:
             token = bench.begin(dead_attempt, other_publisher)
@@ -135,7 +135,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")]
 
     def test_a_dead_attempt_can_be_published_from_its_stage(self, bench: Bench) -> None:
-        """A retry publishes the dead driver's staged answer under the same attempt name, even if half was sent."""
+        """A retry publishes under the same attempt name, even if half was sent."""
         staged = bench.stage(MONDAY, ["a", "b"], 1, files=2)
         with bench.another_process() as dead_publisher:
             token = bench.begin(staged, dead_publisher)
@@ -147,7 +147,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 
     def test_an_abort_after_the_commit_takes_nothing_back(self, bench: Bench) -> None:
-        """A driver presumed dead aborts late. Rows that another driver has published from its stage must stay."""
+        """A driver presumed dead aborts late, after another published its stage."""
         staged = bench.stage(MONDAY, ["a"], 1)
         token = bench.begin(staged)
         bench.publish(staged)
@@ -156,7 +156,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_sweep_spares_what_is_published_and_what_is_alive(self, bench: Bench) -> None:
-        """A sweep that deletes too much removes published rows, or rows about to be published."""
+        """A sweep must not delete rows published now or soon."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         live_attempt = bench.stage(MONDAY, ["b"], 2)
         state_before, files_before = bench.state(), bench.staged()
@@ -166,7 +166,7 @@ class RecoveryCases:
         assert bench.publish(live_attempt).rows == 1
 
     def test_a_sweep_spares_what_is_under_way(self, bench: Bench) -> None:
-        """The sweep after one day must not delete rows sent for a concurrent day."""
+        """The sweep after one day must spare a concurrent day's rows."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.sweep()
@@ -174,7 +174,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 
     def test_a_sweep_deletes_what_it_lists(self, bench: Bench) -> None:
-        """A person reviews the list before the sweep. Unlisted objects would be deleted without review."""
+        """A person reviews the list before the sweep."""
         if not isinstance(bench.publisher, Sweeps):
             pytest.skip("has no sweep(): the sink leaves nothing to sweep")
         bench.send(bench.stage(MONDAY, ["a", "b"], 1))
@@ -192,7 +192,7 @@ class RecoveryCases:
             assert other_publisher.leftovers() == []
 
     def test_only_rows_of_the_attempt_that_commits_are_seen(self, bench: Bench) -> None:
-        """Two attempts of one intent have sent the same rows. Readers must see them once."""
+        """Two attempts of one intent have sent the same rows."""
         first_attempt = bench.stage(MONDAY, ["a", "b"], 1)
         bench.send(first_attempt)
         second_attempt = bench.stage(MONDAY, ["a", "b"], 1, attempt="2")

@@ -1,4 +1,4 @@
-"""Conformance suite of sinks. It checks the table of promises."""
+"""Conformance suite of sinks, which checks the table of promises."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class SinkConformance(
         assert urlsplit(connector.asset_uri).scheme
 
     def test_every_option_that_names_a_connection_says_of_which_types_it_may_be(self, connector: Sink) -> None:
-        """Otherwise a connection of a wrong type would fail only after the whole day was polled."""
+        """Otherwise a wrong connection would fail only after the poll."""
         assert set(connector.connection_types) == {n for n in type(connector).model_fields if n.endswith("conn_id")}
         assert all(connector.connection_types.values())
 
@@ -121,7 +121,7 @@ class SinkConformance(
     # A new target
 
     def test_the_ledger_of_what_does_not_exist_is_empty(self, target: Target) -> None:
-        """Airflow reads the ledger before the first publish. An error would fail every new stream."""
+        """Airflow reads the ledger before the first publish."""
         with target.sink.open(KEY, target.connections) as publisher:
             ledger = publisher.ledger
             assert len(ledger.days()) == 0
@@ -131,7 +131,7 @@ class SinkConformance(
             assert ledger.between(MONDAY, TUESDAY) == []
 
     def test_preflight_may_run_again_and_publishes_nothing(self, bench: Bench) -> None:
-        """Every job begins with a preflight. It must accept existing objects, and change no published row."""
+        """Every job begins with a preflight. It must accept existing objects."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         state_before = bench.state()
         with bench.another_process() as other_publisher:
@@ -139,7 +139,7 @@ class SinkConformance(
         assert bench.state() == state_before
 
     def test_a_publisher_may_be_closed_twice_and_opened_again(self, target: Target) -> None:
-        """Callers also close a publisher after an error. A second close must not hide that error."""
+        """A second close, after an error, must not hide that error."""
         publisher = target.sink.open(KEY, target.connections)
         publisher.close()
         publisher.close()
@@ -159,7 +159,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b"), (MONDAY, "c")]
 
     def test_another_process_finds_the_ledger_row_right_after_the_commit(self, bench: Bench) -> None:
-        """If the ledger lags, a retry polls and publishes the day again."""
+        """If the ledger lags, a retry publishes the day again."""
         with bench.another_process() as other_publisher:
             assert len(other_publisher.ledger.days()) == 0  # must not be cached
             row = bench.publish(bench.stage(MONDAY, ["a"], 1))
@@ -173,7 +173,7 @@ class SinkConformance(
                 assert (newest.day, newest.generation) == (MONDAY, 1)
 
     def test_days_are_apart_in_any_order(self, bench: Bench) -> None:
-        """A backfill publishes old days after new ones. It must not change another day's rows or ledger."""
+        """A backfill publishes old days after new ones."""
         dates = [MONDAY + ONE_DAY * i for i in (3, 0, 1)]
         for date in dates:
             assert bench.publish(bench.stage(date, [f"e{date.day}"], 1)).generation == 1
@@ -181,7 +181,7 @@ class SinkConformance(
         assert bench.readable() == [(date, f"e{date.day}") for date in sorted(dates)]
 
     def test_the_ledger_returns_the_newest_row_of_each_day_between_two_days(self, bench: Bench) -> None:
-        """A day's counts are compared with earlier days'. Counts of a wrong day would refuse a correct answer."""
+        """Counts are compared with earlier days'. Wrong ones would refuse a correct answer."""
         dates = [MONDAY + ONE_DAY * i for i in (3, 0, 1)]
         for date in dates:
             bench.publish(bench.stage(date, ["x"], 1, counts={"late_1_days": 9, "late_2_days": 9}))
@@ -200,7 +200,7 @@ class SinkConformance(
         )
 
     def test_another_stream_has_another_ledger(self, bench: Bench) -> None:
-        """If two streams shared ledger rows, each would skip the days that the other has published."""
+        """Streams would skip each other's published days."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         with bench.another_process(OTHER_KEY) as other_publisher:
             assert other_publisher.ledger.row(MONDAY) is None
@@ -208,7 +208,7 @@ class SinkConformance(
             assert len(other_publisher.ledger.days()) == 0
 
     def test_a_new_intent_replaces_the_day_and_no_other(self, bench: Bench) -> None:
-        """A cleared task reloads its day. Readers would count old rows that stay together with the new ones."""
+        """A cleared task reloads its day. Remaining old rows would count twice."""
         bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         untouched = bench.publish(bench.stage(TUESDAY, ["t"], 1))
         row = bench.publish(bench.stage(MONDAY, ["c"], 2))
@@ -219,7 +219,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "c"), (TUESDAY, "t")]
 
     def test_an_empty_day_is_a_done_day(self, bench: Bench) -> None:
-        """Without a ledger row, an empty day would be polled for ever, and the offset would never pass it."""
+        """Otherwise the day would be polled for ever and block the offset."""
         row = bench.publish(bench.stage(MONDAY, [], 1))
         assert (row.generation, row.rows) == (1, 0)
         assert list(bench.ledger.days()) == [MONDAY]
@@ -240,7 +240,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "a")]
 
     def test_what_was_set_aside_is_seen_until_the_next_answer(self, bench: Bench) -> None:
-        """A user who fixes rejected records must see every record that is still rejected, and no other."""
+        """A user must see exactly the records that are still rejected."""
         bench.publish(bench.stage(MONDAY, ["a"], 1, rejected=3))
         bench.publish(bench.stage(TUESDAY, ["a"], 2))
         if not isinstance(bench.publisher, KeepsRejects):
@@ -257,7 +257,7 @@ class SinkConformance(
     # The newest answer wins
 
     def test_the_older_answer_of_two_is_refused_and_nothing_changes(self, bench: Bench) -> None:
-        """A forgotten process that publishes late would replace today's answer by yesterday's."""
+        """A forgotten process must not replace today's answer by yesterday's."""
         stale = bench.stage(MONDAY, ["old"], 6)
         bench.publish(bench.stage(MONDAY, ["new"], 7))
         state_before = bench.state()
@@ -268,14 +268,14 @@ class SinkConformance(
         assert bench.ledger.published(MONDAY, intent(6).token) is None
 
     def test_the_newer_answer_wins_whoever_started_first(self, bench: Bench) -> None:
-        """Runs start in any order. The run that polled last must win."""
+        """The run that polled last must win."""
         bench.publish(bench.stage(MONDAY, ["old"], 7))
         row = bench.publish(bench.stage(MONDAY, ["new"], 6))
         assert (row.generation, row.token) == (2, intent(6).token)
         assert bench.readable() == [(MONDAY, "new")]
 
     def test_a_clock_that_is_set_back_decides_nothing(self, bench: Bench) -> None:
-        """Two machines' clocks differ. A sink that compares their times may keep the older answer."""
+        """Machines' clocks differ, so their times must not decide."""
         bench.publish(bench.stage(MONDAY, ["old"], 1, polled_at=NOON + 400 * ONE_DAY))
         stale = bench.stage(MONDAY, ["stale"], 3, polled_at=NOON + 800 * ONE_DAY)
         row = bench.publish(bench.stage(MONDAY, ["new"], 2, polled_at=NOON - 400 * ONE_DAY))
@@ -285,7 +285,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "new")]
 
     def test_who_lost_to_a_later_clear_of_its_own_run_is_told_not_to_poll_again(self, bench: Bench) -> None:
-        """A user has cleared the run, and its later try has published. Another poll would waste requests."""
+        """Another poll would waste requests."""
         zombie = bench.stage(MONDAY, ["old"], 6)
         row = bench.publish(bench.stage(MONDAY, ["new"], 6, "2", clear_number=1))
         assert (row.generation, row.clear_number) == (1, 1)
@@ -294,7 +294,7 @@ class SinkConformance(
         assert not caught.value.may_poll_again
 
     def test_a_run_made_again_counts_its_clears_from_zero_and_is_not_refused(self, bench: Bench) -> None:
-        """A run that was deleted and created again must reload its day, although its clear count is lower."""
+        """A run created again must reload its day despite a lower clear count."""
         bench.publish(bench.stage(MONDAY, ["old"], 6, clear_number=3))
         row = bench.publish(bench.stage(MONDAY, ["new"], 6, "2"))
         assert (row.generation, row.run, row.clear_number) == (2, intent(6).run, 0)
@@ -302,7 +302,7 @@ class SinkConformance(
     # Checks before the poll
 
     def test_a_type_it_cannot_hold_is_found_before_the_first_request(self, bench: Bench) -> None:
-        """If only the commit detected the type, every try would poll the whole day in vain."""
+        """Otherwise every try would poll the day in vain."""
         if self.schemaless:
             pytest.skip("schemaless: the target takes any column of any type")
         unsupported = pa.schema([pa.field("event", pa.duration("us"))])
@@ -312,7 +312,7 @@ class SinkConformance(
         assert not _secrets_in(problems, bench)
 
     def test_a_changed_type_is_told_with_the_columns_name_and_nothing_changes(self, bench: Bench) -> None:
-        """A changed type breaks the column's readers. A person must decide, and needs its name."""
+        """A changed type breaks readers, so a person must decide."""
         if self.schemaless:
             pytest.skip("schemaless: the target takes any column of any type")
         bench.publish(bench.stage(MONDAY, ["a"], 1))

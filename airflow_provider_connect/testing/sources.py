@@ -49,8 +49,8 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     * ``served``, a :class:`.Served`: a server with a day of data. Without it, the cases that poll are skipped.
     * ``page``: text with the DDL of the rows, perhaps of other streams too. Defaults to the source module's docstring.
     * ``place``: connection fields that address the server, except the port. Defaults to the host ``http://127.0.0.1``.
-    * ``described``: connection for listing columns and planning a day. By default no server answers it, because most
-      sources send no request for this. Override it if the columns come from the server.
+    * ``described``: connection for listing columns and planning a day. By default no server answers it. Override it if
+      the columns come from the server.
     * ``extra``: the extra's fields that the source reads, each with a valid value, or None if it is optional.
     """
 
@@ -74,7 +74,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
     @pytest.fixture
     def page(self, source: Source) -> str:
-        """Return the text that documents the columns for users."""
+        """Return the text that documents the columns."""
         return importlib.import_module(type(source).__module__).__doc__ or ""
 
     @pytest.fixture
@@ -93,7 +93,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def connection(
         self, source: Source, refusing_socket: socket.socket, extra: Mapping[str, str | None], place: Mapping[str, str]
     ) -> Connection:
-        """Return a valid connection to a port of this machine on which no server listens."""
+        """Return a valid connection to a local port without a server."""
         return _connection_to(source, refusing_socket, extra, place)
 
     @pytest.fixture
@@ -112,7 +112,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         zone(source.timezone)
 
     def test_row_options_name_real_options(self, source: Source, connection: Connection) -> None:
-        """The ledger stores and compares the row options. A misspelt name would never show a difference."""
+        """The ledger compares them. A misspelt name would never differ."""
         unknown = [path for path in source.row_options if path.partition(".")[0] not in type(source).model_fields]
         assert unknown == []
         definition = build_definition(source, source.serialize(), connection)
@@ -126,7 +126,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         assert not _holds_a_secret(" ".join(name))
 
     def test_columns_have_names_and_types_that_spark_knows(self, source: Source, described: Connection) -> None:
-        """A column that Spark or the stage cannot hold would fail every user's first day."""
+        """Other columns would fail every first day."""
         with source.open(described, PollContext()) as poller:
             schema = poller.schema()
         lower_names = [name.lower() for name in schema.names]
@@ -151,13 +151,13 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     # The connection
 
     def test_a_good_connection_is_no_problem(self, source: Source, connection: Connection) -> None:
-        """Any problem that check() returns stops the task before its first request."""
+        """A problem from check() stops the task before its first request."""
         assert source.check(connection) == []
 
     def test_all_problems_come_at_once_and_hold_no_secret(
         self, source: Source, connection: Connection, extra: Mapping[str, str | None]
     ) -> None:
-        """Users want to fix all problems of a connection in one edit. Many people can read the messages."""
+        """Users fix all problems in one edit. Many people can read the messages."""
         broken_fields: list[dict[str, object]] = [
             {"password": None},
             {"login": f"{LOGIN}:x"},
@@ -179,7 +179,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     # The plan
 
     def test_a_plan_is_the_same_every_time_and_plain_data(self, source: Source, described: Connection) -> None:
-        """A retry plans the day again. If its partitions differed, some rows would be polled twice or never."""
+        """A retry with other partitions would poll rows twice or never."""
         day = _thirty_days_ago(source)
         with source.open(described, PollContext()) as poller:
             parts = poller.plan([day])
@@ -200,7 +200,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def test_a_day_that_is_not_over_is_refused_before_any_request(
         self, source: Source, extra: Mapping[str, str | None], place: Mapping[str, str], days_ahead: int
     ) -> None:
-        """A day polled before its end would lack rows, and no later run polls it again."""
+        """The day would lack rows, and no later run polls it again."""
         if source.kind != "day":
             pytest.skip("a snapshot has no days")
         day = Day(date=_today(source) + days_ahead * ONE_DAY, zone=source.timezone)
@@ -213,7 +213,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
                 listener.accept()
 
     def test_planning_a_day_of_another_zone_is_refused(self, source: Source, connection: Connection) -> None:
-        """A day of another zone covers other hours. Some rows would be in two days or in none."""
+        """Its hours differ, so rows would be in two days or in none."""
         other_zone = "Asia/Tokyo" if source.timezone != "Asia/Tokyo" else "UTC"
         day = Day(date=_today(source) - 30 * ONE_DAY, zone=other_zone)
         with source.open(connection, PollContext()) as poller, pytest.raises(ConfigError, match=other_zone):
@@ -224,7 +224,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def test_an_unreachable_server_is_a_retriable_error_within_seconds_without_secrets(
         self, source: Source, connection: Connection
     ) -> None:
-        """An outage must fail the try fast and stay retriable. The error must not show the credentials."""
+        """An outage must fail the try fast and stay retriable."""
         started = time.monotonic()
         with source.open(connection, PollContext()) as poller, pytest.raises(RetriableError) as caught:
             _poll_first(poller, _thirty_days_ago(source))
@@ -237,7 +237,6 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
 
 def _poll_first(poller: Poller, day: Day) -> None:
-    """Plan a day and poll its first partition. Some sources send requests to plan."""
     (part, *_) = poller.plan([day])
     list(poller.poll(part, Tally(part.days)))
 

@@ -30,6 +30,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.source import PollContext
+from airflow_provider_connect.sources._rest.duplicates import DuplicateCheck
 from airflow_provider_connect.sources._rest.page_parser import PageParser
 from airflow_provider_connect.sources._rest.rows import RowBuilder
 from airflow_provider_connect.sources.rest import Cursor, NoToken, Records, Request, RestSource
@@ -178,6 +179,7 @@ def parsed(bodies: list[bytes], undeclared: str) -> None:
             tolerance=Tolerance("none", 0),
             tally=Tally(),
             slices=cutter.slices,
+            duplicate_check=DuplicateCheck(wanted, stack),
         )
         rows = sum(maker.build_rows(cutter.parse(body, "page"), {}, "page").batch.num_rows for body in bodies)
     assert rows == len(bodies) * PAGE_ROWS

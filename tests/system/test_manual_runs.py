@@ -101,3 +101,17 @@ def test_dags_test_loads_the_day_that_it_is_given(dated: System) -> None:
     log = cli(dated, "dags", "test", "dated", "2026-10-08")
     assert "Days 2026-10-08 in US/Pacific" in log
     assert "2026-10-08" in OnDelta(str(dated.folder / "tables" / "dated")).rows()
+
+
+def test_catchup_goes_on_after_a_run_that_the_command_line_put_in_place_of_a_scheduled_one(system: System) -> None:
+    """Airflow gives such a run the interval of yesterday, after which its own timetable would go on."""
+    system.airflow.wait_for_dag("stepped")
+    cli(system, "dags", "trigger", "stepped", "-l", "2026-10-03T07:00:00+00:00", "-r", "by_cli")
+    system.airflow.api("PATCH", "dags/stepped?update_mask=is_paused", json={"is_paused": False})
+    days = {f"2026-10-0{number}T07:00:00Z" for number in (1, 2, 3, 4, 5)}
+
+    def logical_dates() -> set[str]:
+        runs = system.airflow.api("GET", "dags/stepped/dagRuns?limit=50")["dag_runs"]
+        return {run["logical_date"] for run in runs}
+
+    wait_for(lambda: logical_dates() == days, 60, "a run for each day")

@@ -270,3 +270,12 @@ def test_a_column_that_is_null_in_every_row_is_warned_of(records: int, absent: i
     found = findings(DAY, polled, on_empty="fail", rules=Rules(), replaced=None, earlier=None)
     texts = [each.text for each in found if "column 'at'" in each.text and not each.is_fatal]
     assert len(texts) == is_warned
+
+
+@pytest.mark.parametrize(("records", "absent", "is_refused"), [(3, 3, True), (3, 2, False), (0, 0, False)])
+def test_a_column_whose_field_is_required_fails_the_day(*, records: int, absent: int, is_refused: bool) -> None:
+    """Partitions in which no record has the field count their records. All of the day's records must be among them."""
+    refused = {"column_refused.at": absent} if absent else {}
+    polled = PollResult(files=(), rows_read=records, rows_written=records, counts=refused)
+    found = findings(DAY, polled, on_empty="fail", rules=Rules(), replaced=None, earlier=None)
+    assert any("column 'at', and records.absent='fail'" in each.text and each.is_fatal for each in found) == is_refused

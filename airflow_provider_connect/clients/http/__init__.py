@@ -1,1 +1,1 @@
-"""HTTP client with deadlines. It refuses an answer that could have been cut unnoticed."""
+"""HTTP client with deadlines. Refuses an answer that could be cut unnoticed."""

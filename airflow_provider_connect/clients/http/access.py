@@ -1,6 +1,6 @@
 """Reads an API's address and credentials from an Airflow connection of type ``http``. Light enough for DAG files.
 
-``docs/http_connection.md`` documents the fields. A field of another name is refused.
+Fields: ``docs/http_connection.md``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from airflow_provider_connect.clients.http.auth import (
     query_auth,
 )
 from airflow_provider_connect.clients.http.logins import Login, OAuth2Login, SessionLogin
+from airflow_provider_connect.clients.http.named_credentials import named_credentials
 from airflow_provider_connect.clients.http.network import AddressPolicy
 from airflow_provider_connect.clients.http.route import HttpRoute, Origin, origin_of
 from airflow_provider_connect.connection import Connection
@@ -33,18 +34,18 @@ _LOGIN = {"username": "{login}", "password": "{password}"}
 
 
 class Credentials(Protocol):
-    """Supplies the credentials for the API's own host."""
+    """Credentials for the API's own host."""
 
     def auth(self) -> Auth:
-        """Return the credentials. Fetches them first if necessary."""
+        """Return the credentials. May fetch them first."""
 
     def renew(self, refused_auth: Auth) -> Auth | None:
-        """Return other credentials after the API refused ``refused_auth``. None if there are none."""
+        """Return other credentials after the API refused ``refused_auth``, or None."""
 
 
 @dataclass(frozen=True)
 class StaticCredentials:
-    """Credentials that stand in the connection and never change."""
+    """Unchanging credentials from the connection."""
 
     static_auth: Auth
 
@@ -53,7 +54,7 @@ class StaticCredentials:
         return self.static_auth
 
     def renew(self, refused_auth: Auth) -> Auth | None:
-        """Return None: there are no other credentials."""
+        """Return None."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class HttpAccess:
 
     :param url: base of all paths, without a final slash.
     :param allowed_origins: other hosts that links and redirects may lead to.
-    :param headers: sent to the API's own host with every request.
-    :param secret_header_values: values of ``headers`` that no message may quote.
+    :param headers: sent only to the API's own host.
+    :param named_auth: sent there in addition to ``credentials``.
     """
 
     name: str
@@ -73,6 +74,7 @@ class HttpAccess:
     allowed_origins: frozenset[Origin] = frozenset()
     headers: tuple[tuple[str, str], ...] = ()
     secret_header_values: tuple[str, ...] = ()
+    named_auth: Auth = NO_AUTH
 
     @property
     def origin(self) -> Origin:
@@ -81,10 +83,9 @@ class HttpAccess:
 
     @classmethod
     def read_connection(cls, connection: Connection, extra_fields: Collection[str] = ()) -> HttpAccess:
-        """Read a connection of type ``http``.
+        """Read a connection of type ``http``. Raises ConfigError with every problem.
 
-        :param extra_fields: names of further fields in the extra, which the source reads.
-        :raises ConfigError: lists every problem of the connection.
+        :param extra_fields: further fields that the source reads from the extra.
         """
         refuse_any(connection_problems(connection, extra_fields))
         url, other_origins = (
@@ -104,11 +105,12 @@ class HttpAccess:
             allowed_origins=frozenset(other_origins),
             headers=tuple(headers.items()),
             secret_header_values=tuple(value for value in headers.values() if len(value) >= _MAY_BE_SECRET_CHARACTERS),
+            named_auth=named_credentials(connection),
         )
 
     @classmethod
     def for_url(cls, connection: Connection, url: str, auth: Auth, **fields: Any) -> Self:
-        """Return the access to a vendor's URL. The connection, of any type, may name a proxy and authorities."""
+        """Return the access to a vendor's URL, with proxy and authorities of a connection of any type."""
         return cls(connection.conn_id, url, StaticCredentials(auth), _route(connection, {origin_of(url)[1]}), **fields)
 
 
@@ -120,7 +122,7 @@ def _route(connection: Connection, hosts: Collection[str]) -> HttpRoute:
 
 
 def connection_problems(connection: Connection, extra_fields: Collection[str] = ()) -> list[str]:
-    """Return every problem of a connection. No network. For ``extra_fields`` see :meth:`HttpAccess.read_connection`."""
+    """Validate a connection without network. Returns the problems."""
     return connection_fields.connection_problems(connection, extra_fields)
 
 

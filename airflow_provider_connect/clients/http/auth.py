@@ -1,4 +1,4 @@
-"""Kinds of HTTP credentials, each with the texts that no message may quote.
+"""Kinds of HTTP credentials, each with its secret texts.
 
 All threads and polls of a process share fetched credentials: one token per poll would exceed limits of token endpoints.
 """
@@ -22,16 +22,24 @@ from airflow_provider_connect.patience import CLOCK, Clock
 
 @dataclass(frozen=True)
 class Auth:
-    """Credentials of a request. The functions below create them.
+    """Credentials of a request.
 
     :param headers: sent with every request.
-    :param params: added to every query. They replace params of the same name.
+    :param params: added to every query, in place of params of the same name.
+    :param body: added to every JSON body or form, by path or field.
     :param secrets: texts that an answer may echo and no message may quote.
     """
 
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
     params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    body: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def joined(self, other: Auth) -> Auth:
+        """Return both credentials. The cookies of both are sent."""
+        cookies = [auth.headers["Cookie"] for auth in (self, other) if "Cookie" in auth.headers]
+        headers = self.headers | other.headers | ({"Cookie": "; ".join(cookies)} if cookies else {})
+        return Auth(headers, self.secrets + other.secrets, self.params + other.params, self.body + other.body)
 
 
 NO_AUTH = Auth()
@@ -42,34 +50,35 @@ def basic_auth(user: SecretStr, password: SecretStr) -> Auth:
     user_and_password = user.get_secret_value(), password.get_secret_value()
     token = base64.b64encode(":".join(user_and_password).encode()).decode("ascii")
     # An echo may lack the padding, or use the URL alphabet.
-    bare = token.rstrip("=")
+    unpadded_token = token.rstrip("=")
     return Auth(
-        {"Authorization": f"Basic {token}"}, (*user_and_password, bare, bare.replace("+", "-").replace("/", "_"))
+        {"Authorization": f"Basic {token}"},
+        (*user_and_password, unpadded_token, unpadded_token.replace("+", "-").replace("/", "_")),
     )
 
 
 def bearer_auth(token: SecretStr) -> Auth:
-    """Return credentials that send a bearer token, such as OAuth's."""
+    """Return credentials with a bearer token, such as OAuth's."""
     return Auth({"Authorization": f"Bearer {token.get_secret_value()}"}, (token.get_secret_value(),))
 
 
 def header_auth(name: str, value: SecretStr) -> Auth:
-    """Return credentials that send a key in a header, such as ``X-Api-Key``."""
+    """Return credentials in a header, such as ``X-Api-Key``."""
     return Auth({name: value.get_secret_value()}, (value.get_secret_value(),))
 
 
 def query_auth(name: str, value: SecretStr) -> Auth:
-    """Return credentials that send a key in the query, such as ``api_key=…``."""
+    """Return credentials in the query, such as ``api_key=…``."""
     return Auth({}, (value.get_secret_value(),), ((name, value.get_secret_value()),))
 
 
 def cookie_auth(cookies: Mapping[str, str]) -> Auth:
-    """Return credentials that send cookies. All their values are secret."""
+    """Return credentials with cookies. All values are secret."""
     return Auth({"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}, tuple(cookies.values()))
 
 
 def proxy_auth(proxy: SecretStr | None) -> Auth:
-    """Return the credentials in a proxy's URL, or empty ones. For ``environment``, only the secrets of its proxies."""
+    """Return a proxy's credentials, or empty ones. For ``environment``, only the secrets of its proxies."""
     users = [(parts.username or "", parts.password or "") for parts in map(urlsplit, proxy_urls(proxy))]
     auths = [basic_auth(*(SecretStr(unquote(text)) for text in user)) for user in users if any(user)]
     headers = {} if uses_environment(proxy) or not auths else {"Proxy-Authorization": auths[0].headers["Authorization"]}
@@ -81,7 +90,7 @@ _REFUSED_SECONDS = 60.0
 
 
 class FetchedAuth(NamedTuple):
-    """Credentials that a service issued, and how long they are valid (None if unknown)."""
+    """Issued credentials with their validity (None if unknown)."""
 
     auth: Auth
     valid_seconds: float | None
@@ -89,7 +98,7 @@ class FetchedAuth(NamedTuple):
 
 @dataclass
 class _LoginState:
-    """Credentials or latest refusal of one login in this process. Hold ``lock`` to use it."""
+    """Credentials or latest refusal of one login. Hold ``lock`` to use it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     auth: Auth | None = None
@@ -105,7 +114,7 @@ _login_states_lock = threading.Lock()
 class FetchedCredentials:
     """Credentials that a service issues for a login.
 
-    :param identity: all inputs of the login, secrets included. Equal identities share the issued credentials.
+    :param identity: all inputs of the login. Equal identities share credentials.
     """
 
     def __init__(
@@ -119,8 +128,8 @@ class FetchedCredentials:
         """Return credentials that will not expire soon. May call the service, or wait for another thread's call.
 
         :raises RetriableError: the service is unreachable or overloaded.
-        :raises ConfigError: the service refuses the login. For a minute the error is repeated without a call, so that
-            many threads don't lock the account.
+        :raises ConfigError: the service refuses the login. Repeated for a minute without a call, to prevent a locked
+            account.
         """
         state = self._state()
         with state.lock:
@@ -130,7 +139,7 @@ class FetchedCredentials:
             return state.auth
 
     def renew(self, refused_auth: Auth) -> Auth:
-        """Return other credentials after the API refused ``refused_auth``. All threads share one call."""
+        """Replace refused credentials. All threads share one call."""
         state = self._state()
         with state.lock:
             if state.auth == refused_auth:
@@ -147,12 +156,12 @@ class FetchedCredentials:
         fetch_started = self._clock.now()
         state.auth = None
         try:
-            fetched = self._fetch()
+            fetched_auth = self._fetch()
         except ConfigError as error:
             state.refusal, state.refused_until = str(error), fetch_started + _REFUSED_SECONDS
             raise
-        state.auth, state.refusal = fetched.auth, ""
-        valid_seconds = float("inf") if fetched.valid_seconds is None else fetched.valid_seconds
+        state.auth, state.refusal = fetched_auth.auth, ""
+        valid_seconds = float("inf") if fetched_auth.valid_seconds is None else fetched_auth.valid_seconds
         # Credentials that expire during a request are refused, so they count as expired a while before.
         state.ends = (
             fetch_started

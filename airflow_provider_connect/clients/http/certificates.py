@@ -18,10 +18,7 @@ _CERTIFICATE = re.compile(
 
 
 def ca_bundle_problem(ca_bundle: str) -> str | None:
-    """Return the problem of a ``ca_bundle``, or None.
-
-    :param ca_bundle: absolute path on this machine, or PEM text.
-    """
+    """Return the problem of a ``ca_bundle`` (absolute local path, or PEM text), or None."""
     try:
         _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ca_bundle, "ca_bundle")
     except ConfigError as error:
@@ -33,7 +30,7 @@ def ca_bundle_problem(ca_bundle: str) -> str | None:
 def tls_context(ca_bundle: str | None, environment_bundles: tuple[tuple[str, str], ...] = ()) -> ssl.SSLContext:
     """Return a TLS client context that verifies certificates and host names.
 
-    :param ca_bundle: authorities to trust in addition to the public ones.
+    :param ca_bundle: authorities to trust besides the public ones.
     :param environment_bundles: (variable, path) pairs of more authorities. A path is a file, or a folder in OpenSSL's
         form.
     :raises ConfigError: a file contains no certificate.

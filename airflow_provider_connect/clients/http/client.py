@@ -1,6 +1,6 @@
 """Sends one HTTP request and returns the raw response. Error messages name the remedy and contain no secrets.
 
-Never retries or follows redirects. Refuses a body without a length or chunks, because a cut would go unnoticed.
+Never retries or follows redirects. Refuses a body without a length or chunks: a cut would go unnoticed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.secrets import Secrets
 
 ERROR_TEXT_BYTES = 8 << 10
-"""Limit for reading an error's body: enough for a message, and an endless body stops here."""
+"""Most bytes to read of an error's body."""
 _ERROR_READ_BYTES = 1 << 10
 _ERROR_SECONDS = 10.0
 _CUT_ECHO_CHARACTERS = 2 << 10
@@ -42,19 +42,19 @@ class Body(NamedTuple):
 
 
 def json_body(value: Any) -> Body:
-    """Encode a value as a JSON body."""
+    """Encode a value as JSON."""
     return Body("application/json", json.dumps(value).encode())
 
 
 def form_body(fields: Mapping[str, str]) -> Body:
-    """Encode form fields as a URL-encoded body."""
+    """Encode form fields for a URL-encoded body."""
     return Body("application/x-www-form-urlencoded", urlencode(fields).encode())
 
 
 class ErrorText(NamedTuple):
     """Beginning of an error's body.
 
-    :param is_cut: True if the end is missing. The text may then end inside a secret.
+    :param is_cut: True if the end is missing, so that the text may end inside a secret.
     """
 
     text: str
@@ -62,7 +62,7 @@ class ErrorText(NamedTuple):
 
 
 class HttpResponse:
-    """Response whose headers have arrived. As a context manager, it closes the connection or returns it to the pool."""
+    """Response with an unread body. The end of its ``with`` block closes the connection or returns it to the pool."""
 
     def __init__(self, link: HttpConnection, head: ResponseHead, pool: ConnectionPool | None) -> None:
         self._link = link
@@ -87,7 +87,7 @@ class HttpResponse:
         return self._link.received_bytes
 
     def header(self, name: str) -> str:
-        """Return a header's value, or "". Repeated headers are joined by a comma."""
+        """Return a header's value, or "". A comma joins repeated headers."""
         return ", ".join(self._head.values_of(name))
 
     def header_values(self, name: str) -> list[str]:
@@ -100,26 +100,20 @@ class HttpResponse:
         return {name: self.header(name) for name, _ in self._head.fields}
 
     def require_framing(self) -> None:
-        """Check that a cut of the body would be noticed.
-
-        :raises RetriableError: the body has neither a length nor chunks.
-        """
+        """Raise RetriableError for a body without length or chunks, because a cut would go unnoticed."""
         if not self._head.is_framed:
             raise RetriableError(f"{self.host} {UNFRAMED_TEXT}")
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the body as received, without decompressing it.
-
-        :raises RetriableError: the body ends early, stalls, or takes longer than the deadline.
-        """
+        """Yield the body as received, not decompressed. Errors as :meth:`.HttpConnection.read_body`."""
         return self._body(READ_BYTES)
 
     def interrupt(self) -> None:
-        """Make a read of the body in another thread fail now."""
+        """Make another thread's read of the body fail now."""
         self._link.interrupt()
 
     def text(self) -> ErrorText:
-        """Return the beginning of an error's body. Never raises for an incomplete body."""
+        """Return the beginning of an error's body, even of an incomplete one."""
         self._link.shorten_deadline(_ERROR_SECONDS)
         data, is_cut = b"", not self._head.is_framed
         try:
@@ -156,14 +150,14 @@ def request(
     pool: ConnectionPool | None = None,
     on_opened: Callable[[HttpConnection], object] | None = None,
 ) -> HttpResponse:
-    """Send a GET, or a POST if there is a body. Returns once the headers have arrived, with any status.
+    """Send a GET, or a POST with a body. Returns once the headers have arrived, with any status.
 
     :param params: added to the URL's query.
-    :param method: sent instead of GET or POST.
-    :param headers: sent too. Those of ``auth`` take precedence.
-    :param takes_redirects: return a redirect like any other response instead of raising ConfigError.
-    :param on_sent: called once the request is sent. The server may count it from then on.
-    :param pool: idle connections. Only for a request that may be sent twice: if the server has closed an idle
+    :param method: replaces GET or POST.
+    :param headers: ``auth`` takes precedence.
+    :param takes_redirects: return a redirect instead of raising ConfigError.
+    :param on_sent: called once the request is sent, from when the server may count it.
+    :param pool: idle connections, only for requests that may be sent twice. If the server has closed an idle
         connection, the request is repeated over a new one.
     :param on_opened: called before the request with the connection, which can be interrupted.
     :raises RetriableError: the server is unreachable or does not answer.
@@ -201,13 +195,22 @@ def request(
 
 
 def strip_auth_params(url: str, auth: Auth) -> str:
-    """Remove the query params that hold credentials from a URL. Some servers copy the key into their links."""
+    """Remove credentials from a URL's query. Some servers copy the key into their links."""
     auth_names = {name for name, _ in auth.params}
     parts = urlsplit(url)
     if not auth_names or not parts.query:
         return url
     other_params = (part for part in parts.query.split("&") if unquote_plus(part.partition("=")[0]) not in auth_names)
     return parts._replace(query="&".join(other_params)).geturl()
+
+
+def merge_headers(*groups: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of all groups. Later groups replace headers of the same name, in any case."""
+    merged: dict[str, str] = {}
+    for group in groups:
+        names = {name.lower() for name in group}
+        merged = {name: value for name, value in merged.items() if name.lower() not in names} | dict(group)
+    return merged
 
 
 def _headers(auth: Auth, more_headers: Mapping[str, str], body: Body | None) -> dict[str, str]:
@@ -217,10 +220,8 @@ def _headers(auth: Auth, more_headers: Mapping[str, str], body: Body | None) -> 
         "Accept-Encoding": "gzip",
     }
     body_headers = {} if body is None else {"Content-Type": body.content_type, "Content-Length": str(len(body.data))}
-    for group in (more_headers, auth.headers, body_headers):
-        names = {name.lower() for name in group}
-        headers = {name: value for name, value in headers.items() if name.lower() not in names} | dict(group)
-    headers = {name: value.strip(" ") for name, value in headers.items()}
+    merged_headers = merge_headers(headers, more_headers, auth.headers, body_headers)
+    headers = {name: value.strip(" ") for name, value in merged_headers.items()}
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ConfigError(
@@ -252,23 +253,23 @@ def _gunzip_prefix(data: bytes) -> tuple[bytes, bool]:
 
 
 def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
-    """Return a server's text shortened to one line for a message, without secrets.
+    """Return a server's text for a message: short, on one line, without secrets.
 
-    :param is_cut: True if the text is incomplete and may end inside an echo of a secret.
+    :param is_cut: True if the text may end inside an echo of a secret.
     """
     text = text[:ERROR_TEXT_BYTES]  # an error inside a page may be as long as a record
     is_long = len(text) >= 2 * _CUT_ECHO_CHARACTERS
-    struck = secrets.redact(text, is_cut=is_cut and not is_long)
+    redacted_text = secrets.redact(text, is_cut=is_cut and not is_long)
     if is_long:  # the end may contain half an echo
-        struck = struck[:-_CUT_ECHO_CHARACTERS]
-    clean = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", struck)).strip()
-    return clean if len(clean) <= _QUOTE_CHARACTERS else clean[: _QUOTE_CHARACTERS - 1] + "…"
+        redacted_text = redacted_text[:-_CUT_ECHO_CHARACTERS]
+    one_line = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", redacted_text)).strip()
+    return one_line if len(one_line) <= _QUOTE_CHARACTERS else one_line[: _QUOTE_CHARACTERS - 1] + "…"
 
 
 def retry_after_seconds(value: str, current_time: dt.datetime, cap_seconds: float = 3600.0) -> float | None:
-    """Parse a ``Retry-After`` header: a number of seconds, or an HTTP date, which is compared with ``current_time``.
+    """Parse a ``Retry-After`` header: seconds, or an HTTP date, compared with ``current_time``.
 
-    :return: 0 (a date in the past) to ``cap_seconds``, or None if the header is missing or malformed.
+    :return: 0 (a past date) to ``cap_seconds``, or None if malformed.
     """
     value = value.strip()
     if re.fullmatch(r"\d{1,20}(\.\d{1,9})?", value, flags=re.ASCII):

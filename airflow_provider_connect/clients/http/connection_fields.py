@@ -1,4 +1,4 @@
-"""Reads and checks the fields of an Airflow connection of type ``http``. :mod:`.access` documents the fields."""
+"""Reads and checks the fields of an Airflow connection of type ``http``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from urllib.parse import urljoin, urlsplit
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
+from airflow_provider_connect.clients.http.named_credentials import FIELD, named_credentials_problems
 from airflow_provider_connect.clients.http.proxies import ENVIRONMENT, is_proxy_url
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.config import suggest_nearest
@@ -24,7 +25,7 @@ RESERVED_HEADERS = frozenset(
 )
 """Headers that only the client may set."""
 
-_COMMON = ("auth", "headers", "allowed_hosts", "proxy", "ca_bundle")
+_COMMON = ("auth", FIELD, "headers", "allowed_hosts", "proxy", "ca_bundle")
 _OAUTH2 = ("auth_url", "scope", "client_auth", "auth_params")
 _FIELDS: dict[str, tuple[str, ...]] = {
     "none": (),
@@ -50,18 +51,19 @@ _REQUIRED = {
 
 
 def auth_kind_of(connection: Connection) -> AuthKind:
-    """Return the connection's ``auth``. Like HttpHook, it defaults to HTTP Basic if there is a login, else to none."""
-    default = "basic" if _has(connection.login) else "none"
+    """Return ``auth``. Defaults to HTTP Basic with a login, else to none, like HttpHook."""
+    default = "basic" if _is_filled(connection.login) else "none"
     return cast(AuthKind, connection.option("auth") or default)
 
 
 def connection_problems(connection: Connection, extra_fields: Collection[str]) -> list[str]:
-    """Return every problem of a connection. See :func:`.access.connection_problems`."""
+    """Return every problem of a connection."""
     checks = (
-        partial(_unknown_fields, also=extra_fields),
+        partial(_unknown_fields, extra_fields=extra_fields),
         _auth_problems,
         _login_problems,
         _host_problems,
+        named_credentials_problems,
         _text_problems,
         proxy_problems,
         ca_bundle_problems,
@@ -71,7 +73,7 @@ def connection_problems(connection: Connection, extra_fields: Collection[str]) -
 
 
 def collect_problems(connection: Connection, checks: Iterable[Callable[[Connection], Iterable[str]]]) -> list[str]:
-    """Run checks on a connection of any type. Returns each problem once, prefixed with the connection's id."""
+    """Run checks on a connection. Returns each problem once, prefixed with the connection's id."""
     problems: list[str] = []
     for check in checks:
         try:
@@ -81,14 +83,14 @@ def collect_problems(connection: Connection, checks: Iterable[Callable[[Connecti
     return [f"connection {connection.conn_id!r}: {problem}" for problem in dict.fromkeys(problems)]
 
 
-def _has(secret: SecretStr | None) -> bool:
+def _is_filled(secret: SecretStr | None) -> bool:
     return secret is not None and secret.get_secret_value() != ""
 
 
-def _unknown_fields(connection: Connection, also: Collection[str]) -> Iterator[str]:
-    """Yield a problem for each unknown extra field, and for each field that this ``auth`` does not use."""
-    known_fields = {*_COMMON, *also, *(name for names in _FIELDS.values() for name in names)}
-    allowed_fields = {*_COMMON, *also, *_FIELDS.get(auth_kind_of(connection), known_fields)}
+def _unknown_fields(connection: Connection, extra_fields: Collection[str]) -> Iterator[str]:
+    """Yield a problem for each extra field that is unknown, or unused by this ``auth``."""
+    known_fields = {*_COMMON, *extra_fields, *(name for names in _FIELDS.values() for name in names)}
+    allowed_fields = {*_COMMON, *extra_fields, *_FIELDS.get(auth_kind_of(connection), known_fields)}
     for name, value in connection.extra.items():
         if name not in known_fields:
             yield (
@@ -113,7 +115,7 @@ def _auth_problems(connection: Connection) -> Iterator[str]:
 def _login_problems(connection: Connection) -> Iterator[str]:
     kind = auth_kind_of(connection)
     if kind == "none":
-        if _has(connection.password) and connection.option("auth") is None:
+        if _is_filled(connection.password) and connection.option("auth") is None and not connection.extra.get(FIELD):
             yield (
                 "it has a password without a login: set 'auth' in the extra to 'bearer' or 'api_key', or enter a "
                 "login for HTTP Basic"
@@ -121,9 +123,9 @@ def _login_problems(connection: Connection) -> Iterator[str]:
         return
     if kind not in _FIELDS:  # reported already, and might be a misplaced secret
         return
-    if kind not in ("basic", "oauth2_refresh_token") and not _has(connection.password):
+    if kind not in ("basic", "oauth2_refresh_token") and not _is_filled(connection.password):
         yield f"password is empty; auth {kind!r} requires it"
-    if kind.startswith(("basic", "oauth2", "session")) and not _has(connection.login):
+    if kind.startswith(("basic", "oauth2", "session")) and not _is_filled(connection.login):
         yield f"login is empty; auth {kind!r} requires it"
     by_basic = kind == "basic" or (kind.startswith("oauth2") and connection.option("client_auth") != "body")
     if by_basic and connection.login is not None and ":" in connection.login.get_secret_value():
@@ -168,20 +170,20 @@ def _text_problems(connection: Connection) -> Iterator[str]:
 
 
 def host_override_problems(connection: Connection) -> list[str]:
-    """Return the problem of a host that replaces the vendor's, if any. For connections of any type."""
+    """Return the problem of a host that replaces the vendor's, if any."""
     problem = host_problem(connection.host, connection.port) if connection.host else None
     return [problem] if problem else []
 
 
 def proxy_problems(connection: Connection) -> Iterator[str]:
-    """Yield the problem of the extra's ``proxy``, if any. For connections of any type."""
+    """Yield the problem of ``proxy``, if any."""
     proxy = connection.option("proxy")
     if proxy not in (None, ENVIRONMENT) and not is_proxy_url(proxy):
         yield f"extra field 'proxy' is not an http or https URL, nor {ENVIRONMENT!r}"
 
 
 def ca_bundle_problems(connection: Connection) -> Iterator[str]:
-    """Yield the problem of the extra's ``ca_bundle``, if any. For connections of any type."""
+    """Yield the problem of ``ca_bundle``, if any."""
     ca_bundle = connection.option("ca_bundle")
     problem = ca_bundle_problem(ca_bundle) if ca_bundle is not None else None
     if problem is not None:
@@ -189,7 +191,11 @@ def ca_bundle_problems(connection: Connection) -> Iterator[str]:
 
 
 def _http_problems(connection: Connection) -> Iterator[str]:
-    has_credentials = auth_kind_of(connection) != "none" or bool(text_mapping(connection, "headers"))
+    has_credentials = (
+        auth_kind_of(connection) != "none"
+        or bool(text_mapping(connection, "headers"))
+        or bool(connection.extra.get(FIELD))
+    )
     urls: dict[str, str] = {}
     try:
         urls["schema or host"] = connection_base_url(connection)
@@ -214,24 +220,18 @@ def _with_port(url: str, port: int | None) -> str:
 
 
 def connection_base_url(connection: Connection) -> str:
-    """Return the URL that all paths are appended to, without a final slash.
-
-    :raises ValueError: the host is invalid.
-    """
+    """Return the base of all paths, without a final slash. Raises ValueError for an invalid host."""
     # As Airflow's HttpHook puts it together; but without a schema it is https.
     return _with_port(_with_scheme(connection.host or "", connection.path or "https"), connection.port)
 
 
 def resolve_url(base: str, url: str) -> str:
-    """Resolve a full URL, a path from the host's root (``/token``), or a path below the base (``token``)."""
+    """Resolve a full URL, or a path from the host's root (``/token``) or below the base (``token``)."""
     return urljoin(f"{base}/", url)
 
 
 def allowed_origins_of(connection: Connection) -> list[Origin]:
-    """Return the hosts of ``allowed_hosts``, with https unless a URL says http.
-
-    :raises ValueError: an entry is not a host.
-    """
+    """Return ``allowed_hosts``, with https by default. Raises ValueError for an invalid entry."""
     value = connection.extra.get("allowed_hosts") or []
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
@@ -243,10 +243,7 @@ def allowed_origins_of(connection: Connection) -> list[Origin]:
 
 
 def text_mapping(connection: Connection, name: str) -> dict[str, str]:
-    """Return an extra field that maps names to texts. Empty if the field is not set.
-
-    :raises ConfigError: the field has another form.
-    """
+    """Return an extra field that maps names to texts, or {}. Raises ConfigError for another form."""
     value: Any = connection.extra.get(name)
     if value is None or value == "":
         return {}
@@ -256,10 +253,9 @@ def text_mapping(connection: Connection, name: str) -> dict[str, str]:
 
 
 def host_problem(host: str, port: int | None) -> str | None:
-    """Return the problem of a host, without quoting the host, or None.
+    """Return the problem of a host, without quoting it, or None.
 
-    :param host: a name, or a URL without a path. Plain http is only allowed for this machine.
-    :param port: the connection's field port.
+    :param host: a name, or a URL without a path, with plain http for this machine only.
     """
     try:
         parts = urlsplit(_with_scheme(host))
@@ -281,7 +277,7 @@ def base_url(host: str, port: int | None) -> str:
 
 
 def is_loopback(name: str) -> bool:
-    """Return True if a host name means this machine."""
+    """Return True for a name of this machine."""
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:

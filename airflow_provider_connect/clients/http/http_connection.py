@@ -1,8 +1,7 @@
 """One connection to a server, directly or through a proxy. A deadline covers connecting, sending and reading.
 
 A socket's timeout restarts with every byte, so a slow server could block its client for ever. Here a timer shuts the
-socket at the deadline, and a waiting reader gets an error. httpcore connects (:mod:`.network`), h11 parses
-(:mod:`.message`).
+socket at the deadline. httpcore connects (:mod:`.network`), h11 parses (:mod:`.message`).
 """
 
 from __future__ import annotations
@@ -39,10 +38,7 @@ class SilenceError(RetriableError):
 
 
 class HttpTimeouts(BaseModel):
-    """Time limits of a request, in seconds.
-
-    :param deadline_seconds: for the request and its whole answer, even if bytes keep arriving.
-    """
+    """Time limits of a request. ``deadline_seconds`` covers the whole answer, even while bytes arrive."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,7 +62,7 @@ class HttpConnection:
         self._proxy_name = "the environment's proxy" if uses_environment(route.proxy) else "the connection's proxy"
         self._proxy_headers = proxy_auth(used_proxy).headers
         self._ca_bundles = route.ca_bundle, environment_bundles(route.proxy)
-        self._reach = route.address_policy if used_proxy is None else None
+        self._address_policy = route.address_policy if used_proxy is None else None
         self.pool_key = route.pool_key(url)
         self.was_closed_by_server = False
         self._is_reused = self._is_interrupted = self._is_sent = False
@@ -81,7 +77,7 @@ class HttpConnection:
         self._timer = self._start_timer(self._deadline)
 
     def close(self) -> None:
-        """Close the connection and discard unread bytes."""
+        """Close the connection."""
         self._stop_timer()
         with self._lock:
             for closable in (self._stream, self._handle):
@@ -95,7 +91,7 @@ class HttpConnection:
         return self._parts.netloc
 
     def send(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
-        """Connect if necessary and send a request.
+        """Send a request. Connects first if necessary.
 
         :raises RetriableError: the server is unreachable.
         :raises ConfigError: the host name is invalid, or the certificate is not trusted.
@@ -103,7 +99,7 @@ class HttpConnection:
         with self._translated_errors():
             self.seconds_left()
             host, port = _address(self._parts)
-            host_header = _bracketed(host) if port == _PORTS[self._parts.scheme] else f"{_bracketed(host)}:{port}"
+            host_header = _bracket_ipv6(host) if port == _PORTS[self._parts.scheme] else f"{_bracket_ipv6(host)}:{port}"
             if self._exchange is None:
                 self._exchange = self._connect(host, port)
             headers = {"Host": host_header, **headers}
@@ -119,7 +115,7 @@ class HttpConnection:
         """Read status and headers of the response.
 
         :raises SilenceError: nothing arrives in time.
-        :raises RetriableError: the connection ends before the headers are complete.
+        :raises RetriableError: the connection ends inside the headers.
         """
         assert self._exchange is not None
         with self._translated_errors():
@@ -130,7 +126,7 @@ class HttpConnection:
     def read_body(self, read_bytes: int) -> Iterator[bytes]:
         """Yield the body in chunks as they arrive.
 
-        :raises RetriableError: the body ends early, stalls, or takes longer than the deadline.
+        :raises RetriableError: the body ends early, stalls, or exceeds the deadline.
         """
         assert self._exchange is not None
         self.seconds_left()
@@ -143,7 +139,7 @@ class HttpConnection:
         self.seconds_left()  # a body is late if its last bytes are
 
     def make_idle(self) -> bool:
-        """After a complete response, stop the deadline. Returns True if the connection can be reused."""
+        """Stop the deadline after a complete response. Returns True if the connection can be reused."""
         self._stop_timer()
         is_tls_in_tls = self._proxy is not None and self._proxy.scheme == self._parts.scheme == "https"
         if self._exchange is None or self._is_past_deadline or self._is_interrupted or is_tls_in_tls:
@@ -151,14 +147,14 @@ class HttpConnection:
         return self._exchange.start_next_cycle()
 
     def is_reusable(self) -> bool:
-        """Return True if an idle connection is still open and the server has sent nothing unexpected."""
+        """Return True if an idle connection is open, without unexpected data."""
         if self._stream is None or self._stream.get_extra_info("is_readable"):
             return False
-        connected = self._stream.get_extra_info("socket")
-        return not (isinstance(connected, ssl.SSLSocket) and connected.pending())  # decrypted but unread
+        connected_socket = self._stream.get_extra_info("socket")
+        return not (isinstance(connected_socket, ssl.SSLSocket) and connected_socket.pending())  # decrypted but unread
 
     def reuse(self, limits: HttpTimeouts) -> None:
-        """Prepare an idle connection for another request, with a new deadline."""
+        """Prepare an idle connection for a request with a new deadline."""
         self._limits = limits
         self.received_bytes = 0
         self._is_reused = True
@@ -173,7 +169,7 @@ class HttpConnection:
         self._timer = self._start_timer(self._deadline)
 
     def interrupt(self) -> None:
-        """End the connection now, or as soon as it opens. A read in another thread then fails."""
+        """End the connection now, or once it opens. Another thread's read then fails."""
         with self._lock:
             self._is_interrupted = True
             if self._handle is not None:
@@ -183,13 +179,13 @@ class HttpConnection:
                     return
 
     def seconds_left(self) -> float:
-        """Return the time until the deadline, which also runs between reads.
+        """Return the time until the deadline.
 
         :raises DeadlineError: the deadline has passed.
         :raises RetriableError: the connection was interrupted before it opened.
         """
-        remaining = self._deadline - time.monotonic()
-        if self._is_past_deadline or remaining <= 0:
+        remaining_seconds = self._deadline - time.monotonic()
+        if self._is_past_deadline or remaining_seconds <= 0:
             raise DeadlineError(
                 f"{self.host} did not finish its answer within "
                 f"request_deadline_seconds={self._limits.deadline_seconds:g}. {self.received_bytes} bytes were "
@@ -197,18 +193,18 @@ class HttpConnection:
             )
         if self._is_interrupted and self._exchange is None:
             raise RetriableError(f"{self.host}: the request was given up before it was sent")
-        return remaining
+        return remaining_seconds
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Convert errors of the block to our error classes. The original texts are dropped: they may quote secrets."""
+        """Convert the block's errors, without texts, which may quote secrets."""
         try:
             yield
         except (OSError, ValueError, BrokenAnswerError, *_NETWORK_ERRORS) as error:
             try:
                 self.seconds_left()
-            except RetriableError as late:
-                raise late from None
+            except RetriableError as deadline_error:
+                raise deadline_error from None
             cause = error.__cause__ if isinstance(error, _NETWORK_ERRORS) else error
             is_silent = self._exchange is None or not self._exchange.has_received
             self.was_closed_by_server = (
@@ -249,7 +245,7 @@ class HttpConnection:
 
     def _connect(self, host: str, port: int) -> Exchange:
         network, timeout = (
-            Network(self.seconds_left, self._keep_handle, self._reach),
+            Network(self.seconds_left, self._keep_handle, self._address_policy),
             self._limits.connect_timeout_seconds,
         )
         hops = [(self._parts.scheme, host, port)]
@@ -260,16 +256,16 @@ class HttpConnection:
         stream = self._stream = network.connect_tcp(*hops[0][1:], timeout)
         for number, (scheme, name, _) in enumerate(hops):
             if number and scheme == "https":
-                self._tunnel(Exchange(stream, timeout), f"{_bracketed(host)}:{port}")
+                self._tunnel(Exchange(stream, timeout), f"{_bracket_ipv6(host)}:{port}")
                 self._phase = "connect"
             if context is not None and scheme == "https":
                 stream = self._stream = stream.start_tls(context, name, timeout)
         self._phase = "connect"
         return Exchange(stream, self._limits.read_timeout_seconds)
 
-    def _keep_handle(self, connected: socket.socket) -> None:
+    def _keep_handle(self, connected_socket: socket.socket) -> None:
         with self._lock:
-            self._handle = connected.dup()
+            self._handle = connected_socket.dup()
         self.seconds_left()
 
     def _tunnel(self, exchange: Exchange, target: str) -> None:
@@ -319,5 +315,5 @@ def _address(parts: SplitResult) -> tuple[str, int]:
     return name, parts.port or _PORTS[parts.scheme]
 
 
-def _bracketed(host: str) -> str:
+def _bracket_ipv6(host: str) -> str:
     return f"[{host}]" if ":" in host else host

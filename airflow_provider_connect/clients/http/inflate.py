@@ -1,8 +1,7 @@
 """Decompresses gzip answers.
 
-Reads every member (part of a gzip file), requires checksum and end, and limits its output.
-
-Python's HTTP clients accept a cut gzip body, or drop all members after the first. Either would lose events silently.
+Reads every member (part of a gzip file), requires checksum and end, and limits its output. Python's HTTP clients accept
+a cut body, or drop all members after the first.
 """
 
 from __future__ import annotations
@@ -16,17 +15,16 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.http.client import HttpResponse
 
 OUTPUT_BYTES = 1 << 20
-"""Size limit of one output chunk, however far the input expands."""
+"""Greatest size of an output chunk."""
 
 _MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW_BITS = 31
 
 
 def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress a gzip stream of one or more members.
+    """Decompress a gzip stream of one or more members, into chunks of at most :data:`OUTPUT_BYTES`.
 
-    :param chunks: compressed bytes, cut anywhere. Empty chunks are allowed.
-    :return: chunks of at most :data:`OUTPUT_BYTES`.
+    :param chunks: compressed bytes, cut anywhere.
     :raises RetriableError: the stream is empty, cut, has a wrong checksum or length, or contains other data.
     """
     member: Any = None
@@ -54,7 +52,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def decoded_body(answer: HttpResponse) -> Iterator[bytes]:
-    """Yield a response's body, decompressed if it is gzip.
+    """Yield a response's decompressed body.
 
     :raises RetriableError: a cut could go unnoticed, or the encoding is neither gzip nor identity.
     """

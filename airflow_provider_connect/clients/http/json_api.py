@@ -1,7 +1,7 @@
 """Client of a JSON API: one call returns one whole answer, and errors name the remedy.
 
-A repeatable call is retried alone after a temporary failure, so a failing page costs a page, not the day. Credentials
-go only to the connection's own host, whatever links and redirects say.
+A repeatable call is retried alone, so a failing page costs a page, not the day. Credentials go only to the connection's
+own host.
 """
 
 from __future__ import annotations
@@ -17,14 +17,22 @@ from urllib.parse import urljoin, urlsplit
 
 from airflow_provider_connect.clients.http.access import HttpAccess
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
-from airflow_provider_connect.clients.http.asking.judging import Judgement, judge, wait_seconds
+from airflow_provider_connect.clients.http.asking.judging import Judgement, demands_login, judge, wait_seconds
 from airflow_provider_connect.clients.http.asking.pacing import request_pace
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
 from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth
-from airflow_provider_connect.clients.http.client import HttpResponse, excerpt, request, strip_auth_params
+from airflow_provider_connect.clients.http.charsets import utf8_json
+from airflow_provider_connect.clients.http.client import (
+    HttpResponse,
+    excerpt,
+    merge_headers,
+    request,
+    strip_auth_params,
+)
 from airflow_provider_connect.clients.http.connection_fields import RESERVED_HEADERS
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.inflate import decoded_body
+from airflow_provider_connect.clients.http.named_credentials import add_to_body
 from airflow_provider_connect.clients.http.pool import ConnectionPool, OpenResponses
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.closing import Closable
@@ -34,14 +42,22 @@ from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience,
 from airflow_provider_connect.secrets import Secrets
 
 MAX_BYTES = 256 << 20
-"""Default size limit of one answer, which is held in memory."""
+"""Default size limit of one answer, held in memory."""
 API_TIMEOUTS = HttpTimeouts(read_timeout_seconds=120, deadline_seconds=600)
 
 _PAUSES = doubling_pauses(1.0, 60.0)
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
-_JSON = {"Accept": "application/json"}
-_WHOLE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
+_ACCEPT_JSON = {"Accept": "application/json"}
+_STILL_LOGGED_OUT = (
+    "a rule of errors takes it for the end of a session, and new credentials do not help. Check the rule, and the "
+    "connection's auth: only sessions and OAuth tokens can be fetched again"
+)
+_ASKED_WITHOUT = (
+    "this host of allowed_hosts was asked without the credentials of {}. If it is another name of the service, set "
+    "keep_host in the paging, so that its links lead to the host"
+)
+_FULL_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
 
 
 def current_time() -> dt.datetime:
@@ -50,11 +66,11 @@ def current_time() -> dt.datetime:
 
 
 class LeaveAloneError(RetriableError):
-    """The API asks for a pause: it accepts no requests for a while."""
+    """The API accepts no requests for a while."""
 
 
 class _PollClock:
-    """The system's clock. Closing the poll ends its pauses early."""
+    """System clock. Its pauses end when the poll closes."""
 
     def __init__(self, answers: OpenResponses) -> None:
         self.sleep = answers.sleep
@@ -65,7 +81,7 @@ class _PollClock:
 
 @dataclass(frozen=True)
 class _Request:
-    """A call with its callbacks and its current URL, which changes with a redirect."""
+    """A call with callbacks and its current URL, which a redirect changes."""
 
     call: Call
     url: str
@@ -78,13 +94,13 @@ class _Request:
 class JsonApi(Closable):
     """Client of an API for a poll or a publisher. Thread-safe.
 
-    :param target: a connection of type ``http``, or the access made from another type of connection.
-    :param errors: rules for answers. The first match applies, then the defaults.
+    :param target: a connection of type ``http``, or the access made from another type.
+    :param errors: rules for answers, in order. Defaults follow.
     :param share: number of processes that divide the limits per second and of concurrent requests.
-    :param max_bytes: size limit of one answer after decompression.
-    :param patience_seconds: time for retries of a repeatable call, pauses included. 0 means no retries.
-    :param follows_redirects: follow the redirects of a GET. Otherwise refuse them.
-    :param clock: for pauses. Defaults to the system's clock, with pauses that end at :meth:`close`.
+    :param max_bytes: size limit of a decompressed answer.
+    :param patience_seconds: time for retries of a repeatable call, with pauses. 0 for no retries.
+    :param follows_redirects: follow redirects of a GET, or refuse them.
+    :param clock: for pauses. By default they end at :meth:`close`.
     :raises ConfigError: lists every problem of the connection.
     """
 
@@ -106,7 +122,7 @@ class JsonApi(Closable):
         self._limits = limits or RateLimits()
         self._pace = request_pace(self._access.name, self._access.url, self._limits, share)
         self._max_bytes = max_bytes
-        self._times = timeouts
+        self._timeouts = timeouts
         self._patience_seconds = patience_seconds
         self._follows_redirects = follows_redirects
         self._lock = threading.Lock()
@@ -114,7 +130,7 @@ class JsonApi(Closable):
         self._has_answered = False
         self._pool = ConnectionPool()
         self.clock: Clock = clock or _PollClock(self._answers)
-        self._secrets = Secrets([*self._access.secret_header_values, *self._access.route.secrets])
+        self._secrets = self._secrets_of(self._access.named_auth)
 
     def ask(
         self,
@@ -128,13 +144,12 @@ class JsonApi(Closable):
 
         ``on_sent`` and ``on_received`` never run in two threads concurrently.
 
-        :param on_sent: called for every request sent. The server may count it from then on.
+        :param on_sent: called for every request sent, from when the server may count it.
         :param on_received: called after each status 2xx with two byte counts: received, and decompressed (0 if
             incomplete).
         :param error_of: returns an error for an answer that rules cannot describe, or None to apply the rules.
         :raises RetriableError: there is no whole answer. :class:`LeaveAloneError` if the API accepts no more requests.
-        :raises ConfigError: the API refuses the call or the credentials, or leads to a host that the connection does
-            not name.
+        :raises ConfigError: the API refuses call or credentials, or leads to a host that the connection does not name.
         """
         if reserved_names := sorted(name for name in call.headers if name.lower() in RESERVED_HEADERS):
             raise ConfigError(f"the header {reserved_names[0]!r} is set by the client. Remove it from the declaration")
@@ -167,7 +182,7 @@ class JsonApi(Closable):
 
     def _address(self, base: str, url: str) -> str:
         """Return the full URL. Raises ConfigError if the connection does not name its host."""
-        if not _WHOLE.match(url):
+        if not _FULL_URL.match(url):
             return f"{self._access.url}/{url.lstrip('/')}" if url else self._access.url
         try:
             address = urljoin(base, url)
@@ -200,11 +215,15 @@ class JsonApi(Closable):
         credentials = self._access.credentials
         auth = credentials.auth()
         reply = self._follow_redirects(request, auth)
-        if reply.status == 401 and origin_of(reply.url) == self._access.origin:
+        if self._is_own(reply.url) and demands_login(reply, self._errors, current_time()):
             renewed_auth = credentials.renew(auth)
             if renewed_auth is not None:
                 return self._follow_redirects(request, renewed_auth)
         return reply
+
+    def _is_own(self, url: str) -> bool:
+        """Return True if a URL is of the host that gets the credentials."""
+        return origin_of(url) == self._access.origin
 
     def _follow_redirects(self, request: _Request, auth: Auth) -> Reply:
         for _ in range(_MOST_REDIRECTS + 1):
@@ -212,7 +231,7 @@ class JsonApi(Closable):
             with self._pace.concurrency_slot(self.clock, self._answers.require_open):
                 reply = self._send(request, auth)
             self._pause_if_requested(reply)
-            if not 300 <= reply.status < 400:
+            if not 300 <= reply.status < 400 or demands_login(reply, self._errors, current_time()):
                 return reply
             target = self._redirect_target(request, reply)
             if request.params and not urlsplit(target).query:
@@ -238,23 +257,26 @@ class JsonApi(Closable):
         except ValueError:
             raise ConfigError(f"{_host(request.url)} redirects to an invalid address") from None
 
+    def _secrets_of(self, auth: Auth) -> Secrets:
+        access = self._access
+        return Secrets([*auth.secrets, *access.secret_header_values, *access.route.secrets])
+
     def _send(self, pending: _Request, auth: Auth) -> Reply:
+        auth = auth.joined(self._access.named_auth)
         url = strip_auth_params(pending.url, auth)  # the reply's address must not contain the key either
-        is_own = origin_of(url) == self._access.origin
+        is_own = self._is_own(url)
         # Declared headers may be credentials too, so another host gets none.
-        headers = _JSON | (dict(pending.call.headers) | dict(self._access.headers) if is_own else {})
-        secrets = self._secrets = Secrets(
-            [*auth.secrets, *self._access.secret_header_values, *self._access.route.secrets]
-        )
+        headers = merge_headers(_ACCEPT_JSON, *((pending.call.headers, dict(self._access.headers)) if is_own else ()))
+        secrets = self._secrets = self._secrets_of(auth)
         with ExitStack() as stack:
             answer = request(
                 self._access.route,
                 url,
                 auth if is_own else NO_AUTH,
-                self._times,
+                self._timeouts,
                 params=pending.params,
                 method=pending.call.verb,
-                body=pending.call.body,
+                body=add_to_body(pending.call.body, auth.body) if is_own else pending.call.body,
                 headers=headers,
                 takes_redirects=self._follows_redirects,
                 on_sent=partial(self._report, pending.on_sent),
@@ -271,10 +293,10 @@ class JsonApi(Closable):
                 body, is_cut = error_text.text.encode(), error_text.is_cut
             return Reply(answer.status, answer.headers, body, url, is_cut, secrets)
 
-    def _report(self, hook: Callable[..., None] | None, *counts: int) -> None:
-        if hook is not None:
+    def _report(self, callback: Callable[..., None] | None, *counts: int) -> None:
+        if callback is not None:
             with self._lock:
-                hook(*counts)
+                callback(*counts)
 
     def _read(self, answer: HttpResponse, request: _Request) -> bytes:
         if answer.status in (204, 205):  # no body by definition
@@ -290,12 +312,12 @@ class JsonApi(Closable):
             is_whole = True
         finally:
             self._report(request.on_received, answer.wire_bytes, len(data) if is_whole else 0)
-        return bytes(data)
+        return utf8_json(bytes(data), answer.header("Content-Type"))
 
     # Limits
 
     def _wait_for_turn(self, patience: Patience) -> None:
-        """Wait until the rate limits allow a request. Raises RetriableError if that exceeds the time for retries."""
+        """Wait for the rate limits. Raises RetriableError if that exceeds the time for retries."""
         self._answers.require_open()
         while (wait := self._pace.wait_seconds(self.clock.now())) > 0:
             if wait > max(patience.left_seconds, 0):
@@ -324,7 +346,7 @@ class JsonApi(Closable):
         if reply.status == 403 and judgement.action == "refuse" and not judgement.is_declared and self._is_last(reply):
             # GitHub reports a reached limit like this. The permissions are fine.
             judgement = judgement._replace(action="wait", reason="no requests are left")
-        if judgement.action in ("retry", "wait", "refuse"):
+        if judgement.action in ("retry", "wait", "refuse", "login"):
             raise self._error(call, reply, judgement)
         if judgement.action == "rows":
             _require_rows(reply)
@@ -335,10 +357,13 @@ class JsonApi(Closable):
         wait = judgement.wait_seconds
         server_text = excerpt(judgement.server_text, reply.secrets, is_cut=reply.is_cut)
         label = f" ({call.about})" if call.about else ""
-        reason = f": {judgement.reason}" if judgement.reason else ""
+        reason = judgement.reason or (_STILL_LOGGED_OUT if judgement.action == "login" else "")
+        if reply.status == 401 and not judgement.is_declared and not self._is_own(reply.url):
+            reason = _ASKED_WITHOUT.format(self._connection_label)
+        reason = f": {reason}" if reason else ""
         message = f"{reply.host}{label} answered {reply.status}{reason}"
         message += f". Its answer: {server_text!r}" if server_text else ""
-        if judgement.action == "refuse":
+        if judgement.action in ("refuse", "login"):
             return ConfigError(message)
         if wait is None and reply.status in (403, 429) and self._limits.reset is not None:
             wait = wait_seconds(self._limits.reset, reply, current_time())

@@ -29,7 +29,7 @@ from airflow_provider_connect.clients.http.route import HttpRoute
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError, SetupError
 from airflow_provider_connect.secrets import Secrets, is_secret_name
 
-_TIMES = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
+_TIMEOUTS = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 1 << 20
 _TEMPORARY_STATUSES = (408, 425, 429)
 _LONGEST_SECONDS = 365 * 86400.0
@@ -43,10 +43,7 @@ ROTATION_REFUSED = (
 
 @dataclass(frozen=True)
 class Login:
-    """User, password and URL of a login.
-
-    :param url: the token endpoint, or the login of a session.
-    """
+    """User, password and URL of a login: a token endpoint, or a session's."""
 
     url: str
     route: HttpRoute
@@ -64,7 +61,7 @@ class Login:
 class OAuth2Login:
     """Fetches access tokens with client credentials, or with a refresh token that does not rotate.
 
-    :param client_auth: send client id and secret as HTTP Basic, or as form fields in the body.
+    :param client_auth: send client id and secret as HTTP Basic, or as form fields.
     :param params: further form fields, such as ``audience``.
     """
 
@@ -116,8 +113,8 @@ class OAuth2Login:
 class SessionLogin:
     """Logs in to a service. The session is a text in the JSON answer, or the answer's cookies.
 
-    :param params: login fields. The values ``{login}`` and ``{password}`` are replaced by the connection's.
-    :param result: keys that lead to the text in the answer, or None for the cookies.
+    :param params: login fields. ``{login}`` and ``{password}`` are replaced by the connection's.
+    :param result: keys that lead to the text, or None for the cookies.
     """
 
     login: Login
@@ -154,7 +151,7 @@ class SessionLogin:
 
     def _cookies(self, body: Body) -> Auth:
         login = self.login
-        with request(login.route, login.url, NO_AUTH, _TIMES, body=body, takes_redirects=True) as answer:
+        with request(login.route, login.url, NO_AUTH, _TIMEOUTS, body=body, takes_redirects=True) as answer:
             if not 200 <= answer.status < 400:
                 raise _refusal(login, answer, login.secrets)
             pairs = [cookie.partition(";")[0].partition("=") for cookie in answer.header_values("Set-Cookie")]
@@ -172,8 +169,8 @@ def _secret_values(fields: Mapping[str, str]) -> list[str]:
 
 
 def _login_document(login: Login, auth: Auth, body: Body, secrets: Sequence[str]) -> Any:
-    plain = {"Accept": "application/json", "Accept-Encoding": "identity"}  # a cut document does not parse
-    with request(login.route, login.url, auth, _TIMES, body=body, headers=plain) as answer:
+    plain_headers = {"Accept": "application/json", "Accept-Encoding": "identity"}  # a cut document does not parse
+    with request(login.route, login.url, auth, _TIMEOUTS, body=body, headers=plain_headers) as answer:
         if not 200 <= answer.status < 300:
             raise _refusal(login, answer, secrets)
         answer.require_framing()
@@ -196,13 +193,13 @@ def _login_document(login: Login, auth: Auth, body: Body, secrets: Sequence[str]
 def _refusal(login: Login, answer: HttpResponse, secrets: Sequence[str]) -> ConnectError:
     error_text, retry_after = answer.text(), retry_after_seconds(answer.header("Retry-After"), dt.datetime.now(dt.UTC))
     server_text = excerpt(error_text.text, Secrets(secrets), is_cut=error_text.is_cut)
-    quoted = f". Its answer: {server_text!r}" if server_text else ""
+    quote_suffix = f". Its answer: {server_text!r}" if server_text else ""
     if answer.status >= 500 or answer.status in _TEMPORARY_STATUSES:
-        message = f"{login.connection_label}: {answer.host} answered a login with {answer.status}{quoted}"
+        message = f"{login.connection_label}: {answer.host} answered a login with {answer.status}{quote_suffix}"
         return RetriableError(message, retry_after_seconds=retry_after)
     return ConfigError(
         f"{login.connection_label}: {answer.host} refused the login ({answer.status}). Check login, password and the "
-        f"extra fields of auth{quoted}"
+        f"extra fields of auth{quote_suffix}"
     )
 
 

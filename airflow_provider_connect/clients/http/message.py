@@ -47,12 +47,12 @@ class ResponseHead(NamedTuple):
 
     @property
     def is_framed(self) -> bool:
-        """True if the body's end is marked by chunks or by a length, but not by both. Stricter than h11."""
+        """True if either chunks or a length mark the body's end, but not both. Stricter than h11."""
         return bool(self.values_of("Transfer-Encoding")) != bool(self.values_of("Content-Length"))
 
 
 class Exchange:
-    """Requests and responses over one connection, one after another.
+    """Requests and responses over one connection, in turn.
 
     :ivar has_received: True once a byte of the current response has arrived.
 
@@ -98,11 +98,11 @@ class Exchange:
         raise BrokenAnswerError(f"sent {_MAX_INTERIM_ANSWERS} interim answers and no final one")
 
     def read_body(self, read_bytes: int) -> Iterator[bytes]:
-        """Yield the body in pieces as they are read. Small HTTP chunks that arrive together are joined.
+        """Yield the body in pieces as read. Joins small HTTP chunks that arrive together.
 
         :raises BrokenAnswerError: the body ends before its announced end.
         """
-        chunk, trouble = bytearray(), ""
+        chunk, problem = bytearray(), ""
         try:
             while True:
                 event = self._state.next_event()
@@ -117,16 +117,16 @@ class Exchange:
                     break
         except h11.RemoteProtocolError:
             broken_end = "closed the connection before the announced end"
-            trouble = broken_end if self._has_ended else "sent malformed chunks"
+            problem = broken_end if self._has_ended else "sent malformed chunks"
         if chunk:
             yield bytes(chunk)
-        if trouble:
-            raise BrokenAnswerError(trouble)
+        if problem:
+            raise BrokenAnswerError(problem)
 
     def start_next_cycle(self) -> bool:
         """Prepare for another request. Returns False if the connection cannot carry one.
 
-        This is so if the response was not read to its end, if more bytes followed, or if either side wants to close.
+        The response must have been read to its end, without further bytes, and neither side may want to close.
         """
         states = self._state.our_state, self._state.their_state
         if states != (h11.DONE, h11.DONE) or self._state.trailing_data != (b"", False):

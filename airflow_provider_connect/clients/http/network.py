@@ -1,4 +1,4 @@
-"""Opens TCP connections. Name lookups end at the deadline, and addresses are checked before connecting.
+"""Opens TCP connections to checked addresses before a deadline.
 
 The check prevents an answer from leading a request into the internal network.
 """
@@ -27,13 +27,13 @@ def address_zone(address: str) -> AddressZone:
 
     :raises ValueError: the address is invalid.
     """
-    inner = _inner(ipaddress.ip_address(address.partition("%")[0]))
-    if inner.is_link_local:  # clouds serve metadata with credentials there
+    embedded_address = _embedded_address(ipaddress.ip_address(address.partition("%")[0]))
+    if embedded_address.is_link_local:  # clouds serve metadata with credentials there
         return "link-local"
-    return "public" if inner.is_global and not inner.is_multicast else "private"
+    return "public" if embedded_address.is_global and not embedded_address.is_multicast else "private"
 
 
-def _inner(address: Address) -> Address:
+def _embedded_address(address: Address) -> Address:
     if not isinstance(address, ipaddress.IPv6Address):
         return address
     if address in _NAT64:
@@ -42,7 +42,7 @@ def _inner(address: Address) -> Address:
 
 
 class AddressPolicy:
-    """Decides which addresses the requests of a connection may reach. Thread-safe.
+    """Decides which addresses a connection's requests may reach. Thread-safe.
 
     Only the connection's own hosts may be private. A host that moves from a public to a private address is refused. A
     link-local address must be given as a number.
@@ -54,10 +54,9 @@ class AddressPolicy:
         self._lock = threading.Lock()
 
     def allowed_addresses(self, host: str, addresses: list[Any]) -> list[Any]:
-        """Return the addresses of a host that a request may reach.
+        """Return the addresses of a host that a request may reach. Raises ConfigError without any.
 
-        :param addresses: as :func:`socket.getaddrinfo` returns them.
-        :raises ConfigError: none is allowed.
+        :param addresses: as from :func:`socket.getaddrinfo`.
         """
         zones = [(address_zone(address[4][0]), address) for address in addresses]
         zone = self._zone(host.lower(), [zone for zone, _ in zones])
@@ -90,7 +89,7 @@ def _is_number(host: str) -> bool:
 
 
 class Network(httpcore.NetworkBackend):
-    """httpcore backend that opens connections before a deadline, to allowed addresses.
+    """httpcore backend that opens connections to allowed addresses before a deadline.
 
     :param seconds_left: returns the time until the deadline. Raises after it.
     :param on_connected: called with each new socket. Raises if the connection was interrupted.
@@ -103,9 +102,9 @@ class Network(httpcore.NetworkBackend):
         on_connected: Callable[[socket.socket], None],
         address_policy: AddressPolicy | None,
     ) -> None:
-        self._left_seconds = seconds_left
-        self._connected = on_connected
-        self._reach = address_policy
+        self._seconds_left = seconds_left
+        self._on_connected = on_connected
+        self._address_policy = address_policy
 
     def connect_tcp(
         self,
@@ -115,13 +114,13 @@ class Network(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first allowed address of a host that accepts."""
+        """Connect to the first allowed address that accepts."""
         refusal: Exception = OSError("no address")
         addresses = self._resolve(host, port)
-        if self._reach is not None:  # connect to the checked address: the name is not resolved again
-            addresses = self._reach.allowed_addresses(host, addresses)
+        if self._address_policy is not None:  # connect to the checked address: the name is not resolved again
+            addresses = self._address_policy.allowed_addresses(host, addresses)
         for *_, address in addresses:
-            timeout_left = max(min(timeout or threading.TIMEOUT_MAX, self._left_seconds()), 0.001)
+            timeout_left = max(min(timeout or threading.TIMEOUT_MAX, self._seconds_left()), 0.001)
             try:
                 stream = httpcore.SyncBackend().connect_tcp(
                     address[0], port, timeout_left, local_address, socket_options
@@ -130,7 +129,7 @@ class Network(httpcore.NetworkBackend):
                 refusal = error
                 continue
             try:
-                self._connected(stream.get_extra_info("socket"))
+                self._on_connected(stream.get_extra_info("socket"))
             except BaseException:
                 stream.close()
                 raise
@@ -138,7 +137,7 @@ class Network(httpcore.NetworkBackend):
         raise refusal
 
     def _resolve(self, host: str, port: int) -> list[Any]:
-        """Resolve a name in a thread, because a hanging lookup cannot be interrupted."""
+        """Resolve a name in a thread. A hanging lookup cannot be interrupted."""
         answers: queue.SimpleQueue[list[Any] | OSError | ValueError] = queue.SimpleQueue()
 
         def look_up() -> None:
@@ -149,9 +148,9 @@ class Network(httpcore.NetworkBackend):
 
         threading.Thread(target=look_up, name="http-resolve", daemon=True).start()
         try:
-            answer = answers.get(timeout=min(self._left_seconds(), threading.TIMEOUT_MAX))
+            answer = answers.get(timeout=min(self._seconds_left(), threading.TIMEOUT_MAX))
         except queue.Empty:
-            self._left_seconds()
+            self._seconds_left()
             raise TimeoutError from None
         if isinstance(answer, (OSError, ValueError)):
             raise answer

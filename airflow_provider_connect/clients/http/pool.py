@@ -1,7 +1,7 @@
 """Connections of one poll: responses being read, and idle connections for later requests.
 
-An idle connection may be closed by the server just as a request is sent, and the server may have seen the request. So
-requests that must not be sent twice get a new connection.
+The server may close an idle connection just after receiving a request. So requests that must not be sent twice get a
+new connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_provider_connect.clients.http.route import PoolKey
 from airflow_provider_connect.errors import RetriableError
 
 IDLE_SECONDS = 4.0
-"""How long an idle connection is kept. Many servers close idle connections after five seconds."""
+"""Longest time to keep an idle connection. Many servers close them after five seconds."""
 
 
 class ConnectionPool:
@@ -29,7 +29,7 @@ class ConnectionPool:
         self._is_closed = False
 
     def take(self, pool_key: PoolKey) -> HttpConnection | None:
-        """Return an idle connection, or None. Its address was checked when it was opened."""
+        """Return an idle connection with a checked address, or None."""
         while True:
             with self._lock:
                 idle_connections = self._idle.get(pool_key)
@@ -41,7 +41,7 @@ class ConnectionPool:
             link.close()
 
     def give_back(self, link: HttpConnection) -> None:
-        """Keep a connection for reuse if its response was complete, else close it."""
+        """Keep a connection for reuse after a complete response, else close it."""
         if not link.make_idle():
             link.close()
             return
@@ -52,7 +52,7 @@ class ConnectionPool:
         link.close()
 
     def close(self) -> None:
-        """Close all idle connections. Connections given back later are closed too."""
+        """Close all idle connections, and those given back later."""
         with self._lock:
             self._is_closed = True
             idle = [link for idle_links in self._idle.values() for _, link in idle_links]
@@ -69,7 +69,7 @@ class Interruptible(Protocol):
 
 
 class OpenResponses:
-    """The responses that a poll is reading. Thread-safe."""
+    """Responses that a poll is reading. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -82,16 +82,13 @@ class OpenResponses:
         return self._ended.is_set()
 
     def require_open(self) -> None:
-        """Check that the poll was not given up.
-
-        :raises RetriableError: :meth:`give_up` was called.
-        """
+        """Raise RetriableError after :meth:`give_up`."""
         if self.is_given_up:
             raise RetriableError("the poll was given up")
 
     @contextmanager
     def interruptible(self, answer: Interruptible) -> Iterator[None]:
-        """Allow :meth:`give_up` to interrupt a response while the block runs."""
+        """Let :meth:`give_up` interrupt a response inside the block."""
         with self._lock:
             self._open_responses.add(answer)
             if self.is_given_up:
@@ -103,11 +100,11 @@ class OpenResponses:
                 self._open_responses.discard(answer)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep. :meth:`give_up` ends the pause early."""
+        """Sleep at most until :meth:`give_up`."""
         self._ended.wait(seconds)
 
     def give_up(self) -> None:
-        """End the poll: interrupt all its responses and pauses."""
+        """End the poll: interrupt its responses and pauses."""
         with self._lock:
             self._ended.set()
             for answer in self._open_responses:

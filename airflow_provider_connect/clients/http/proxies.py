@@ -1,4 +1,4 @@
-"""Proxies and authorities that environment variables name, for connections that select them."""
+"""Proxies and authorities from environment variables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def uses_environment(proxy: SecretStr | None) -> bool:
 
 
 def is_proxy_url(text: str) -> bool:
-    """Return True if a text is the URL of a supported proxy: http or https."""
+    """Return True for the URL of a supported proxy: http or https."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -31,10 +31,9 @@ def is_proxy_url(text: str) -> bool:
 
 
 def proxy_for(url: str, proxy: SecretStr | None) -> SecretStr | None:
-    """Return the URL of the proxy to use for a request, or None for a direct request.
+    """Return the proxy's URL for a request, or None. Raises ConfigError for an invalid environment.
 
     :param proxy: the connection's ``proxy``.
-    :raises ConfigError: the environment's proxy is not a URL.
     """
     if not uses_environment(proxy):
         return proxy
@@ -50,7 +49,7 @@ def proxy_for(url: str, proxy: SecretStr | None) -> SecretStr | None:
 
 
 def proxy_urls(proxy: SecretStr | None) -> list[str]:
-    """Return the URL of every proxy that a connection may use."""
+    """Return all proxies that a connection may use."""
     if uses_environment(proxy):
         urls = [_as_url(proxy_text) for name, proxy_text in urllib.request.getproxies().items() if name != "no"]
         return [url for url in urls if is_proxy_url(url)]
@@ -58,10 +57,7 @@ def proxy_urls(proxy: SecretStr | None) -> list[str]:
 
 
 def environment_bundles(proxy: SecretStr | None) -> tuple[tuple[str, str], ...]:
-    """Return (variable, path) for each environment variable that names authorities.
-
-    :param proxy: the connection's ``proxy``. Unless it is ``environment``, the result is empty.
-    """
+    """Return (variable, path) of environment variables that name authorities, if ``proxy`` is ``environment``."""
     if not uses_environment(proxy):
         return ()
     return tuple((name, path) for name in _AUTHORITIES for path in os.environ.get(name, "").split(os.pathsep) if path)

@@ -19,10 +19,7 @@ PoolKey = tuple[object, ...]
 
 
 def origin_of(url: str) -> Origin:
-    """Return scheme, host and port of a URL.
-
-    :raises ValueError: the URL is not http or https, or contains a user.
-    """
+    """Return scheme, host and port of a URL. Raises ValueError unless it is http or https without user."""
     parts: SplitResult = urlsplit(url)
     port = parts.port or _PORTS.get(parts.scheme)
     if parts.scheme not in _PORTS or not parts.hostname or port is None or "@" in parts.netloc:
@@ -32,11 +29,11 @@ def origin_of(url: str) -> Origin:
 
 @dataclass(frozen=True)
 class HttpRoute:
-    """How the requests of a connection reach their hosts.
+    """How a connection's requests reach their hosts.
 
     :param address_policy: allowed addresses, or None for any.
-    :param proxy: URL of the proxy, or ``environment``. None for direct requests.
-    :param ca_bundle: authorities to trust in addition to the public ones: a path, or PEM text.
+    :param proxy: its URL, or ``environment``. None for direct requests.
+    :param ca_bundle: authorities to trust besides the public ones: a path, or PEM text.
     """
 
     address_policy: AddressPolicy | None = None
@@ -49,6 +46,6 @@ class HttpRoute:
         return proxy_auth(self.proxy).secrets
 
     def pool_key(self, url: str) -> PoolKey:
-        """Return the pool key for connections to a URL's host."""
+        """Return the pool key for a URL's host."""
         parts = urlsplit(url)
         return parts.scheme, parts.netloc, self.proxy, self.ca_bundle, id(self.address_policy)

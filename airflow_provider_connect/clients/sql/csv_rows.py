@@ -1,7 +1,6 @@
 """Converts a server's CSV rows to typed Arrow batches, exactly or not at all.
 
-NULL is an empty item, and an empty text is ``""``, as PostgreSQL's COPY and our expressions for MySQL write them.
-Arrow's error messages quote the failed value, so they are never shown.
+NULL is an empty item, an empty text ``""``. Arrow's error messages quote the failed value, so they are never shown.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _JOINED_ROWS = 16
-"""Number of short rows joined in one step. More would save no time."""
+"""Short rows joined in one step. More would save no time."""
 _ARROW_FAILURE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error")
-"""Beginning of Arrow's message about a value that it could not convert (pyarrow 26)."""
+"""Beginning of Arrow's message about an unconvertible value (pyarrow 26)."""
 _BYTE_ORDER_MARK = "\ufeff".encode()
 
 
 def join_blocks(
     rows: Iterable[bytes | bytearray | memoryview], block_bytes: int, end: bytes = b""
 ) -> Iterator[tuple[bytearray, int]]:
-    """Join pieces of CSV to blocks of about ``block_bytes`` bytes. Yields each block and its number of pieces.
+    """Join pieces of CSV to blocks of about ``block_bytes`` bytes. Yields blocks with numbers of pieces.
 
-    :param end: bytes to append to each piece.
+    :param end: appended to each piece.
     """
     block, parts, row_iterator, batch_rows = bytearray(), 0, iter(rows), 1
     while next_rows := list(islice(row_iterator, batch_rows)):
@@ -49,8 +48,8 @@ def join_blocks(
 class CsvConverter:
     """Converts the blocks of one read to batches, in order.
 
-    :param columns: columns in the order of the CSV items.
-    :raises ConfigError: ``columns`` is empty.
+    :param columns: in the order of the CSV items.
+    :raises ConfigError: there are no columns.
     """
 
     def __init__(self, columns: Sequence[ReadColumn]) -> None:
@@ -64,10 +63,7 @@ class CsvConverter:
         """Number of rows converted so far."""
 
     def convert_block(self, block: bytes | bytearray) -> pa.RecordBatch:
-        """Convert a block to a batch.
-
-        :raises DataError: a value does not fit its column's type. The message names column and row.
-        """
+        """Convert a block. Raises DataError with column and row of a value that does not fit."""
         import pyarrow as pa
 
         try:
@@ -110,7 +106,7 @@ class CsvConverter:
         )
 
     def _failed_position(self, block: bytes | bytearray) -> int | None:
-        """Return the position of the first column that cannot be converted. Arrow does not name a decimal column."""
+        """Return the first unconvertible column. Arrow does not name a decimal column."""
         import pyarrow as pa
 
         types = [column.read_type for column in self._columns]
@@ -124,10 +120,7 @@ class CsvConverter:
 
 
 def _parse_block(block: bytes | bytearray, types: Sequence[pa.DataType], only: int | None = None) -> pa.Table:
-    """Parse a block. Returns all columns, or only the column at position ``only``.
-
-    :raises ArrowInvalid: a value does not fit. The error quotes it.
-    """
+    """Parse a block into all columns, or only one. Raises ArrowInvalid, which quotes values."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -153,7 +146,7 @@ def _parse_block(block: bytes | bytearray, types: Sequence[pa.DataType], only: i
 
 
 def _first_bad_row(block: bytes | bytearray, position: int, types: Sequence[pa.DataType]) -> int:
-    """Return the number (from 1) of the first row with a value that does not fit. 0 if all fit."""
+    """Return the number (from 1) of the first row that does not fit, or 0."""
     import pyarrow as pa
 
     texts = _parse_block(block, [pa.string() if n == position else kind for n, kind in enumerate(types)], only=position)
@@ -170,7 +163,6 @@ def _first_bad_row(block: bytes | bytearray, position: int, types: Sequence[pa.D
 
 
 def _decode_hex(digits: pa.Array, column: ReadColumn) -> pa.Array:
-    """Decode hexadecimal digits to bytes, all rows in one call."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,7 +1,7 @@
-"""Contract of a read-only database session, the same for PostgreSQL, MySQL, SQLite and JDBC.
+"""Contract of a read-only session with PostgreSQL, MySQL, SQLite or over JDBC.
 
-The session quotes names and values itself (:meth:`Database.relation`, :meth:`Database.quote`,
-:meth:`Database.literal`). Statements have no placeholders, so ``%`` and ``?`` in a user's SQL have no special meaning.
+The session itself quotes names and values. Statements have no placeholders, so ``%`` and ``?`` in a user's SQL have no
+special meaning.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DECIMAL_CHOICE = re.compile(r"decimal\((\d+), ?(\d+)\)")
 MAX_DECIMAL_DIGITS = 38
 """Most digits of a decimal in Arrow's decimal128, Spark and Delta."""
 StatementBuilder = Callable[[list[str]], str]
-"""Function that returns a SELECT statement for a list of expressions."""
+"""Returns a SELECT statement for a list of expressions."""
 
 
 class Table(NamedTuple):
@@ -56,27 +56,27 @@ class Query(NamedTuple):
 
 
 def suggest_table(table: Table, tables: Iterable[Table]) -> str:
-    """Return a hint with the most similar table, or ``""``.
-
-    :param tables: tables that the user may see. A table without a schema is in the session's default.
-    """
-    names = {f"{known.schema}.{known.name}" if known.schema else known.name: known for known in tables}
-    same_name = [text for text, known in names.items() if known.name.lower() == table.name.lower()]
-    wanted = f"{table.schema}.{table.name}" if table.schema else table.name
-    similar = difflib.get_close_matches(wanted, names, n=1) or [
-        text for text, known in names.items() if difflib.get_close_matches(table.name, [known.name])
+    """Return a hint with the most similar of the user's tables, or ``""``."""
+    names = {
+        f"{listed_table.schema}.{listed_table.name}" if listed_table.schema else listed_table.name: listed_table
+        for listed_table in tables
+    }
+    same_names = [text for text, listed_table in names.items() if listed_table.name.lower() == table.name.lower()]
+    wanted_name = f"{table.schema}.{table.name}" if table.schema else table.name
+    similar_names = difflib.get_close_matches(wanted_name, names, n=1) or [
+        text for text, listed_table in names.items() if difflib.get_close_matches(table.name, [listed_table.name])
     ]
-    close = [*same_name, *similar]
-    return f". Did you mean {close[0]!r}?" if close else ""
+    candidates = [*same_names, *similar_names]
+    return f". Did you mean {candidates[0]!r}?" if candidates else ""
 
 
 class SqlColumn(NamedTuple):
     """A column as the database describes it, as plain data for tasks.
 
     :param type: the database's name of the type: ``numeric(40,2)``, ``bigint unsigned``.
-    :param base: the type that decides how the column is read: a domain's base type, or ``enum``, ``array``,
-        ``composite`` or ``range``. Usually ``type``.
-    :param is_nullable: False only if the database itself refuses NULL. Columns of a query are always nullable.
+    :param base: type that decides the reading: a domain's base type, or ``enum``, ``array``, ``composite`` or
+        ``range``. Usually ``type``.
+    :param is_nullable: False only if the database itself refuses NULL. True for columns of a query.
     """
 
     name: str
@@ -86,11 +86,11 @@ class SqlColumn(NamedTuple):
 
 
 class Index(NamedTuple):
-    """An index and its plain columns in order.
+    """An index.
 
-    :param columns: whole columns, up to the first expression or partly indexed text.
-    :param is_unique: True if the rows of a read have distinct values in ``columns``, except NULL: the index is unique,
-        complete, valid, checked at each statement, and covers the rows of inheriting tables.
+    :param columns: whole columns in order, up to the first expression or partly indexed text.
+    :param is_unique: True if the rows of a read have distinct values in ``columns``, except NULL. The index is then
+        unique, complete, valid, checked at each statement, and covers the rows of inheriting tables.
     :param is_ordered: True if it can find a range of the first column.
     """
 
@@ -101,11 +101,11 @@ class Index(NamedTuple):
 
 
 class ColumnCounter(NamedTuple):
-    """The counter that gives a column its numbers: a sequence or ``AUTO_INCREMENT``.
+    """The counter of a column's numbers: a sequence or ``AUTO_INCREMENT``.
 
-    :param name: name in messages.
-    :param last_number: greatest number that it can have given so far. None if unknown, as on a replica.
-    :param gaps: reasons, besides long transactions, why a lower number may come after a higher one.
+    :param name: for messages.
+    :param last_number: greatest number given so far. None if unknown, as on a replica.
+    :param gaps: reasons, besides long transactions, for lower numbers after higher ones.
     """
 
     name: str
@@ -124,12 +124,12 @@ class ReadColumn(NamedTuple):
     """How one column is selected and converted.
 
     :param database_type: the database's name of the type, for messages.
-    :param expression: SQL expression to select, already quoted.
-    :param read_type: Arrow type parsed from the server's text. It is cast to ``type`` if they differ.
+    :param expression: SQL to select, already quoted.
+    :param read_type: Arrow type parsed from the server's text, then cast to ``type``.
     :param type: Arrow type in the batch.
-    :param form: ``hex`` for bytes in hexadecimal digits, else ``plain``.
-    :param is_json: True for a JSON document that the server has validated.
-    :param advice: remedy for a value that cannot be converted, appended to messages.
+    :param form: ``hex`` for bytes in hexadecimal digits.
+    :param is_json: True for JSON that the server has validated.
+    :param advice: remedy for an unconvertible value.
     """
 
     name: str
@@ -144,12 +144,12 @@ class ReadColumn(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Name and type of the column for messages."""
+        """Name and type, for messages."""
         return f"column {self.name!r} ({self.database_type})"
 
     @property
     def field(self) -> pa.Field:
-        """The column's field in an Arrow schema."""
+        """Field of an Arrow schema."""
         import pyarrow as pa
 
         return pa.field(
@@ -158,7 +158,7 @@ class ReadColumn(NamedTuple):
 
 
 def decimal_type(precision: int, scale: int, choices: ValueChoices) -> pa.DataType:
-    """Return the Arrow type for decimal numbers. ``precision`` is 0 if none is declared."""
+    """Return the Arrow type for decimal numbers. ``precision`` is 0 if undeclared."""
     import pyarrow as pa
 
     if choices.decimals == "double":
@@ -190,8 +190,8 @@ def _is_decimal128(precision: int, scale: int) -> bool:
 class SessionLimits(NamedTuple):
     """Time limits of a session.
 
-    :param statement_seconds: the server ends a statement that takes longer, reading included.
-    :param connect_seconds: limit for opening the connection.
+    :param statement_seconds: the server ends a longer statement, reading included.
+    :param connect_seconds: for opening the connection.
     """
 
     statement_seconds: float = 3600.0
@@ -202,8 +202,8 @@ class Database(Closable, ABC):
     """One session with a database. Only one thread may use it, except for :meth:`cancel`.
 
     Methods raise ``ConfigError`` for problems that a person must correct (a missing table or right, wrong SQL),
-    ``RetriableError`` for problems that may pass (a lost server, a timeout, a conflict on a standby), and ``DataError``
-    for unreadable values. Messages have the server's error code and never a value.
+    ``RetriableError`` for passing problems (a lost server, a timeout, a conflict on a standby), and ``DataError`` for
+    unreadable values. Messages have the server's error code, never a value.
     """
 
     _label: str
@@ -217,29 +217,26 @@ class Database(Closable, ABC):
         """Server and version: ``PostgreSQL 15.18``, ``MariaDB 10.11.19``."""
 
     queried_uuids_were_texts: ClassVar[bool] = False
-    """True if versions up to 1.0.0rc1 read a query's UUIDs as texts, so that their keys differ."""
+    """True if versions up to 1.0.0rc1 read a query's UUIDs as texts, with other keys."""
 
     shares_snapshots: ClassVar[bool] = False
     """True if other sessions can read from this session's snapshot. See :meth:`export_snapshot`."""
 
     def lag_seconds(self) -> float | None:
-        """Return a replica's lag behind its primary. None if the server is no replica or does not report it."""
+        """Return a replica's lag behind its primary. None if there is none or it is unknown."""
         return None
 
     # Catalog
 
     @abstractmethod
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns in order. A query is not run.
+        """Return the columns in order, without running a query.
 
-        :raises ConfigError: the table does not exist, or the query is not valid.
+        :raises ConfigError: the table does not exist, or the query is invalid.
         """
 
     def require_all_columns(self, table: Table) -> None:
-        """Require that :meth:`describe` shows every column of a table.
-
-        :raises ConfigError: the database hides columns that the user may not read.
-        """
+        """Raise ConfigError if columns are hidden from the user."""
 
     @abstractmethod
     def primary_key(self, table: Table) -> list[str]:
@@ -253,11 +250,11 @@ class Database(Closable, ABC):
         return []
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return the database's estimate of a table's rows, or None."""
+        """Estimate a table's rows, or return None."""
         return None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
-        """Return the counter that gives a column its numbers. None if there is none or the database hides it."""
+        """Return the counter of a column's numbers. None if missing or hidden."""
         return None
 
     # SQL
@@ -268,10 +265,7 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def literal(self, value: object) -> str:
-        """Write None, a bool, a number, a text, bytes, a date or a time as a SQL literal.
-
-        Instants are written in UTC, every session's zone.
-        """
+        """Write None, a bool, a number, a text, bytes, a date or a time as SQL, instants in UTC."""
 
     def key_value(self, column: SqlColumn) -> str:
         """Return the SQL expression for a column's value in :meth:`rows`, in a form that :meth:`literal` writes."""
@@ -288,7 +282,7 @@ class Database(Closable, ABC):
     ) -> str:
         """Return a SELECT statement. Each part may be a user's SQL that ends in a comment.
 
-        :param limit: maximum number of rows. All if negative.
+        :param limit: all rows if negative.
         """
         parts = [f"SELECT {', '.join(expressions)}", f"FROM {relation}"]
         parts += [f"WHERE {where}"] if where else []
@@ -297,7 +291,7 @@ class Database(Closable, ABC):
         return "\n".join(parts)
 
     def relation(self, table_or_query: Table | Query) -> str:
-        """Return the SQL that names the table or query after FROM."""
+        """Return the table or query as SQL, to follow FROM."""
         if isinstance(table_or_query, Query):
             # On its own lines, since a query may end in a comment.
             return f"(\n{table_or_query.sql.strip().rstrip(';')}\n) AS {self.quote('query')}"
@@ -307,19 +301,19 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a read-only transaction, which :meth:`end` ends. It sees the database as of its first read.
+        """Begin a read-only transaction. It sees the database as of its first read.
 
-        :param snapshot: result of another session's :meth:`export_snapshot`, to see the same rows.
-        :raises RetriableError: the session that exported the snapshot has ended.
+        :param snapshot: another session's :meth:`export_snapshot`, to see the same rows.
+        :raises RetriableError: that session has ended.
         """
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Prevent changes to the table's definition until :meth:`end`. Returns the columns as they will be read.
 
-        Call it between :meth:`begin` and the first row. Otherwise a database may read a rewritten table as empty, or
-        return a column in a changed type. The default suits databases whose transactions keep the old definition.
+        Call it between :meth:`begin` and the first row. Otherwise a database may read a rewritten table as empty, or a
+        column in a changed type. The default suits databases whose transactions keep the old definition.
 
-        :param names: columns to read. The result may lack other columns.
+        :param names: columns to read. The result may lack others.
         :raises ConfigError: the table is gone or may not be read.
         :raises RetriableError: it was rewritten, emptied or replaced since the transaction began.
         """
@@ -327,21 +321,21 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """End the transaction, if there is one."""
+        """End the transaction, if any."""
 
     def export_snapshot(self) -> str:
-        """Return a name by which other sessions can read from this transaction's snapshot until it ends.
+        """Return a name by which other sessions can read this transaction's snapshot until it ends.
 
-        :raises ConfigError: the database cannot share snapshots. See :attr:`shares_snapshots`.
+        :raises ConfigError: the database cannot share snapshots.
         """
         raise ConfigError(f"{self._label}: {self.version} cannot share a snapshot between sessions")
 
     @abstractmethod
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement with few result rows. Returns them as Python values."""
+        """Run a statement with few result rows."""
 
     def one_row(self, sql: str) -> tuple[Any, ...]:
-        """Run a statement and return its only row. Raises DataError if there is not exactly one."""
+        """Run a statement and return its only row. Raises DataError for any other number."""
         rows = self.rows(sql)
         if len(rows) != 1:
             raise DataError(f"the database returned {len(rows)} rows instead of one")
@@ -349,7 +343,7 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Decide how columns are read. Sends nothing to the server, so driver and tasks get the same result."""
+        """Decide how columns are read, without the server, so that driver and tasks get the same result."""
 
     def read(
         self,
@@ -360,7 +354,7 @@ class Database(Closable, ABC):
         order_by: str = "",
         block_bytes: int = DEFAULT_BLOCK_BYTES,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in batches of about ``block_bytes`` bytes, none of them empty.
+        """Yield all rows in nonempty batches of about ``block_bytes`` bytes.
 
         The iteration ends normally only if the server confirmed that it sent all rows. Close the session to stop early.
 
@@ -378,4 +372,4 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """End the statement that another thread runs in this session. That thread gets ``RetriableError``."""
+        """End another thread's statement in this session. That thread gets ``RetriableError``."""

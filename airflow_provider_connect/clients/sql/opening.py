@@ -17,7 +17,7 @@ MYSQL_TYPES = ("mysql", "mariadb")
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Validate a connection without network. Returns the problems, or []."""
+    """Validate a connection without network. Returns the problems."""
     if connection.conn_type in POSTGRESQL_TYPES:
         return postgresql.connection_problems(connection)
     return mysql.connection_problems(connection) if connection.conn_type in MYSQL_TYPES else []
@@ -32,9 +32,9 @@ def open_database(
 ) -> Database:
     """Open a session with PostgreSQL, MySQL, MariaDB or SQLite.
 
-    :param application_name: name of the session, as the database shows it.
-    :param row_security: used only by PostgreSQL.
-    :raises ConfigError: the connection is not valid, or the database's Python package is not installed.
+    :param application_name: session name that the database shows.
+    :param row_security: for PostgreSQL only.
+    :raises ConfigError: the connection is invalid, or the database's Python package is missing.
     :raises RetriableError: the server cannot be reached or has no free connection.
     """
     if connection.conn_type in POSTGRESQL_TYPES:

@@ -1,7 +1,7 @@
 """SQLite through the standard library. The file is opened read-only.
 
-In SQLite each value has its own type. A value whose type does not match its column's declared type fails the read, so
-no conversion loses a digit.
+In SQLite each value has its own type. A value that does not match its column's declared type fails the read, so no
+conversion loses a digit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from airflow_provider_connect.clients.sql.database import (
     ValueChoices,
     suggest_table,
 )
-from airflow_provider_connect.clients.sql.sqlite_types import python_classes, read_column
+from airflow_provider_connect.clients.sql.sqlite_types import exact_decimal, python_classes, read_column
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 _FIRST_ROWS, _MAX_ROWS = 1_000, 10_000
 _STEPS_PER_CHECK = 20_000
-"""Virtual machine steps between two checks of the time limit, about a millisecond."""
+"""Virtual machine steps, about a millisecond, between two checks of the time limit."""
 _QUERY_VIEW = "connect_query"
 _RETRIABLE_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 _FILE_CODES = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
 
 class SQLite(Database):
-    """A session with a SQLite file. Use :meth:`open`."""
+    """A session with a SQLite file."""
 
     def __init__(self, link: sqlite3.Connection, label: str, limits: SessionLimits) -> None:
         self._link = link
@@ -56,17 +56,14 @@ class SQLite(Database):
 
     @classmethod
     def open(cls, connection: Connection, application_name: str, limits: SessionLimits) -> Self:
-        """Open the file whose path is the connection's host.
-
-        :raises ConfigError: the file does not exist or is no database.
-        """
+        """Open the file whose path is the connection's host. Raises ConfigError if it is no database."""
         label = f"connection {connection.conn_id!r}"
         if not connection.host:
             raise ConfigError(f"{label}: host: give the path of the database's file")
         path = Path(connection.host)
         if not path.is_file():
-            place = "" if path.is_absolute() else f" in {Path.cwd()}. Give the absolute path"
-            raise ConfigError(f"{label}: host: there is no file {connection.host}{place}")
+            hint = "" if path.is_absolute() else f" in {Path.cwd()}. Give the absolute path"
+            raise ConfigError(f"{label}: host: there is no file {connection.host}{hint}")
         try:
             link = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro",
@@ -82,20 +79,20 @@ class SQLite(Database):
         return database
 
     def close(self) -> None:
-        """Close the file and end any transaction."""
+        """Close the file."""
         self._link.close()
 
     # Server
 
     @property
     def version(self) -> str:
-        """The SQLite library's version."""
+        """SQLite library's version."""
         return f"SQLite {sqlite3.sqlite_version}"
 
     # Catalog
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns in order, with their declared types. A query's expressions have no type."""
+        """Return the columns with declared types. A query's expressions have none."""
         if isinstance(table_or_query, Table):
             rows = self._columns(table_or_query.name)
             if not rows:
@@ -116,11 +113,11 @@ class SQLite(Database):
         return self.rows(f"PRAGMA table_xinfo({self.quote(name)})")
 
     def primary_key(self, table: Table) -> list[str]:
-        """Return the primary key's columns in order."""
+        """Return the primary key's columns."""
         return [row[1] for row in sorted(self._columns(table.name), key=lambda row: int(row[5])) if row[5]]
 
     def indexes(self, table: Table) -> list[Index]:
-        """Return the indexes that hold all rows and have only plain columns."""
+        """Return the indexes over all rows with only plain columns."""
         indexes = []
         for _, name, is_unique, _, is_partial in self.rows(f"PRAGMA index_list({self.quote(table.name)})"):
             columns = [row[2] for row in self.rows(f"PRAGMA index_info({self.quote(name)})")]
@@ -132,7 +129,7 @@ class SQLite(Database):
         return indexes
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return the number of rows at the last ANALYZE, or None."""
+        """Return the rows counted by the last ANALYZE, or None."""
         if not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1'"):
             return None
         (row_estimate,) = self.one_row(
@@ -143,7 +140,7 @@ class SQLite(Database):
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
         """Return the counter of row numbers, if the column is the row number.
 
-        Without AUTOINCREMENT its last number is the greatest one in the table.
+        Without AUTOINCREMENT the last number is the table's greatest.
         """
         declared = {row[1]: row[2].upper() for row in self._columns(table.name)}
         table_rows = self.rows(f"PRAGMA table_list({self.quote(table.name)})")
@@ -158,14 +155,11 @@ class SQLite(Database):
     # SQL
 
     def quote(self, name: str) -> str:
-        """Quote a name with backticks, since SQLite reads an unknown name in double quotes as a text."""
+        """Quote with backticks. SQLite reads an unknown name in double quotes as a text."""
         return f"`{name.replace('`', '``')}`"
 
     def relation(self, table_or_query: Table | Query) -> str:
-        """Return the SQL that names the table or query after FROM.
-
-        :raises ConfigError: the table's schema is not ``main``.
-        """
+        """Return the table or query as SQL. Raises ConfigError for a schema other than ``main``."""
         if isinstance(table_or_query, Table) and table_or_query.schema not in ("", "main"):
             raise ConfigError(
                 f"{self._label}: a file of SQLite has only the schema main, not {table_or_query.schema!r}"
@@ -173,7 +167,7 @@ class SQLite(Database):
         return super().relation(table_or_query)
 
     def literal(self, value: object) -> str:  # noqa: PLR0911  # a line for each type
-        """Write a value as a SQL literal."""
+        """Write a value."""
         if value is None:
             return "NULL"
         if isinstance(value, bool):
@@ -194,19 +188,19 @@ class SQLite(Database):
     # Reading
 
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a transaction, which sees the file's current rows."""
+        """Begin a transaction, which sees the current rows."""
         if snapshot is not None:
             self.export_snapshot()
         self.rows("BEGIN")
         self.rows("SELECT 1 FROM sqlite_master LIMIT 1")  # the snapshot begins with the first read
 
     def end(self) -> None:
-        """End the transaction, if there is one."""
+        """End the transaction, if any."""
         if self._link.in_transaction:
             self.rows("ROLLBACK")
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return its few rows."""
+        """Run a statement."""
         with self._run_in_time():
             return self._link.execute(sql).fetchall()
 
@@ -234,7 +228,7 @@ class SQLite(Database):
 
     @contextmanager
     def _run_in_time(self) -> Iterator[None]:
-        """Limit a statement's time, and convert sqlite3's errors to this package's."""
+        """Limit a statement's time, and convert sqlite3's errors."""
         self._deadline = time.monotonic() + self._limits.statement_seconds
         try:
             yield
@@ -242,7 +236,7 @@ class SQLite(Database):
             raise _translate_error(error, self._label, is_late=time.monotonic() > self._deadline) from None
 
     def cancel(self) -> None:
-        """End the statement that another thread runs."""
+        """Interrupt another thread's statement."""
         self._link.interrupt()
 
 
@@ -268,7 +262,9 @@ def _array(column: ReadColumn, values: Sequence[Any]) -> pa.Array:
         raise DataError(f"{column.title} is read as {column.type}, but holds {stored_as}{_advice(column)}")
     try:
         if pa.types.is_decimal(column.type):
-            return pa.array([None if value is None else Decimal(value) for value in values], column.type)
+            scale = column.type.scale
+            decimals = [None if value is None else exact_decimal(value, scale) for value in values]
+            return pa.array(decimals, column.type)
         if pa.types.is_boolean(column.type):
             return _booleans(values)
         if pa.types.is_temporal(column.type):
@@ -291,30 +287,30 @@ def _advice(column: ReadColumn) -> str:
 
 
 _UNDECODED = re.compile(r"Could not decode to UTF-8 column '(.*?)' with text '")
-"""Beginning of sqlite3's message about a text that is not UTF-8. The text itself follows it."""
+"""Beginning of sqlite3's message about a text that is not UTF-8. The text follows it."""
 _STORAGE_CLASSES = {int: "integers", float: "floating numbers", str: "texts", bytes: "blobs"}
 
 
 def _translate_error(error: sqlite3.Error, label: str, *, is_late: bool = False) -> ConnectError:  # noqa: PLR0911  # a line for each kind
-    """Return this package's error for an error of sqlite3, whose text is kept only if it cannot contain a value."""
+    """Convert an error of sqlite3. Its text is kept only if it cannot contain a value."""
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", None) or type(error).__name__
-    main = None if code is None else code & 0xFF
-    if main is None and (undecoded := _UNDECODED.match(str(error))):
+    main_code = None if code is None else code & 0xFF
+    if main_code is None and (undecoded_match := _UNDECODED.match(str(error))):
         return DataError(
-            f"{label}: column {undecoded[1]!r} holds a text that is not UTF-8: read it as bytes with a query that "
-            "selects cast(column as blob)"
+            f"{label}: column {undecoded_match[1]!r} holds a text that is not UTF-8: read it as bytes with a query "
+            "that selects cast(column as blob)"
         )
-    if main is None and isinstance(error, sqlite3.ProgrammingError):
+    if main_code is None and isinstance(error, sqlite3.ProgrammingError):
         return RetriableError(f"{label}: the session is closed")
-    if main == sqlite3.SQLITE_INTERRUPT:
+    if main_code == sqlite3.SQLITE_INTERRUPT:
         if is_late:
             return DeadlineError(f"{label}: the statement exceeded its time limit ({name})")
         return RetriableError(f"{label}: the statement was cancelled ({name})")
-    if main in _RETRIABLE_CODES:
+    if main_code in _RETRIABLE_CODES:
         return RetriableError(f"{label}: the file cannot be read at the moment ({name})")
-    if main in _FILE_CODES:
+    if main_code in _FILE_CODES:
         return ConfigError(f"{label}: the file cannot be opened as a database ({name})")
-    if main == sqlite3.SQLITE_ERROR:
+    if main_code == sqlite3.SQLITE_ERROR:
         return ConfigError(f"{label}: {error}")
     return DataError(f"{label}: the file cannot be read ({name})")

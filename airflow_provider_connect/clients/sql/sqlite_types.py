@@ -1,11 +1,12 @@
 """Arrow types for SQLite's columns, by declared type.
 
-Type names are from https://www.sqlite.org/datatype3.html, section 3.1, and from common use.
+Names: https://www.sqlite.org/datatype3.html, section 3.1, and common use.
 """
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.sql.database import ReadColumn, SqlColumn, ValueChoices, decimal_type
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _DECIMAL = re.compile(r"(?:decimal|numeric) *(?:\( *(\d+) *(?:, *(\d+) *)?\))?")
-_FLOAT_ADVICE = "SQLite may store a floating number instead of a decimal: decimals='double' reads it"
+_FLOAT_ADVICE = "SQLite stored a floating number that is no such decimal: decimals='double' reads it"
+_FLOAT_DIGITS = 15
+"""Decimal digits that every double keeps: https://www.sqlite.org/floatingpoint.html (2026-11)."""
 _QUERY_ADVICE = "leave it out, or convert it in a query"
 
 
@@ -43,8 +46,37 @@ def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadCo
     )
 
 
+def exact_decimal(value: float | str, scale: int) -> Decimal:
+    """Return the decimal that SQLite stores as ``value``. A floating number stands for its shortest text.
+
+    :param scale: digits after the point.
+    :raises ValueError: a floating number has more digits than the column, or than a double keeps.
+    """
+    number = Decimal(repr(value) if isinstance(value, float) else value)
+    if isinstance(value, float):
+        _, digits, exponent = number.normalize().as_tuple()
+        if not isinstance(exponent, int) or -exponent > scale or len(digits) + max(exponent, 0) > _FLOAT_DIGITS:
+            raise ValueError
+    return number
+
+
+def is_decimal_of(column: ReadColumn, value: object) -> bool:
+    """Return False for a floating number that a decimal column cannot be read as. True for other storage classes."""
+    from pyarrow import types
+
+    if not isinstance(value, float):
+        return True
+    if not types.is_decimal(column.type):
+        return False
+    try:
+        exact_decimal(value, column.type.scale)
+    except ValueError:
+        return False
+    return True
+
+
 def python_classes(column: ReadColumn) -> set[type]:
-    """Return the Python classes that a column's values may have."""
+    """Return the allowed Python classes of a column's values."""
     from pyarrow import types
 
     kind = column.type
@@ -53,7 +85,7 @@ def python_classes(column: ReadColumn) -> set[type]:
     if types.is_floating(kind):
         return {int, float}
     if types.is_decimal(kind):
-        return {int, str}
+        return {int, float, str}
     return {bytes} if types.is_binary(kind) else {str}
 
 

@@ -49,8 +49,8 @@ class RequestCost:
     """Requests of a backfill's runs to all vendors that limit them.
 
     :param requests: None if no source of the DAG has a quota, or a source is unknown.
-    :param hours: hours from the first request to the last, by the slowest quota.
-    :param slowest_quota: description of that quota. Empty if no quota is known.
+    :param hours: from the first request to the last, by the slowest quota.
+    :param slowest_quota: description of that quota. Empty if unknown.
     :param unknown: sentences that name the unknown figures.
     """
 
@@ -65,7 +65,7 @@ class BackfillCost:
     """Cost of a backfill. ``str()`` describes it.
 
     :param seconds_per_run: None if no run has succeeded yet.
-    :param max_active_runs: number of runs at the same time.
+    :param max_active_runs: number of concurrent runs.
     """
 
     runs: Sequence[PlannedRun]
@@ -75,7 +75,7 @@ class BackfillCost:
 
     @property
     def seconds(self) -> float | None:
-        """Estimated duration: the pace of the last runs, or the quota's pace if that is slower. None if unknown."""
+        """Estimated duration: at the pace of the last runs, or of the quota if slower. None if unknown."""
         quota_seconds = self.requests.hours * 3600
         if self.seconds_per_run is None:
             return quota_seconds or None
@@ -103,9 +103,9 @@ def days_per_run(dag: Mapping[str, Any], zone_name: str | None) -> int:
 
 
 def seconds_per_run(task_instances: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the median time from the first start to the last end of the runs of ended task instances.
+    """Return the median time of the runs of ended task instances, or None.
 
-    The time that a run was queued does not count. None without an ended task instance.
+    A run's time is from the first start to the last end of its instances, without the time in the queue.
     """
     spans: defaultdict[str, list[tuple[dt.datetime, dt.datetime]]] = defaultdict(list)
     for row in task_instances:
@@ -121,7 +121,7 @@ def seconds_per_run(task_instances: Iterable[Mapping[str, Any]]) -> float | None
 def missing_days(stream: Stream, starts_at: dt.datetime | None) -> DaySet:
     """Return the days of a stream's gaps that its DAG should have loaded and no run loads now.
 
-    :param starts_at: start of the DAG. Days before it are not missing. None if unknown.
+    :param starts_at: start of the DAG. Earlier days are not missing. None if unknown.
     """
     return DaySet.from_dates(
         day

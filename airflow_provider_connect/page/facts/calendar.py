@@ -1,8 +1,7 @@
 """States of a stream's days, and the band of rows expected for a day.
 
-The band comes from the last eight done days of the same weekday: their median, plus and minus three times their median
-absolute deviation, scaled as for a normal distribution. It is at least a tenth of the median wide on each side, since
-equal days would have a band of width 0. With fewer than four such days there is no band.
+The band comes from the last eight settled days of the same weekday: their median, plus and minus three scaled median
+absolute deviations, and at least a tenth of the median. Fewer than four such days give no band.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _WEIGHT = {"failed": 0, "waiting": 1, "running": 2}
 class CalendarDay:
     """One day of a stream.
 
-    :param report: report of the day's newest publish, if there is one.
-    :param run: unfinished run that determines the day's state.
+    :param report: report of the day's newest publish.
+    :param run: unfinished run that determines the state.
     """
 
     day: dt.date
@@ -65,7 +64,7 @@ def _state(day: dt.date, run: TaskRun | None, settled: set[dt.date], gaps: set[d
 
 
 def _by_day(runs: Sequence[TaskRun], first: dt.date, last: dt.date) -> dict[dt.date, TaskRun]:
-    """Return the run that decides each day's state: a running one, else a waiting one, else a failed one."""
+    """Return the run that decides each day's state: running before waiting before failed."""
     runs_by_day: dict[dt.date, TaskRun] = {}
     for run in runs:
         if run.days is None:
@@ -112,10 +111,10 @@ def row_bands(rows: Mapping[dt.date, int], days: Iterable[dt.date]) -> list[Band
 
 def _band(rows: Mapping[dt.date, int], day: dt.date) -> Band | None:
     weeks = (day - ONE_DAY * 7 * back for back in range(1, BAND_LOOKBACK_DAYS // 7 + 1))
-    comparable = [rows[value] for value in weeks if value in rows][:BAND_WEEKS]
-    if len(comparable) < BAND_MIN_DAYS:
+    comparable_rows = [rows[value] for value in weeks if value in rows][:BAND_WEEKS]
+    if len(comparable_rows) < BAND_MIN_DAYS:
         return None
-    middle = median(comparable)
-    spread = _WIDTH * _SCALE * median(abs(value - middle) for value in comparable)
+    middle = median(comparable_rows)
+    spread = _WIDTH * _SCALE * median(abs(value - middle) for value in comparable_rows)
     half_width = max(spread, _LEAST_SHARE * middle)
     return Band(day, max(0, math.floor(middle - half_width)), math.ceil(middle + half_width))

@@ -1,6 +1,6 @@
 """Source and sink of a task, identified by the names of their options.
 
-A task's rendered fields contain all options of its connectors as plain JSON, but not the connectors' names. No two
+A task's rendered fields have the options of its connectors as plain JSON, but not the connectors' names. No two
 connectors have the same set of options.
 """
 
@@ -20,7 +20,7 @@ from airflow_provider_connect.source import Source
 
 @dataclass(frozen=True)
 class ConnectorPair:
-    """Source and sink of a task. A connector that cannot be identified is None."""
+    """Source and sink of a task. An unidentified connector is None."""
 
     source: Source | None = None
     sink: Sink | None = None

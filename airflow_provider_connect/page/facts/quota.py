@@ -14,17 +14,17 @@ from airflow_provider_connect.polling.quota.limits import Quota
 
 
 def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) -> dict[str, Any]:
-    """Return used requests, limit, waiting tasks, and the time when the first request becomes free.
+    """Return used requests, limit, waiting tasks, and when the first request becomes free.
 
     :param keys: keys of the quota's Variables, which contain the reservations.
     """
     book, seconds = QuotaBook.read(quota, keys), current_time.timestamp()
     limit = book.limit(seconds)
-    used = max(0, min(limit, limit - book.room(seconds)))
-    frees_at = _first_free(book, seconds) if used else None
+    used_requests = max(0, min(limit, limit - book.room(seconds)))
+    frees_at = _first_free(book, seconds) if used_requests else None
     return {
         "name": quota.name,
-        "used": used,
+        "used": used_requests,
         "limit": limit,
         "period_seconds": quota.seconds if quota.seconds != int(quota.seconds) else int(quota.seconds),
         "waiting": len({waiting.asker for waiting in book.waiting if waiting.back > seconds - quota.grace_seconds}),

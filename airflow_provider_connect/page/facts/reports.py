@@ -1,4 +1,4 @@
-"""Reads the reports that tasks leave in asset events and XCom, whatever their form."""
+"""Reads the reports that tasks leave in asset events and XCom. Skips invalid parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RunDayReport:
 
     :param is_own_day: False for a lookback day of the run.
     :param rows: published rows. None if unknown or not published.
-    :param size_bytes: decoded size of the source's answer. None if unknown.
+    :param size_bytes: decoded size of the source's answer.
     """
 
     day: dt.date
@@ -41,7 +41,7 @@ class RunDayReport:
 
     @property
     def precedence(self) -> tuple[int, bool, dt.datetime]:
-        """Sort key: higher for a newer generation, then for the run that published it, then for a later time."""
+        """Sort key: a newer generation, then the run that published it, then a later time."""
         return self.generation or 0, self.status == "published", self.reported_at
 
 
@@ -77,7 +77,7 @@ def newest_by_day(reports: Iterable[RunDayReport]) -> dict[dt.date, RunDayReport
 
 
 def parse_instant(value: Any) -> dt.datetime | None:
-    """Parse an instant in an answer of Airflow's API. None if it is invalid."""
+    """Parse an instant in an answer of Airflow's API. None if invalid."""
     try:
         parsed = dt.datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -86,7 +86,7 @@ def parse_instant(value: Any) -> dt.datetime | None:
 
 
 def parse_date(value: Any) -> dt.date | None:
-    """Parse the date at the start of a text. None if it is invalid."""
+    """Parse the date at the start of a text. None if invalid."""
     try:
         return dt.date.fromisoformat(value[:10])
     except (TypeError, ValueError):
@@ -125,5 +125,5 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _link(value: Any) -> str | None:
-    """Return the text if it is a link that a browser may open, never a script. Else None."""
+    """Return the text if it is an HTTP link, never a script. Else None."""
     return value if isinstance(value, str) and value.startswith(("https://", "http://")) else None

@@ -17,7 +17,7 @@ RunPhase = Literal["running", "waiting", "failed", "ended"]
 RUNNING_STATES = ("none", "running", "queued", "scheduled", "restarting", "up_for_retry", "up_for_reschedule")
 FAILED_STATES = ("failed", "upstream_failed")
 OPEN_STATES = (*RUNNING_STATES[1:], "deferred", *FAILED_STATES)
-"""States of unfinished task instances. An unfinished instance may also have no state."""
+"""States of unfinished task instances, which may also have no state."""
 
 _UNSCHEDULED = (None, "PartitionedAtRuntime")
 """Timetable summaries of DAGs that only triggers start: ``schedule=None``, and partition keys set at runtime."""
@@ -26,7 +26,7 @@ _EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer. The westernmost is 
 
 _READY_TRIGGER = "DateTimeTrigger"
 _DURATION = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d)(?:\.\d+)?")
-"""A timedelta as Python formats it, and so Airflow in rendered fields."""
+"""A timedelta in Python's text form, which Airflow's rendered fields use."""
 
 DayRange = tuple[dt.date, dt.date]
 
@@ -88,7 +88,7 @@ class TaskRun:
         return self if self.days is not None else replace(self, days=days_of_run(dag_run, zone_name))
 
     def resumes_at(self, zone_name: str) -> dt.datetime | None:
-        """Return the time at which an instance that waits for ``ready_after`` resumes. None if unknown."""
+        """Return when an instance that waits for ``ready_after`` resumes. None if unknown."""
         if self.state != "deferred" or self.days is None or not self.trigger.endswith(_READY_TRIGGER):
             return None
         wait = _parse_duration(self.fields.get("ready_after"))
@@ -119,7 +119,7 @@ def days_of_run(run: Mapping[str, Any], zone_name: str | None) -> DayRange | Non
 
 
 def nearest_day(moment: dt.datetime) -> dt.date:
-    """Return the day that begins at an instant if the zone is unknown, for zones from Hawaii to New Zealand."""
+    """Return the day that begins at an instant in an unknown zone, from Hawaii to New Zealand."""
     return (moment.astimezone(dt.UTC) + _EASTMOST).date()
 
 
@@ -149,8 +149,8 @@ def expected_days(
 ) -> DayRange | None:
     """Return the days of the last run that should have ended by now. None without a schedule.
 
-    That is the next run if it is overdue by more than ``grace``, else the run before. The run before is taken to be up
-    to a ninth longer than the next run, since months differ in length.
+    That is the next run if overdue by more than ``grace``, else the run before, which may be up to a ninth longer,
+    since months differ in length.
     """
     next_run = next_run_days(dag, zone_name)
     if next_run is None:

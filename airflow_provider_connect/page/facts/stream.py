@@ -19,11 +19,11 @@ _OVERDUE = dt.timedelta(hours=1)
 _RECENT = dt.timedelta(days=1)
 _QUOTA = "QuotaTrigger"
 _WITHOUT_DAYS = ("@once", "@continuous")
-"""Timetable summaries of DAGs whose runs have no days of their own."""
+"""Timetable summaries of DAGs with runs that have no days of their own."""
 
 
 class StreamName(NamedTuple):
-    """Name of a stream: a task, or an instance of a mapped task. ``map_index`` is -1 for an unmapped task."""
+    """A task, or an instance of a mapped task. ``map_index`` is -1 for an unmapped task."""
 
     dag_id: str
     task_id: str
@@ -53,7 +53,7 @@ class Stream:
 
     :param dag: the DAG as Airflow's API returns it.
     :param offset: None if there is none, or the viewer may not read Variables.
-    :param reports: reports of the requested period. In a list of streams, only the newest.
+    :param reports: of the requested period. In a list of streams, only the newest.
     :param message: error message of the newest failed run.
     :param end_date: the task's or its DAG's, whichever is earlier.
     """
@@ -118,14 +118,14 @@ class Stream:
 
     @property
     def lag_days(self) -> int | None:
-        """Number of scheduled days after the position, up to yesterday. None if no day is known to be settled."""
+        """Number of scheduled days after the position, up to yesterday. None without a settled day."""
         # Without an offset gaps are unknown.
         settled = self.settled if self.offset is not None else Settled(self.settled_days, self.last_day)
         return settled.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
 
     @property
     def days_behind(self) -> int | None:
-        """Like :attr:`lag_days`, but 0 if no day is overdue. None if the schedule does not tell which days are due."""
+        """Like :attr:`lag_days`, but 0 if no day is overdue. None if the schedule does not show which days are due."""
         if self.state.name != "ok":
             return self.lag_days
         return 0 if self._days_due is not None or self.lag_days == 0 else None
@@ -134,20 +134,20 @@ class Stream:
     def first_day(self) -> dt.date | None:
         """First wanted day: the origin or an earlier known day, else the next run's first day. None if unknown."""
         origin = None if self.offset is None else self.offset.origin
-        known_days = [*(ends[0] for ends in self.settled_days.ranges[:1]), *([origin] if origin else [])]
+        known_days = [*(day_range[0] for day_range in self.settled_days.ranges[:1]), *([origin] if origin else [])]
         known_days += [run.days[0] for run in (*self.failed_runs, *self.active_runs) if run.days is not None]
         next_run = next_run_days(self.dag, self.connectors.timezone)
         return min(known_days, default=None if next_run is None else next_run[0][0])
 
     @property
     def resumes_at(self) -> dt.datetime | None:
-        """Earliest time at which a run waiting for ``ready_after`` resumes. None if none waits, or it is unknown."""
+        """Earliest time at which a run waiting for ``ready_after`` resumes. None if unknown."""
         times = (run.resumes_at(self.zone) for run in self.active_runs)
         return min((time for time in times if time is not None), default=None)
 
     @property
     def newest_instance(self) -> TaskInstanceName | None:
-        """The task instance that reported or changed its state last. None if none is known."""
+        """The task instance that reported or changed its state last."""
         instances = [(report.reported_at, report.run_id, report.map_index) for report in self.reports]
         instances += [
             (time, run.run_id, run.map_index) for run in self.runs if (time := run.state_since or run.run_after)
@@ -161,7 +161,7 @@ class Stream:
 
     @cached_property
     def failed_runs(self) -> list[TaskRun]:
-        """Failed task instances, newest first, without those whose days were loaded since."""
+        """Failed task instances, newest first, without those with days that were loaded since."""
         runs = [run for run in self.runs if run.phase == "failed" and not self._is_repaired(run)]
         return sorted(runs, key=lambda run: (run.days or (dt.date.min,), run.run_id), reverse=True)
 
@@ -172,7 +172,7 @@ class Stream:
 
     @property
     def reported_at(self) -> dt.datetime | None:
-        """Time of the newest report, state change or offset. None if there is none."""
+        """Time of the newest report, state change or offset, or None."""
         times = [report.reported_at for report in self.reports] + [
             run.state_since for run in self.runs if run.state_since is not None
         ]
@@ -203,12 +203,12 @@ class Stream:
     def _active_state(self) -> StreamState | None:
         running = [run for run in self.active_runs if run.phase == "running"]
         if running:
-            again = [run for run in running if run.state == "up_for_retry"]
-            if again and len(again) == len(running):
-                return StreamState("running", f"A try failed and will be repeated: {_days_text(again)}")
-            queued = all(run.state in ("none", "queued", "scheduled") for run in running)
+            retries = [run for run in running if run.state == "up_for_retry"]
+            if retries and len(retries) == len(running):
+                return StreamState("running", f"A try failed and will be repeated: {_days_text(retries)}")
+            are_queued = all(run.state in ("none", "queued", "scheduled") for run in running)
             backlog = f". {self._catch_up_text()}" if self._is_catching_up(least_days=2) else ""
-            return StreamState("running", f"{'Queued' if queued else 'Loading'}: {_days_text(running)}{backlog}")
+            return StreamState("running", f"{'Queued' if are_queued else 'Loading'}: {_days_text(running)}{backlog}")
         if not self.active_runs:
             return None
         if any(run.trigger.endswith(_QUOTA) for run in self.active_runs):
@@ -232,7 +232,7 @@ class Stream:
         if not self.has_run and self.last_day is None:
             return StreamState("new", "Has not run yet")
         if self.gaps.ranges:
-            spans = ", ".join(_range_text(*ends) for ends in self.gaps.ranges[-3:])
+            spans = ", ".join(_range_text(*day_range) for day_range in self.gaps.ranges[-3:])
             more = f" and {len(self.gaps.ranges) - 3} earlier gaps" if len(self.gaps.ranges) > 3 else ""
             return StreamState("gap", f"{_count_text(len(self.gaps))} missing: {spans}{more}")
         return self._late_state()
@@ -252,7 +252,7 @@ class Stream:
         return StreamState("late", f"{lag}By its schedule {due} should be done")
 
     def _stalled_state(self) -> StreamState | None:
-        """Return the state of a DAG that has a schedule and no next run, for example while other runs wait."""
+        """Return the state of a DAG that has a schedule and no next run, such as while other runs wait."""
         summary = self.dag.get("timetable_summary") or ""
         if "Asset" in summary or summary in _WITHOUT_DAYS or not self.lag_days:
             return None
@@ -271,8 +271,8 @@ class Stream:
         return is_continuing and self._count_loaded_within(_OVERDUE) > 0
 
     def _catch_up_text(self) -> str:
-        left = self.lag_days or 0
-        return f"Catching up: {left} of {_plural_days(left + self._count_loaded_within(_RECENT))} left"
+        days_left = self.lag_days or 0
+        return f"Catching up: {days_left} of {_plural_days(days_left + self._count_loaded_within(_RECENT))} left"
 
     def _count_loaded_within(self, period: dt.timedelta) -> int:
         return sum(self.as_of - report.reported_at < period for report in self.newest_reports.values())

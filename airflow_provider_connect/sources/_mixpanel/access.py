@@ -26,7 +26,7 @@ from airflow_provider_connect.polling.quota.limits import Quota, quota_problems,
 from airflow_provider_connect.secrets import Secrets
 
 Api = Literal["export", "query", "app"]
-"""One of Mixpanel's APIs, each with its own limits and plans."""
+"""Mixpanel API with its own limits and plans."""
 
 HOSTS = {"us": "data.mixpanel.com", "eu": "data-eu.mixpanel.com", "in": "data-in.mixpanel.com"}
 """Export hosts by region: https://developer.mixpanel.com/reference/raw-event-export (2026-11)."""
@@ -50,7 +50,7 @@ class MixpanelAccess(http.HttpAccess):
 
     @property
     def secrets(self) -> Secrets:
-        """Credentials of host and proxy, which messages must not quote."""
+        """Credentials of host and proxy."""
         return Secrets([*self.credentials.auth().secrets, *self.route.secrets])
 
     def request(
@@ -67,17 +67,14 @@ class MixpanelAccess(http.HttpAccess):
 
     @classmethod
     def from_connection(cls, connection: Connection, api: Api = "export") -> MixpanelAccess:
-        """Read host and credentials from a connection.
-
-        :raises ConfigError: names every problem of the connection.
-        """
+        """Read a connection. Raises ConfigError with every problem."""
         problems = access_problems(connection, api)
         if problems:
             raise ConfigError("; ".join(problems))
-        nothing = SecretStr("")
-        secret = connection.password or nothing
-        is_account = _has(connection.login)
-        user, password = (connection.login or nothing, secret) if is_account else (secret, nothing)
+        empty_secret = SecretStr("")
+        secret = connection.password or empty_secret
+        is_account = _is_filled(connection.login)
+        user, password = (connection.login or empty_secret, secret) if is_account else (secret, empty_secret)
         return cls.for_url(
             connection,
             server_url(connection, api),
@@ -92,12 +89,12 @@ def access_problems(connection: Connection, api: Api = "export") -> list[str]:
     """Return the problems of a connection to one API."""
     subject = f"connection {connection.conn_id!r}"
     problems = []
-    if api == "app" and not _has(connection.login):
+    if api == "app" and not _is_filled(connection.login):
         problems.append(
             f"{subject}: login is empty, so the password counts as a project secret, which Mixpanel's App API "
             "refuses. Enter the user name and secret of a service account"
         )
-    if not _has(connection.password):
+    if not _is_filled(connection.password):
         problems.append(f"{subject}: password is empty. Enter the service account's secret, or the project secret")
     if connection.login is not None and ":" in connection.login.get_secret_value():
         problems.append(f"{subject}: login contains a colon, which HTTP Basic does not allow")
@@ -112,14 +109,14 @@ def access_problems(connection: Connection, api: Api = "export") -> list[str]:
     return problems + collect_problems(connection, checks)
 
 
-def _has(secret: SecretStr | None) -> bool:
+def _is_filled(secret: SecretStr | None) -> bool:
     return secret is not None and secret.get_secret_value() != ""
 
 
 def _project_problem(connection: Connection) -> list[str]:
     project_id = connection.option("project_id")
     if project_id is None:
-        return ["extra has no project_id, which a service account needs"] if _has(connection.login) else []
+        return ["extra has no project_id, which a service account needs"] if _is_filled(connection.login) else []
     if not re.fullmatch(r"[0-9]{1,20}", project_id):
         return ["extra field 'project_id' is not a number"]
     return []
@@ -139,7 +136,7 @@ def _region(connection: Connection) -> str:
 
 
 def server_url(connection: Connection, api: Api) -> str:
-    """Return the URL of the API's host. The connection must be valid."""
+    """Return the URL of the API's host."""
     if not connection.host:
         return base_url((HOSTS if api == "export" else QUERY_HOSTS)[_region(connection)], None)
     return base_url(connection.host, connection.port)
@@ -149,15 +146,15 @@ VENDOR_LIMITS = {
     "export": Quota("export", requests=60, per_second=3, at_once=100),
     "query": Quota("query", requests=60, at_once=5),
 }
-"""Mixpanel's limits by API: https://developer.mixpanel.com/reference/rate-limits (2026-11). Mixpanel has changed them
-before, so a connection may set others.
+"""Mixpanel's limits by API: https://developer.mixpanel.com/reference/rate-limits (2026-11). A connection may set
+others, because Mixpanel has changed them before.
 """
 
 
 def quota_of(connection: Connection, api: str) -> Quota | None:
-    """Return a project's quota for one API, which all its connections share. None if no limit is known.
+    """Return a project's quota for one API, shared by all its connections, or None.
 
-    :raises ConfigError: ``limits`` in the connection is invalid.
+    :raises ConfigError: the connection's ``limits`` are invalid.
     """
     if api not in VENDOR_LIMITS:
         return None

@@ -1,4 +1,4 @@
-"""Client of the Query and App APIs. A request returns a complete answer, or raises an error that names a remedy."""
+"""Client of the Query and App APIs. Returns complete answers."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class MixpanelClient:
         counts_to_limit: bool = True,
         refusal_error: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> bytes:
-        """Send a call and return the body of its answer.
+        """Send a call and return the answer's body.
 
         :param call: ``{project_id}`` in its path is replaced. Other paths get the project id as a parameter.
-        :param counts_to_limit: whether the call uses up a query of the project's limit.
+        :param counts_to_limit: whether the call uses up a query of the limit.
         :param refusal_error: returns the error for a refusal, or None for the default.
-        :raises ConnectError: Mixpanel refuses the call, is unreachable, failing or busy, or its answer is incomplete.
+        :raises ConnectError: Mixpanel refuses, fails, is busy or unreachable, or its answer is incomplete.
         """
         project_id = self._access.project_id
         params, path = dict(call.params), call.url.replace("{project_id}", project_id or "")
@@ -63,10 +63,7 @@ class MixpanelClient:
         return reply.body
 
     def parse_json(self, data: bytes) -> Any:
-        """Parse a JSON document.
-
-        :raises ConnectError: the document is not JSON, or reports an error.
-        """
+        """Parse a JSON document. Raises ConnectError if it is not JSON, or reports an error."""
         try:
             document = json.loads(data)
         except (ValueError, RecursionError):  # its text would be part of the message
@@ -76,7 +73,7 @@ class MixpanelClient:
         return document
 
     def incomplete_answer_error(self, size_bytes: int) -> SetupError:
-        """Return the error for an answer that is truncated or has an unexpected shape."""
+        """Return the error for a truncated or misshapen answer."""
         return SetupError(
             f"Mixpanel ({self._access.server_text}) sent an incomplete answer ({size_bytes} bytes). A proxy or a login "
             "page may have answered instead"

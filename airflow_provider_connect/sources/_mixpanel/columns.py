@@ -30,7 +30,7 @@ class PromotedProperty(NamedTuple):
 
 
 def normalize_promote(value: Any) -> Any:
-    """Return ``promote`` as a dict, with types or (column, type) as values. Other input is returned unchanged.
+    """Return ``promote`` as a dict with types or (column, type) as values, and other input unchanged.
 
     :raises ValueError: names every invalid property.
     """
@@ -62,7 +62,7 @@ def normalize_promote(value: Any) -> Any:
 
 
 def can_be_promoted(name: str) -> bool:
-    """Return True if the property's name has no characters that JSON escapes."""
+    """Return True if JSON escapes no character of the name."""
     return _ESCAPED_IN_JSON.search(name) is None
 
 
@@ -93,12 +93,12 @@ def _type(kind: str) -> str:
 
 
 def column_name(name: str) -> str:
-    """Return a property's default column: its name with ``_`` for characters that sinks refuse."""
+    """Return a property's default column: ``_`` replaces characters that sinks refuse."""
     return _ILLEGAL_IN_COLUMNS.sub("_", name)
 
 
 def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[PromotedProperty, ...]:
-    """Return the properties of ``promote`` with columns and types, in order."""
+    """Return the promoted properties with columns and types, in order."""
     return tuple(
         PromotedProperty(name, column_name(name), entry) if isinstance(entry, str) else PromotedProperty(name, *entry)
         for name, entry in promote.items()
@@ -106,7 +106,7 @@ def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[Prom
 
 
 def column_collisions(promoted: Iterable[PromotedProperty], fixed: Iterable[str]) -> list[str]:
-    """Return a message for each property whose column is already used, by another property or by ``fixed`` columns."""
+    """Return a message for each promoted column that another property or a ``fixed`` column already uses."""
     problems = []
     owners = {fold_name(name): "a column of every row" for name in fixed}
     for name, column, _ in promoted:
@@ -120,17 +120,17 @@ def column_collisions(promoted: Iterable[PromotedProperty], fixed: Iterable[str]
 
 
 def fold_name(column: str) -> str:
-    """Return a name without differences of case and Unicode form, which sinks may ignore."""
+    """Remove differences of case and Unicode form, which sinks may ignore."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", column).casefold())
 
 
 def alias_advice(name: str) -> str:
-    """Return the advice to name another column, with an example."""
+    """Return advice to name another column, with an example."""
     return f"give it another column, such as {{{quote_name(name)}: ('my_column', 'string')}}"
 
 
 def quote_name(name: Any) -> str:
-    """Quote a name for a message. A name in an unusual Unicode form is escaped to ASCII."""
+    """Quote a name for a message, with unusual Unicode forms in ASCII."""
     return repr(name) if isinstance(name, str) and unicodedata.is_normalized("NFKC", name) else ascii(name)
 
 
@@ -164,7 +164,7 @@ COLUMNS: dict[str, RowColumn] = {
 def schema(
     promoted_properties: tuple[PromotedProperty, ...] = (), columns: Mapping[str, RowColumn] = COLUMNS
 ) -> pa.Schema:
-    """Return the Arrow schema of a stream's batches. Promoted properties follow the columns."""
+    """Return the Arrow schema of a stream: its columns, then promoted properties."""
     import pyarrow as pa
 
     fields = [arrow_field(name, column) for name, column in columns.items()]

@@ -1,4 +1,4 @@
-"""Assigns the records of an export of several days to these days."""
+"""Assigns records to days, for an export of several days."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NO_DAY = -1
 def row_maker_for(
     partition: InputPartition, options: MixpanelOptions, field_names: tuple[str, ...], keys: KeySet, tally: Tally
 ) -> EventRowMaker | DayCutter:
-    """Return the converter from records to rows for a request.
+    """Return the converter of a request's records to rows.
 
-    :param keys: record keys of the request. A key contains the time, so no key occurs on two days.
+    :param keys: record keys. A key contains the time, so it occurs on one day only.
     """
     regime, edge_days = partition.params["timestamps"], _days_at_wider_edges(partition)
     makers = [
@@ -48,12 +48,10 @@ def row_maker_for(
 
 
 class DayCutter:
-    """Sorts records into days. The records may come in any order.
+    """Sorts records, in any order, into the days of their times, in UTC or on the project's clock.
 
-    A record belongs to the day of its time, in UTC or on the project's clock. The nearest day's row maker keeps or
-    drops a record outside all days. A record without a time is rejected.
+    The nearest day's row maker keeps or drops a record outside all days. A record without a time is rejected.
 
-    :param makers: row maker of each day.
     :param stray_tally: counts records without a time.
     """
 
@@ -71,7 +69,7 @@ class DayCutter:
         self._starts = np.array([(first - _EPOCH) // _MICROSECOND for first in firsts], dtype=np.int64)
 
     def rows_by_day(self, records: RecordColumns) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the accepted rows in batches by day, and the rejected records."""
+        """Return the rows in batches by day, and the rejects."""
         import numpy as np
 
         batches: list[tuple[Day, pa.RecordBatch]] = []
@@ -105,7 +103,7 @@ class DayCutter:
 
 
 def _days_at_wider_edges(partition: InputPartition) -> set[Day]:
-    """Return the first or last day, or both, if the request reaches beyond it into another day."""
+    """Return the first and last day, if the request begins before or ends after them."""
     first, last = (dt.date.fromisoformat(partition.params[name]) for name in ("from_date", "to_date"))
     edge_days: set[Day] = set()
     if partition.params["timestamps"] == "utc":

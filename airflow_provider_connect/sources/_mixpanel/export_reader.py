@@ -1,4 +1,4 @@
-"""Reads an export answer to its end. Separates records and rejects, and detects answers that are not exports."""
+"""Reads an export to its end, with its rejects. Detects answers that are not exports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.window import Day
 
 TERMINATED_EARLY = b"terminated early"
-"""Text at the end of an incomplete export, as a line or in a truncated line."""
+"""Text of a line, or in a truncated line, at the end of an incomplete export."""
 
 _MAX_SPLIT_LINES = 64
 _SHORT_LINE_BYTES = 24
@@ -37,16 +37,16 @@ _LINE_BREAK_IN_STRING = b"\\n"
 
 @dataclass
 class _BrokenLines:
-    """Adjacent lines that are no records, but may be one record with line breaks in it."""
+    """Adjacent lines that may form one record, broken at line breaks."""
 
     lines: list[tuple[int, bytes, str]] = field(default_factory=list)
     size: int = 0
 
 
 class ExportReader:
-    """Converts the blocks of an export answer to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
+    """Converts the blocks of an export to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
 
-    :param stray_tally: counts lines of unknown day, such as unreadable lines. Defaults to ``tally``.
+    :param stray_tally: counts lines of unknown day. Defaults to ``tally``.
     """
 
     def __init__(
@@ -64,15 +64,16 @@ class ExportReader:
         self._tolerance = tolerance
         self._max_record_bytes = max_record_bytes
         self._tally = tally
-        self._stray = tally if stray_tally is None else stray_tally
+        self._stray_tally = tally if stray_tally is None else stray_tally
         self._broken = _BrokenLines()
         self._records = 0
         self._reject_bytes = 0
 
     def read_block(self, block: Block) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a block in batches, each with its day.
+        """Yield the rows of a block in batches with their days.
 
-        :raises ConnectError: as :meth:`.Poller.poll`. :class:`.RetriableError` also if the answer is not an export.
+        :raises RetriableError: the answer is incomplete, or not an export.
+        :raises DataError: too many lines are rejected.
         :raises ErrorDocumentError: a line is an error document.
         """
         bounds = find_line_bounds(block.data, min_mean_bytes=_SHORT_LINE_BYTES)
@@ -88,7 +89,7 @@ class ExportReader:
         block_records = self._reader.read_block(block, bounds)
         self._tally.raw_bytes += len(block.data)
         if block_records.blank_count:
-            self._stray.counts["blank_lines"] += block_records.blank_count
+            self._stray_tally.counts["blank_lines"] += block_records.blank_count
         if block_records.records is not None:
             self._records += len(block_records.records)
             yield from self._make_batches(block_records.records)
@@ -97,10 +98,7 @@ class ExportReader:
             yield from self._make_batches(RecordColumns.from_list(odd_records))
 
     def finish(self) -> None:
-        """Check the end of the answer, after the last block.
-
-        :raises RetriableError: the last line is not a record.
-        """
+        """Check the answer's end. Raises RetriableError if the last line is not a record."""
         if self._broken.lines and self._records == 0:
             raise self.not_an_export_error()
         if self._broken.lines:
@@ -131,7 +129,7 @@ class ExportReader:
         yield self._count_notes(record)
 
     def _rejoin(self, line: bytes, position: int, reason: str) -> Iterator[ParsedRecord]:
-        """Add a broken line to the earlier ones. Yield the record that they form together, if any."""
+        """Add a line to the broken lines. Yields the record that they form, if any."""
         broken = self._broken
         broken.lines.append((position, line, reason))
         broken.size += len(line) + 1
@@ -140,15 +138,15 @@ class ExportReader:
             if not head.lstrip().startswith(b"{"):
                 continue
             parts = [part_line for _, part_line, _ in broken.lines[first:]]
-            for glue in (b"\n", _LINE_BREAK_IN_STRING):
-                joined_lines = glue.join(parts)
+            for separator in (b"\n", _LINE_BREAK_IN_STRING):
+                joined_lines = separator.join(parts)
                 record = (
                     self._parse_or_none(joined_lines, begin) if len(joined_lines) <= self._max_record_bytes else None
                 )
                 if record is not None:
                     del broken.lines[first:]
                     self._reject_broken_lines()
-                    self._stray.counts["rejoined"] += 1
+                    self._stray_tally.counts["rejoined"] += 1
                     yield self._count_notes(record)
                     return
         if len(broken.lines) >= _MAX_SPLIT_LINES or broken.size > self._max_record_bytes:
@@ -167,14 +165,14 @@ class ExportReader:
 
     def _reject(self, reject: Reject) -> None:
         message = f"the line at byte {reject.position} of the answer is not a record: {reject.reason}"
-        rejects = self._stray.counts["rejected"] + 1
+        rejects = self._stray_tally.counts["rejected"] + 1
         if self._records == 0 and not self._tolerance.allows(rejects):
             raise self.not_an_export_error()
         self._tolerance.require(rejects, message)
         self._reject_bytes += len(reject.record)
         if self._reject_bytes > _MAX_REJECT_BYTES:
             raise DataError(f"the lines that are not records exceed {_MAX_REJECT_BYTES} bytes in total: {message}")
-        self._stray.reject(reject)
+        self._stray_tally.reject(reject)
 
     def _make_batches(self, records: RecordColumns) -> Iterator[tuple[Day, pa.RecordBatch]]:
         batches, rejects = self._rows.rows_by_day(records)
@@ -184,16 +182,16 @@ class ExportReader:
 
     def _count_notes(self, record: ParsedRecord) -> ParsedRecord:
         self._records += 1
-        self._stray.counts.update(record.notes)
+        self._stray_tally.counts.update(record.notes)
         return record
 
     def not_an_export_error(self) -> SetupError:
-        """Return the error for an answer that has lines but no record."""
+        """Return the error for an answer without records."""
         return SetupError(
             "the answer is not an export: it is not empty and contains no record. If this happens again, check the "
             f"answer of the host or of a proxy. {self.progress_text()}"
         )
 
     def progress_text(self) -> str:
-        """Return a sentence with the number of rows and bytes read, for messages."""
+        """State the number of rows and bytes read."""
         return f"Read so far: {self._tally.rows_of_all_days} rows, {self._tally.raw_bytes} bytes"

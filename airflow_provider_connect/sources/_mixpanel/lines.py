@@ -1,4 +1,4 @@
-"""Finds and compares the lines in a block of bytes with numpy."""
+"""Finds and compares lines in bytes with numpy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _FILLED = bytes(0 if byte in _WHITE_SPACE else 1 for byte in range(256))
 
 
 class LineBounds(NamedTuple):
-    """Byte offsets of lines in a block: starts, and ends without the newline."""
+    """Byte offsets of lines: starts, and ends without newline."""
 
     starts: Any
     ends: Any
 
 
 def find_line_bounds(data: bytes, *, min_mean_bytes: int = 0) -> LineBounds | None:
-    """Return the bounds of all lines. None if the mean line is shorter than ``min_mean_bytes``."""
+    """Return the bounds of all lines, or None for a mean length below ``min_mean_bytes``."""
     import numpy as np
 
     marks = np.frombuffer(data, np.uint8) == _NEWLINE
@@ -30,7 +30,7 @@ def find_line_bounds(data: bytes, *, min_mean_bytes: int = 0) -> LineBounds | No
 
 
 def find_blank_lines(data: bytes, bounds: LineBounds) -> Any:
-    """Return a mask of the lines of white space only."""
+    """Return a mask of lines that contain only white space."""
     import numpy as np
 
     starts, ends = bounds
@@ -44,7 +44,7 @@ def find_blank_lines(data: bytes, bounds: LineBounds) -> Any:
 
 
 def find_runs(mask: Any) -> list[tuple[int, int]]:
-    """Return (begin, end) of each run of true values. ``end`` is exclusive."""
+    """Return (begin, exclusive end) of each run of true values."""
     import numpy as np
 
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
@@ -52,7 +52,7 @@ def find_runs(mask: Any) -> list[tuple[int, int]]:
 
 
 def matches_at(data: bytes, positions: Any, pattern: bytes) -> Any:
-    """Return a mask of the positions at which ``data`` contains ``pattern``. False outside ``data``."""
+    """Return a mask of the positions where ``data`` contains ``pattern``."""
     import numpy as np
 
     windows = max(len(data) - len(pattern) + 1, 0)

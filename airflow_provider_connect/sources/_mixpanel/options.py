@@ -35,7 +35,7 @@ StreamName = Literal[
 
 
 MAX_DAYS_PER_REQUEST = 31
-"""Greatest number of days in one export. Each day has an open file while the export is read."""
+"""Most days in one export, each with an open file."""
 
 
 def _as_list(value: Any) -> Any:
@@ -55,7 +55,7 @@ def _as_days(value: Any) -> Any:
 
 
 class MixpanelOptions(Options):
-    """Options of all streams. :attr:`.MixpanelStream.options` lists the options that a stream uses.
+    """Options of all streams. :attr:`.MixpanelStream.options` lists those that a stream uses.
 
     :raises ConfigError: an option is wrong.
     """
@@ -167,7 +167,7 @@ class MixpanelOptions(Options):
 
     @property
     def where_expression(self) -> str | None:
-        """Option ``where``, or None if it is blank, as a rendered template may be."""
+        """Option ``where``, or None if blank."""
         return self.where if self.where is not None and self.where.strip() else None
 
     @property
@@ -176,10 +176,7 @@ class MixpanelOptions(Options):
         return promoted_columns(self.promote)
 
     def require_regime(self, connection: Connection) -> Regime:
-        """Return the time regime that the options or the connection set.
-
-        :raises ConfigError: names every problem of the options and the connection.
-        """
+        """Return the time regime. Raises ConfigError with every problem of options and connection."""
         if problems := self.export_problems(connection):
             raise ConfigError("; ".join(problems))
         regime = self.configured_regime(connection)
@@ -187,7 +184,7 @@ class MixpanelOptions(Options):
         return regime
 
     def export_problems(self, connection: Connection) -> list[str]:
-        """Return the problems of the export's options and the connection together."""
+        """Return the problems of the export's options and the connection."""
         messages = access_problems(connection)
         if not messages and self.configured_regime(connection) is None:
             messages.append(
@@ -199,6 +196,6 @@ class MixpanelOptions(Options):
         return messages
 
     def configured_regime(self, connection: Connection) -> Regime | None:
-        """Return the regime of options or connection. If neither sets it: ``utc`` for zone UTC, else None."""
+        """Return the regime of options or connection. Defaults to ``utc`` for zone UTC, else None."""
         chosen: Any = self.timestamps or connection.option("timestamps")
         return chosen or ("utc" if self.zone == "UTC" else None)

@@ -1,4 +1,4 @@
-"""Pollers of the export, and of the Query and App APIs. A poll succeeds only if it has read all data."""
+"""Pollers of the export, the Query API and the App API."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _BLOCKS_AHEAD = 1
 
 
 class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts):
-    """Polls the raw export: one or several consecutive days in a request, or a large day in several requests."""
+    """Polls the raw export: consecutive days in one request, or a large day in several."""
 
     def __init__(self, options: MixpanelOptions, connection: Connection) -> None:
         self._options = options
@@ -66,13 +66,13 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         self._more_than: dict[Day, int] = {}
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows. Its DDL is in :mod:`airflow_provider_connect.sources.mixpanel`."""
+        """Return the schema documented in :mod:`airflow_provider_connect.sources.mixpanel`."""
         return schema(self._options.promoted)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return the requests as partitions: one for up to ``days_per_request`` days, or several for a large day.
+        """Return one partition for each request: up to ``days_per_request`` days, or a part of a large day.
 
-        :raises ConnectError: as :meth:`.Poller.plan`. A day that ends within the next hour is retriable, as clocks may
+        :raises ConnectError: as :meth:`.Poller.plan`. Retriable for a day that ends within the next hour, as clocks may
             be wrong.
         """
         regime = self._options.require_regime(self._connection)
@@ -85,7 +85,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         ]
 
     def days_together(self, days: Sequence[Day], sizes: Sizes) -> Together:
-        """Return the number of days in the next request, and the reason for the log."""
+        """Return the number of days in the next request, and its reason."""
         return choose_days_together(self._options, days, sizes)
 
     def _requests(self, days: Sequence[Day], regime: Regime) -> list[dict[str, str]]:
@@ -105,7 +105,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         return self._options.split_rows is not None or day in self._more_than
 
     def split(self, day: Day, more_than: int) -> None:
-        """Let :meth:`plan` split a day into more than ``more_than`` exports, if its hours allow it. 0 cancels."""
+        """Let :meth:`plan` split a day into more than ``more_than`` exports, if its hours allow. 0 cancels."""
         self._more_than.pop(day, None)
         if more_than:
             self._more_than[day] = more_than
@@ -115,7 +115,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
 
         Without the option ``event`` it is a lower bound: only the most frequent names of the last 31 days count.
 
-        :raises ConnectError: Mixpanel refuses the request, or is unreachable, failing or busy.
+        :raises ConnectError: as :meth:`.MixpanelClient.fetch`.
         """
         options = self._options
         require_over(day, options.zone, client.current_time())
@@ -133,13 +133,13 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         return VendorCount(rows, is_least=options.event is None or options.deduplicate == "off")
 
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Apply ``max_rejects`` to the rejected lines of all exports of a split day."""
+        """Apply ``max_rejects`` to all exports of a split day together."""
         options = self._options
         tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
         tolerance.require(counts.get("rejected", 0), f"day {day}: its exports contain lines that are not records")
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of one request in batches, each with its day.
+        """Yield the rows of one request in batches with their days.
 
         :raises ConnectError: as :meth:`.Poller.poll`. :class:`.RetriableError` also if the answer is not an export.
         """
@@ -157,8 +157,8 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         with _send_export_request(options, part, access, tally) as answer, KeySet() as keys:
             rows = row_maker_for(part, options, reader.field_names, keys, tally)
             tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
-            stray = tally.for_day(part.days[0])
-            export = ExportReader(reader, rows, tolerance, tally, options.max_record_bytes, stray_tally=stray)
+            stray_tally = tally.for_day(part.days[0])
+            export = ExportReader(reader, rows, tolerance, tally, options.max_record_bytes, stray_tally=stray_tally)
             lines = prefetch(blocks(_decompress(answer, access, tally), options.max_record_bytes), depth=_BLOCKS_AHEAD)
             try:
                 for block in lines:
@@ -201,10 +201,7 @@ def _send_export_request(
 
 
 def _decompress(answer: HttpResponse, access: MixpanelAccess, tally: Tally) -> Iterator[bytes]:
-    """Yield the export's decompressed bytes.
-
-    :raises RetriableError: the headers are not those of an export, or the answer is truncated.
-    """
+    """Decompress the export. Raises RetriableError for other headers or a truncated answer."""
     content_type = answer.header("Content-Type").partition(";")[0].strip().lower()
     if content_type == "text/html":
         raise RetriableError(
@@ -229,7 +226,7 @@ def _count_bytes(answer: HttpResponse, tally: Tally) -> Iterator[bytes]:
 
 
 class QueryPoller(Poller):
-    """Polls one stream of the Query or App API. Each day or snapshot is one partition."""
+    """Polls a stream of the Query or App API. Each day or snapshot is one partition."""
 
     def __init__(self, stream: MixpanelStream, options: MixpanelOptions, connection: Connection) -> None:
         self._stream = stream
@@ -241,7 +238,7 @@ class QueryPoller(Poller):
         return schema(self._options.promoted, self._stream.columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition for each day. Snapshots may be taken during their day."""
+        """Return one partition per day. Snapshots may be taken during their day."""
         return [self._partition(index, day) for index, day in enumerate(days)]
 
     def _partition(self, index: int, day: Day) -> InputPartition:

@@ -1,4 +1,4 @@
-"""Converts decoded properties to promoted columns. Values that do not fit become null and are counted."""
+"""Converts properties to promoted columns. Values that do not fit become null and are counted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PromotedColumns:
     """Builds the promoted columns of one poll.
 
     :param null_texts: texts that become null.
-    :param add_count: called with the name and increase of a count.
+    :param add_count: called with a count's name and increase.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class PromotedColumns:
         }
 
     def build(self, values: Mapping[str, list[Any]], records: RecordColumns) -> dict[str, pa.Array]:
-        """Return the promoted columns of the records by column name.
+        """Return the promoted columns by name.
 
         :param values: decoded values by property.
         """
@@ -54,11 +54,11 @@ class PromotedColumns:
                     None if isinstance(value, str) and value in self._null_texts else value for value in property_values
                 ]
                 self._count(f"promote_null_text.{name}", property_values.count(None) - null_count)
-            columns[column], misfits = self._typed(name, kind, property_values, records)
+            columns[column], misfits = self._convert(name, kind, property_values, records)
             self._count(f"promote_null.{name}", misfits)
         return columns
 
-    def _typed(self, name: str, kind: str, values: list[Any], records: RecordColumns) -> tuple[pa.Array, int]:
+    def _convert(self, name: str, kind: str, values: list[Any], records: RecordColumns) -> tuple[pa.Array, int]:
         if kind == "timestamp":
             return read_instants(values)
         if kind == "date":
@@ -78,7 +78,7 @@ class PromotedColumns:
 
 
 class PropertyTexts:
-    """Finds the JSON text of one property. Decoding loses details, such as exact digits."""
+    """Finds the JSON text of one property. Decoding loses details such as exact digits."""
 
     def __init__(self, name: str) -> None:
         import msgspec
@@ -91,7 +91,7 @@ class PropertyTexts:
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def find_texts(self, records: RecordColumns, rows: list[int]) -> dict[int, str]:
-        """Return the JSON text by row index. Rows without a readable text are left out."""
+        """Return readable JSON texts by row index."""
         import numpy as np
         import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Proposes the option ``promote`` from a sample of records, as text for a DAG file. Shows no values."""
+"""Proposes the option ``promote`` from sampled records, without their values."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _LOG = logging.getLogger(__name__)
 class PropertySample(NamedTuple):
     """Statistics of one property in a sample.
 
-    :param values: number of records with a value, null texts excluded.
-    :param misfits: number of values that do not fit the type.
-    :param null_texts: number of records with a null text.
+    :param values: records with a value, null texts excluded.
+    :param misfits: values that do not fit the type.
+    :param null_texts: records with a null text.
     """
 
     property: str
@@ -59,13 +59,13 @@ class PropertySample(NamedTuple):
 
 @dataclass(frozen=True)
 class Proposal:
-    """Proposed columns. ``str()`` returns text to paste into a DAG file.
+    """Proposed columns. ``str()`` returns text for a DAG file.
 
     :param records: number of sampled records.
     :param samples: proposed properties, the most frequent first.
-    :param less_frequent: number of less frequent properties, left out.
+    :param less_frequent: number of properties left out as less frequent.
     :param empty: number of properties without values.
-    :param unpromotable: number of properties with names that cannot be promoted.
+    :param unpromotable: number of properties with unsuitable names.
     """
 
     records: int
@@ -115,10 +115,9 @@ def propose_columns(
     excluded: Collection[str] = (),
     max_columns: int = 50,
 ) -> Proposal:
-    """Propose columns for the most frequent properties.
+    """Propose the most frequent properties, each with the narrowest type that fits most values.
 
-    The type is the narrowest that fits most values. Decimals are not proposed, because a sample does not show future
-    digits. Numbers are not proposed as times, because their unit is unknown.
+    Decimals are not proposed, because future digits are unknown, and numbers not as times, because their unit is.
 
     :param documents: properties of each record, as JSON.
     :param fixed_columns: columns of every row.
@@ -159,7 +158,7 @@ def propose_from_sample(connection: Connection, request: ProposalRequest, *, sto
     """Read a sample and propose columns. Costs one query of the project's hour.
 
     :param request: defaults to 1,000 events of yesterday (UTC) and 50 columns. Profiles are the present ones.
-    :param store: store of the tasks' shared count of requests.
+    :param store: tasks' shared count of requests.
     :raises ConnectError: as :meth:`.Poller.poll`. :class:`.ConfigError` also for invalid limits.
     :raises QuotaError: the hour has no room.
     """
@@ -173,7 +172,7 @@ def propose_from_sample(connection: Connection, request: ProposalRequest, *, sto
         )
     today = dt.datetime.now(dt.UTC).date()
     date = today if stream == "engage" else request.day or today - dt.timedelta(days=1)
-    documents = _sample(connection, stream, Day(date=date), records, store)
+    documents = _fetch_sample(connection, stream, Day(date=date), records, store)
     return propose_columns(
         documents,
         fixed_columns=(*STREAMS[stream].columns, "day"),
@@ -182,7 +181,9 @@ def propose_from_sample(connection: Connection, request: ProposalRequest, *, sto
     )
 
 
-def _sample(connection: Connection, stream: SampledStream, day: Day, records: int, store: KeyStore | None) -> list[str]:
+def _fetch_sample(
+    connection: Connection, stream: SampledStream, day: Day, records: int, store: KeyStore | None
+) -> list[str]:
     options = MixpanelOptions(conn_id=connection.conn_id, stream=stream, errors_tolerance="all")
     poller = (
         ExportPoller(options, connection) if stream == "export" else QueryPoller(STREAMS[stream], options, connection)
@@ -235,7 +236,7 @@ _MISFITS: dict[str, Callable[[list[Any]], int]] = {
     "timestamp": lambda values: read_instants(values)[1],
     "string": _as_string,
 }
-"""By type, a function that counts the values that a load would make null. Narrow types come first."""
+"""Counts, by type, the values that a load would make null. Narrow types come first."""
 
 
 def _texts(values: list[Any]) -> set[str]:

@@ -1,6 +1,6 @@
 """Parses lines of an export, ``{"event":"…","properties":{…}}``. Unusual lines take a slower, exact path.
 
-The bytes of the properties are kept. Only properties that become columns are decoded.
+Keeps the properties' bytes, and decodes only those that become columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.polling.jsonlines import Block
 
 REQUIRED_PROPERTIES = ("time", "distinct_id", "$insert_id", "mp_processing_time_ms")
-"""Properties that are decoded for every row, before the promoted properties."""
+"""Properties decoded for every row, before the promoted ones."""
 
 _OPENING, _MIDDLE, _CLOSING = b'{"event":"', b'","properties":{', b"}}"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -34,19 +34,19 @@ _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
 
 NotARecordError = NotJsonError
-"""A line is not a record. The message names the reason, but no values of the line."""
+"""A line is not a record. The message gives the reason without values."""
 
 
 class ErrorDocumentError(Exception):
-    """A line is a JSON object with ``error``: the server failed during its answer."""
+    """A line is an object with ``error``: the server failed during its answer."""
 
 
 class ParsedRecord(NamedTuple):
     """Record of one line.
 
-    :param properties: bytes of the properties, unchanged.
+    :param properties: unchanged bytes.
     :param values: decoded values in the order of :attr:`RecordReader.field_names`.
-    :param notes: names of the counts that this record increases.
+    :param notes: names of counts to increase.
     """
 
     position: int
@@ -62,9 +62,9 @@ class RecordColumns:
 
     :param positions: (int64) start of each record's line in the answer.
     :param events: (string) names of the events.
-    :param property_slices: (string) two views of the block for each record: its properties, and the bytes up to the
-        next record's properties. Only :meth:`properties_of_rows` copies bytes.
-    :param field_values: a list of decoded JSON values for each field. None if missing or null.
+    :param property_slices: (string) two views of the block per record: its properties, and the bytes up to the next
+        record's. Only :meth:`properties_of_rows` copies bytes.
+    :param field_values: lists of decoded values by field. None if missing or null.
     """
 
     positions: Any
@@ -76,7 +76,7 @@ class RecordColumns:
         return len(self.events)
 
     def properties_of_rows(self, rows: Any) -> pa.StringArray:
-        """Return the properties of the rows with these indexes (numpy array)."""
+        """Return the properties of rows by index (numpy array)."""
         import pyarrow as pa
 
         return self.property_slices.take(pa.array(2 * rows))
@@ -116,7 +116,7 @@ class RecordColumns:
 class BlockRecords(NamedTuple):
     """Records of a block's usual lines, and the positions of its odd lines.
 
-    :param odd_lines: (index among the nonblank lines, start in the block) of lines for :meth:`RecordReader.read_line`.
+    :param odd_lines: (index among the nonblank lines, start in the block) for :meth:`RecordReader.read_line`.
     :param line_count: number of nonblank lines.
     """
 
@@ -156,7 +156,7 @@ class RecordReader:
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def read_block(self, block: Block, bounds: LineBounds) -> BlockRecords:
-        """Read the usual lines of a block, and find its odd and blank lines."""
+        """Read a block's usual lines, and find its odd and blank ones."""
         import numpy as np
         import pyarrow as pa
 
@@ -193,13 +193,12 @@ class RecordReader:
         return BlockRecords(records if len(records) else None, odd_lines, len(starts) - blanks, blanks)
 
     def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
-        """Decode the lines that are marked as usual. Returns row index, event and properties of each decoded line.
+        """Decode the lines marked as usual. Returns row index, event and properties of each.
 
-        The decoder takes many lines at once, and ends an object at the end of its JSON, not of its line. Here both are
-        the same: a string contains no bare newline, each line starts with ``{`` and ends with ``}``, and ``}{`` cannot
-        occur inside an object. So each line is one object if objects and lines are equally many. If properties and
-        lines are equally many, no line has the key ``properties`` twice, so the object at the line's start also closes
-        the line.
+        The decoder takes many lines at once and ends an object at the end of its JSON, not of its line. Both are the
+        same: each line starts with ``{`` and ends with ``}``, strings contain no bare newline, and ``}{`` cannot occur
+        inside an object. So each line is one object if there are as many objects as lines. If there are as many
+        properties too, no line has the key ``properties`` twice, so the object at its start also closes it.
         """
         import numpy as np
 
@@ -228,9 +227,9 @@ class RecordReader:
     def read_line(self, line: bytes, position: int) -> ParsedRecord:
         """Read one line of any shape.
 
-        If a key occurs twice, the last value is used. A lone surrogate becomes U+FFFD, except in the properties' bytes.
+        The last value of a repeated key counts. A lone surrogate becomes U+FFFD, except in the properties' bytes.
 
-        :raises NotARecordError: the line is not a record. :class:`ErrorDocumentError` if the line reports a failure.
+        :raises NotARecordError: the line is not a record. :class:`ErrorDocumentError` if it reports a failure.
         """
         text = decode_utf8(line)
         notes: tuple[str, ...] = ()
@@ -263,17 +262,15 @@ class RecordReader:
         strings = [value for value in (event, *values) if isinstance(value, str)]
         if any(map(SURROGATES.search, strings)):
             notes.append("lone_surrogates")
-            event, *values = [_representable(value) for value in (event, *values)]
+            event, *values = [_replace_surrogates(value) for value in (event, *values)]
         return event, members_of_line.get("properties", "").encode(), tuple(values), tuple(notes)
 
 
 def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
-    """Return where each line's properties start, and a mask of the lines for which this is certain.
+    """Return where each line's properties start, and a mask of lines for which this is certain.
 
-    A name's length gives its end. If the name has an escape, this end lies inside the name, where ``","properties":{``
-    cannot occur: its second quote would end the name, and no JSON continues so.
-
-    :param names: start of each line's event name.
+    A name's length gives its end. If the name has an escape, this end lies inside it, where ``","properties":{`` cannot
+    occur: the second quote would end the name, and no JSON continues so.
     """
     import numpy as np
     import pyarrow.compute as pc
@@ -292,5 +289,5 @@ def _attribute_lists(attributes: list[str]) -> Callable[[list[Any]], list[list[A
     return lambda objects: [list(map(getter, objects)) for getter in getters]
 
 
-def _representable(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     return SURROGATES.sub("\ufffd", value) if isinstance(value, str) else value

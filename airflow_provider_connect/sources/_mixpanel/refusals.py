@@ -21,11 +21,11 @@ _NO_DATA_GROUP = "missing datagroup"
 
 
 class UnreadableCohortError(ConfigError):
-    """A cohort's members cannot be read, because its data group was deleted."""
+    """A cohort has no readable members, because its data group was deleted."""
 
 
 class _Meaning(NamedTuple):
-    """Error for answers with this status that contain ``text``. The first match in ``_TABLE`` is used."""
+    """Error for answers with this status and text. The first match in ``_TABLE`` counts."""
 
     status: int
     text: str
@@ -111,7 +111,7 @@ def refusal_error(
 ) -> ConnectError:
     """Return the error for a refusal or an error document.
 
-    :param body: beginning of the answer, or of the error document in it.
+    :param body: beginning of the answer, or of its error document.
     :param progress: amount read before an answer with status 200 failed.
     :param is_cut: True if ``body`` is incomplete.
     :param subject: requested object and its option.
@@ -120,9 +120,9 @@ def refusal_error(
     quote = excerpt(text, access.secrets, is_cut=is_cut)
     quote_suffix = f". Mixpanel said: {quote!r}" if quote else ""
     progress_suffix = f". {progress}" if progress else ""
-    effective = _effective_status(status, text)
+    effective_status = _effective_status(status, text)
     wait = retry_after_seconds(retry_after, now)
-    entry = next((row for row in _TABLE if row.status == effective and row.text in text.lower()), None)
+    entry = next((row for row in _TABLE if row.status == effective_status and row.text in text.lower()), None)
     if entry is not None:
         placeholders = _WORDS[access.api] | {
             "about": f"{subject} and " if subject else "",
@@ -133,7 +133,7 @@ def refusal_error(
             f"Mixpanel ({access.server_text}) answered {status}: {entry.meaning.format(**placeholders)}"
             f"{quote_suffix}{progress_suffix}"
         )
-        if effective == 429:
+        if effective_status == 429:
             return _limit_error(message, text, wait)
         if entry.error is RetriableError:
             return RetriableError(message, retry_after_seconds=wait)
@@ -151,7 +151,7 @@ def refusal_error(
 
 
 def status_of_refusal(status: int, body: str) -> int:
-    """Return the status of a refusal. For status 200, return the status that the error text implies."""
+    """Return a refusal's status, or for 200 the status that its error text implies."""
     return _effective_status(status, _error_text(body))
 
 
@@ -176,7 +176,6 @@ def _limit_error(message: str, text: str, wait: float | None) -> RetriableError:
     """Return the error for an exceeded limit.
 
     :param text: such as ``1/5 queries running concurrently and 61/60 queries running in the last hour``.
-    :param wait: seconds in Retry-After, or None.
     """
     if (hour := _reached_limit(text, "in the last hour")) is not None:
         retry_after_seconds = _HOUR_IS_USED_UP_SECONDS if wait is None else wait

@@ -1,4 +1,4 @@
-"""Chooses the number of days in one export, and computes the number of requests. DAG files import this."""
+"""Chooses the days of one export, and counts requests. DAG files import this."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from airflow_provider_connect.sources._mixpanel.options import MAX_DAYS_PER_REQU
 from airflow_provider_connect.window import Day, group_days
 
 TARGET_BYTES = 1 << 30
-"""Greatest size of a request with ``auto``, in decoded bytes, because a truncated answer or killed task loses it whole.
-Reading and staging it takes some 20 s of a processor (measured 2026-11), or four minutes at 5 MB a second.
+"""Greatest decoded size of a request with ``auto``. A truncated answer or killed task loses it whole. Reading and
+staging takes some 20 s of a processor (measured 2026-11), or four minutes at 5 MB a second.
 """
 
 
 def max_days_per_request(options: MixpanelOptions) -> int:
-    """Return the greatest number of days in one request."""
+    """Return the most days in one request."""
     return MAX_DAYS_PER_REQUEST if options.days_per_request == "auto" else options.days_per_request
 
 
 def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
-    """Return the least number of exports for the days of a window.
-
-    :raises ConfigError: ``days_per_request`` is a template that is not rendered yet.
-    """
+    """Return the least number of exports for a window. Raises ConfigError for an unrendered template."""
     if "days_per_request" in options.templates:
         raise ConfigError(
             "days_per_request: the cost of a template is unknown until it is rendered. Plan with a number or 'auto'"
@@ -35,27 +32,27 @@ def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
 
 
 def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: Sizes) -> Together:
-    """Return the number of days in the next request, and the reason.
+    """Return the number of days in the next request, and its reason.
 
-    ``auto`` takes the fewest days with which the window fits one hour's limit, up to :data:`TARGET_BYTES`, or one day
-    while no size is known.
+    ``auto`` takes the fewest days with which the window fits one hour's limit, up to :data:`TARGET_BYTES`, or one while
+    sizes are unknown.
     """
     if options.days_per_request != "auto":
         return Together(options.days_per_request)
-    needed = _days_to_fit_limit(len(days))
+    days_needed = _days_to_fit_limit(len(days))
     limit = VENDOR_LIMITS["export"].requests
-    if needed == 1:
+    if days_needed == 1:
         return Together(1, f"{len(days)} days fit into {limit} requests an hour, one day in each")
     known_sizes = sizes()
     if not known_sizes:
         return Together(1, "the size of no day is known yet")
-    largest = max(known_sizes)
-    fitting = max(1, TARGET_BYTES // max(1, largest))
+    largest_bytes = max(known_sizes)
+    days_that_fit = max(1, TARGET_BYTES // max(1, largest_bytes))
     reason = (
-        f"{len(days)} days fit into {limit} requests an hour with {needed} days in each. The largest known day "
-        f"nearby has {largest / 1e6:,.1f} MB, and a request should have at most {TARGET_BYTES / 1e6:,.0f} MB"
+        f"{len(days)} days fit into {limit} requests an hour with {days_needed} days in each. The largest known day "
+        f"nearby has {largest_bytes / 1e6:,.1f} MB, and a request should have at most {TARGET_BYTES / 1e6:,.0f} MB"
     )
-    return Together(min(needed, fitting), reason)
+    return Together(min(days_needed, days_that_fit), reason)
 
 
 def _days_to_fit_limit(days: int) -> int:

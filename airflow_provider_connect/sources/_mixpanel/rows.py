@@ -1,4 +1,4 @@
-"""Converts records of an export to rows. Computes record keys, and drops duplicates and rows of other days."""
+"""Converts records to rows with keys. Drops duplicates and rows of other days."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_SECONDS = -62_135_596_800 + 2 * 86_400
 MAX_SECONDS = 253_402_300_799 - 2 * 86_400
-"""Readable times: years 1 to 9999 without two days at each end, so that no zone moves a time out of the calendar."""
+"""Readable times: years 1 to 9999 without two days at each end, so that no zone leaves the calendar."""
 
 _SEPARATOR = b"\xff"
 _FALLBACK_MARK = b"\xfe"
@@ -33,10 +33,10 @@ _MILLION = 1_000_000
 
 
 class EventRowMaker:
-    """Converts records to batches of one day's rows.
+    """Converts records to one day's rows.
 
     :param keys: record keys of earlier rows, to drop duplicates.
-    :param drops_other_days: drop rows of other days, because the answer covers more than the day.
+    :param drops_other_days: whether the answer covers more than the day.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class EventRowMaker:
         self._options = options
         self._day = day
         self._regime = regime
-        self._only_day = drops_other_days
+        self._drops_other_days = drops_other_days
         self._index = {name: index for index, name in enumerate(field_names)}
         self._keys = keys
         self._tally = tally
@@ -61,7 +61,7 @@ class EventRowMaker:
         self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
 
     def make_batch(self, records: RecordColumns) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the accepted rows, and the rejected records."""
+        """Return the rows, and the rejects."""
         import numpy as np
         import pyarrow as pa
 
@@ -76,13 +76,13 @@ class EventRowMaker:
         columns["distinct_id"] = identifiers["distinct_id"][0]
         columns["insert_id"] = identifiers["$insert_id"][0]
         columns["processing_time"] = self._processing_time(value["mp_processing_time_ms"])
-        key_bytes, is_vendor = _keys(records, columns["distinct_id"], columns["insert_id"], seconds)
+        key_bytes, is_vendor = _make_keys(records, columns["distinct_id"], columns["insert_id"], seconds)
         columns["record_key"] = keys_as_hex(key_bytes)
         columns["key_origin"] = pa.array(["fallback", "vendor"]).take(pa.array(is_vendor.astype(np.int8)))
         columns |= self._promoted.build(value, records)
         self._count("fallback_keys", len(records) - int(is_vendor.sum()))
         self._tally.rows += len(records)
-        keep, rejects = self._placed(records, columns["time"])
+        keep, rejects = self._rows_to_keep(records, columns["time"])
         keep = self._drop_duplicates(key_bytes, keep)
         if not keep.all():
             columns = {name: column.filter(pa.array(keep)) for name, column in columns.items()}
@@ -92,7 +92,7 @@ class EventRowMaker:
         return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
 
     def rows_by_day(self, records: RecordColumns) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the accepted rows with the day, and the rejected records."""
+        """Return the rows with their day, and the rejects."""
         batch, rejects = self.make_batch(records)
         return [(self._day, batch)] if batch.num_rows else [], rejects
 
@@ -100,7 +100,7 @@ class EventRowMaker:
         import pyarrow as pa
 
         reason = "it is nested too deep to read the digits of an identifier"
-        rejects = [Reject(int(records.positions[row]), reason, _line(records, row)) for row in rows]
+        rejects = [Reject(int(records.positions[row]), reason, _encode_line(records, row)) for row in rows]
         other_rows = sorted(set(range(len(records))) - set(rows))
         if not other_rows:
             return pa.RecordBatch.from_pylist([], schema=self._schema), rejects
@@ -138,7 +138,7 @@ class EventRowMaker:
     def _identifier(
         self, name: str, records: RecordColumns, value: dict[str, list[Any]]
     ) -> tuple[pa.StringArray, list[int]]:
-        """Return the column of an identifier, and the rows with too deeply nested JSON."""
+        """Return an identifier's column, and the rows with too deep JSON."""
         import pyarrow as pa
 
         try:
@@ -166,21 +166,21 @@ class EventRowMaker:
             millis = pa.array(
                 [milliseconds if fits_bigint(milliseconds) else None for milliseconds in values], pa.int64()
             )
-        bounded = _within(millis, MIN_SECONDS * 1000, MAX_SECONDS * 1000)
-        read_millis = pc.if_else(bounded, millis, None)
+        is_in_calendar = _is_within(millis, MIN_SECONDS * 1000, MAX_SECONDS * 1000)
+        read_millis = pc.if_else(is_in_calendar, millis, None)
         self._count("processing_time_unreadable", read_millis.null_count - values.count(None))
         return pc.multiply(read_millis, 1000).cast(pa.timestamp("us", tz="UTC"))
 
-    def _placed(self, records: RecordColumns, time: pa.Array) -> tuple[Any, list[Reject]]:
+    def _rows_to_keep(self, records: RecordColumns, time: pa.Array) -> tuple[Any, list[Reject]]:
         import numpy as np
         import pyarrow.compute as pc
 
         day = self._day
-        is_inside = _within(time, day.start, day.end - dt.timedelta(microseconds=1))
+        is_inside = _is_within(time, day.start, day.end - dt.timedelta(microseconds=1))
         is_inside = pc.fill_null(is_inside, fill_value=False).to_numpy(zero_copy_only=False)
         is_readable = time.is_valid().to_numpy(zero_copy_only=False)
         rows_outside = int((is_readable & ~is_inside).sum())
-        if not self._only_day:
+        if not self._drops_other_days:
             self._count("outside_day", rows_outside)
             return np.ones(len(time), dtype=bool), []
         self._count("other_day", rows_outside)
@@ -204,13 +204,13 @@ class EventRowMaker:
 
 
 def parse_times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
-    """Return times as whole seconds, for the key, and as microseconds. Unreadable times are null."""
+    """Return times as whole seconds, for the key, and as microseconds. Null if unreadable."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     integers = _as_integers(values)
     if integers is not None:
-        seconds = pc.if_else(_within(integers, MIN_SECONDS, MAX_SECONDS), integers, None)
+        seconds = pc.if_else(_is_within(integers, MIN_SECONDS, MAX_SECONDS), integers, None)
         return seconds, pc.multiply(seconds, _MILLION)
     parsed = [_seconds(value) for value in values]
     seconds = pa.array([second_count if isinstance(second_count, int) else None for second_count in parsed], pa.int64())
@@ -220,13 +220,13 @@ def parse_times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
 
 
 def reject_undated(records: RecordColumns, rows: list[int]) -> list[Reject]:
-    """Return rejects for rows without a usable time, by index."""
+    """Return rejects for rows without a usable time."""
     reason = "it has no usable time, so its day is unknown"
-    return [Reject(int(records.positions[row]), reason, _line(records, row)) for row in rows]
+    return [Reject(int(records.positions[row]), reason, _encode_line(records, row)) for row in rows]
 
 
 def _as_integers(values: list[Any]) -> pa.Array | None:
-    """Return an integer array, or None unless all values are integers. pyarrow would silently truncate floats."""
+    """Return an integer array, or None. pyarrow would silently truncate floats."""
     import pyarrow as pa
 
     if set(map(type, values)) <= {int, type(None)}:
@@ -249,7 +249,7 @@ def _number_text(value: Any, properties: str, name: str) -> str | None:
     return str(json.loads(properties, parse_int=str, parse_float=str)[name])
 
 
-def _within(values: pa.Array, low: Any, high: Any) -> pa.BooleanArray:
+def _is_within(values: pa.Array, low: Any, high: Any) -> pa.BooleanArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -258,8 +258,10 @@ def _within(values: pa.Array, low: Any, high: Any) -> pa.BooleanArray:
     )
 
 
-def _keys(records: RecordColumns, distinct_id: pa.Array, insert_id: pa.Array, seconds: pa.Array) -> tuple[bytes, Any]:
-    """Return the concatenated 16-byte keys, and a mask of keys made from the vendor's four fields."""
+def _make_keys(
+    records: RecordColumns, distinct_id: pa.Array, insert_id: pa.Array, seconds: pa.Array
+) -> tuple[bytes, Any]:
+    """Return the concatenated 16-byte keys, and a mask of those made from the vendor's four fields."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from xxhash import xxh3_128_digest
@@ -267,15 +269,15 @@ def _keys(records: RecordColumns, distinct_id: pa.Array, insert_id: pa.Array, se
     binary = pa.binary()
     nonempty_id = pc.if_else(pc.equal(insert_id, ""), None, insert_id)
     fields = [records.events, distinct_id, seconds.cast(pa.string()), nonempty_id]
-    joined = pc.binary_join_element_wise(*(field.cast(binary) for field in fields), _SEPARATOR)
-    is_vendor = joined.is_valid().to_numpy(zero_copy_only=False)
-    texts = joined.to_pylist()
+    key_texts = pc.binary_join_element_wise(*(field.cast(binary) for field in fields), _SEPARATOR)
+    is_vendor = key_texts.is_valid().to_numpy(zero_copy_only=False)
+    texts = key_texts.to_pylist()
     for row in (~is_vendor).nonzero()[0].tolist():
         event, properties = records.events[row].as_py(), records.properties_of_row(row)
         texts[row] = _FALLBACK_MARK + event.encode() + _SEPARATOR + properties.encode()
     return b"".join(map(xxh3_128_digest, texts)), is_vendor
 
 
-def _line(records: RecordColumns, row: int) -> bytes:
+def _encode_line(records: RecordColumns, row: int) -> bytes:
     event = json.dumps(records.events[row].as_py(), ensure_ascii=False)
     return f'{{"event":{event},"properties":{records.properties_of_row(row)}}}'.encode()

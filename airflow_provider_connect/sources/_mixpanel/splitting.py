@@ -1,9 +1,9 @@
 """Splits a large day into several exports by time. DAG files import this.
 
-A split by event name would lose events with unlisted names: an export cannot exclude names, and its expressions cannot
-test them (https://docs.mixpanel.com/reference/segmentation-expressions, 2026-11). Each part requests the events from
-its cut time to the next. Cut times ascend, and ``not`` is true for values that cannot be compared. So every event is in
-exactly one part, whatever its time is and in whichever zone the server reads a cut time.
+A split by event name would lose unlisted names: an export cannot exclude names, and its expressions cannot test them
+(https://docs.mixpanel.com/reference/segmentation-expressions, 2026-11). Each part requests the events from one cut time
+to the next. Cut times ascend, and ``not`` is true for incomparable values. So every event is in exactly one part,
+whatever its time and whatever zone the server reads cut times in.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ MAX_PARTS = 24
 """Hours of a day. Mixpanel counts by hour."""
 
 CONCURRENT_PARTS = 4
-"""Concurrent exports of one day. Each needs a Spark task, and several days are polled concurrently too."""
+"""Concurrent exports of one day, each in a Spark task. Other days are polled too."""
 
 
 def find_cut_times(
     day: Day, regime: Regime, hours: Mapping[str, int], split_rows: int | None, previous_parts: int = 0
 ) -> list[str]:
-    """Return the times at which a day is split, ascending. Empty for a small day.
+    """Return the ascending times at which to split a day. Empty for a small day.
 
-    :param hours: number of events in each hour of the project's clock (``2026-03-01 14:00:00``).
+    :param hours: events by hour of the project's clock (``2026-03-01 14:00:00``).
     :param previous_parts: parts of an earlier try. The day gets at least twice as many, or as many as its hours allow.
     """
     parts = min(MAX_PARTS, 1 if split_rows is None else math.ceil(sum(hours.values()) / split_rows))
@@ -69,19 +69,19 @@ def part_conditions(cut_times: list[str]) -> list[str]:
 
 
 def can_split(options: MixpanelOptions) -> bool:
-    """Return True if a day may be requested in several exports."""
+    """Return True if a day may take several exports."""
     return options.days_per_request == 1 and not count_problems(options)
 
 
 def join_expressions(first_expression: str | None, second_expression: str | None) -> str | None:
-    """Join two expressions by ``and``. None stands for no expression."""
+    """Join two expressions, or None, by ``and``."""
     if first_expression is None or second_expression is None:
         return first_expression if second_expression is None else second_expression
     return f"({first_expression}) and ({second_expression})"
 
 
 def split_problems(options: MixpanelOptions) -> list[str]:
-    """Return the reasons why ``split_rows`` is impossible. Empty if it is possible or not set."""
+    """Return the reasons against ``split_rows``."""
     if options.split_rows is None:
         return []
     problems = count_problems(options)

@@ -1,4 +1,4 @@
-"""Definition of a Mixpanel stream: its API, columns, options and reader."""
+"""Definition of a Mixpanel stream: API, columns, options and reader."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ PROMOTED_COUNTS = {
     "promote_null.<property>": "values that do not fit the promoted column's type and become null",
     "promote_null_text.<property>": "texts of null_texts, which become null in the promoted column",
 }
-"""Counts of streams with promoted properties, and their descriptions."""
+"""Counts of streams with promoted properties, with descriptions."""
 
 OTHER_DAY_COUNT = {"other_day": "dates in an answer that were not requested"}
 
 BatchReader = Callable[["MixpanelStream", "MixpanelClient"], Iterator["pa.RecordBatch"]]
-"""Reads a day or a snapshot and yields its rows. Returns only at the end of the data."""
+"""Yields the rows of a day or snapshot until the end of the data."""
 
 
 def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:
-    """Return a function that hashes the values of the named options. Different values make different streams."""
+    """Return a function that hashes the named options, so that different values make different streams."""
 
     def variant(options: MixpanelOptions) -> str:
         values = json.dumps([getattr(options, name) for name in names])
@@ -46,15 +46,15 @@ def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:
 class MixpanelStream:
     """Definition of one stream.
 
-    :param summary: description of a row, in a few words.
-    :param columns: columns of every row. Promoted properties follow.
-    :param key: columns of which ``record_key`` is made.
-    :param options: options that the stream uses. Options that no stream lists belong to all.
+    :param summary: short description of a row.
+    :param columns: of every row. Promoted properties follow.
+    :param key: columns that make ``record_key``.
+    :param options: options that the stream uses. An option that no stream lists belongs to all.
     :param variant: returns a suffix for the stream's name in ledger and record key, or "".
     :param problems: returns the problems of the stream's options.
     :param min_requests: returns the least number of counted requests for a day or snapshot.
-    :param counts: descriptions of counts in the report, except ``rows_read``.
-    :param read_batches: reads the stream. None for the export, which has its own poller.
+    :param counts: descriptions of the report's counts, except ``rows_read``.
+    :param read_batches: reads the stream. None for the export.
     """
 
     name: StreamName

@@ -1,1 +1,1 @@
-"""Internals of the REST source: declaration, paging, and the conversion of pages to rows."""
+"""Internals of the REST source."""

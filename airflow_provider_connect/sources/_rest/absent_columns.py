@@ -1,4 +1,4 @@
-"""Detects columns whose field no record has, which would be null in every row."""
+"""Detects columns whose field no record has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._rest.records import Records
-from airflow_provider_connect.stage.counts import ABSENT_COLUMN
+from airflow_provider_connect.stage.counts import ABSENT_COLUMN, REFUSED_COLUMN
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, suggest_pointer
 from airflow_provider_connect.values.json.slices import JsonSlicer
 
@@ -26,16 +26,17 @@ class AbsentColumns:
         self._paths = {name: column.at or name for name, column in records.columns.items()}
         self._slices = slices
         self._absent = set(self._paths)
+        self._is_refused = records.absent == "fail"
 
     def note_page(self, columns: Mapping[str, pa.Array], records: Sequence[Any], label: str) -> None:
         """Note which columns have a value, or a null, in a page with records.
 
-        :raises ConfigError: a path was written with dots instead of as a JSON Pointer.
+        :raises ConfigError: a path is written with dots instead of as a JSON Pointer.
         """
         self._absent -= {name for name in self._absent if columns[name].null_count < len(records)}
         if not self._absent:
             return
-        sample = [*records[:_SAMPLE], *records[-_SAMPLE:]]
+        sample = records if self._is_refused else [*records[:_SAMPLE], *records[-_SAMPLE:]]
         for name in sorted(self._absent):
             steps = path_steps(self._paths[name])
             if any(self._has_field(record, steps) for record in sample):
@@ -47,11 +48,12 @@ class AbsentColumns:
                 )
 
     def counts(self, record_count: int) -> dict[str, int]:
-        """Return a count for each absent column, for the report.
+        """Return a count for each absent column.
 
         :param record_count: records of the poll.
         """
-        return {f"{ABSENT_COLUMN}{name}": record_count for name in sorted(self._absent)} if record_count else {}
+        prefix = REFUSED_COLUMN if self._is_refused else ABSENT_COLUMN
+        return {f"{prefix}{name}": record_count for name in sorted(self._absent)} if record_count else {}
 
     def _has_field(self, record: Any, steps: tuple[str, ...]) -> bool:
         try:

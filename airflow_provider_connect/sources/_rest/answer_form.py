@@ -1,4 +1,4 @@
-"""Describes the form of a JSON answer for messages: where its lists are, or which fields it has, without any value."""
+"""Describes a JSON answer for messages: its lists or fields, without values."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 _FIELD_NAME = re.compile(r"(?!.*[0-9]{4})@?[A-Za-z_$][\w.$-]{0,59}", re.ASCII)
 _MOST_FIELDS = 40
-"""An object with more fields is probably a map whose names are data."""
+"""A larger object is probably a map, whose names are data."""
 _MOST_DEPTH = 4
 _MOST_NAMED = 5
 
 
 def describe_json(document: Any) -> str:
-    """Return a sentence about the lists in a document. Without lists, about its fields.
+    """Return a sentence about a document's lists, or without lists about its fields.
 
-    Names only texts that look like field names, because the names of a map are data.
+    Names of a map are data, and left out.
     """
     if isinstance(document, list):
         return "The whole answer is a list: records.at=''"
@@ -29,7 +29,6 @@ def describe_json(document: Any) -> str:
 
 
 def _list_places(document: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the places of lists, as the option ``records.at`` takes them."""
     for name in _field_names(document):
         value, place = document[name], (*path, name)
         if isinstance(value, list):
@@ -45,7 +44,7 @@ def _field_names(document: dict[str, Any]) -> list[str]:
 
 
 def joined_names(fields: list[str]) -> str:
-    """Return the fields' names for a message, or their number if they do not look like names of fields."""
+    """Return the fields' names for a message, or their number if they do not look like field names."""
     names = [name for name in fields if _FIELD_NAME.fullmatch(name)]
     return _joined(names) if names else f"{len(fields)} of them"
 

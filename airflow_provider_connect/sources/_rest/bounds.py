@@ -1,4 +1,4 @@
-"""Converts a day to the start and end values that an API expects, so that no record of the day is missed."""
+"""Converts a day to the start and end that an API expects."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from zoneinfo import ZoneInfo
 from pydantic import Field
 
 from airflow_provider_connect.clients.http.asking.rules import Declared
+from airflow_provider_connect.sources._rest.time_forms import (
+    EPOCH,
+    FORMS_TEXT,
+    TimeForm,
+    is_date_form,
+    is_local_form,
+    precision_of,
+    write_time,
+)
 from airflow_provider_connect.window import Day, start_of, zone
 
-TimeFormat = Literal["iso", "iso_ms", "iso_local", "sql", "date", "epoch_s", "epoch_ms", "epoch_us"]
 Granularity = Literal["microsecond", "millisecond", "second", "minute", "hour", "day"]
 End = Literal["inclusive", "exclusive"]
 
@@ -32,16 +40,11 @@ class Bounds(Declared):
         description="Precision of the API's comparison. Finer parts of a record's time are cut. Required if a bound "
         "moves one step earlier, unless it is a date.",
     )
-    format: TimeFormat = Field(
-        default="iso",
-        description="Default time format: iso (2026-03-01T00:00:00Z), iso_ms (with milliseconds), iso_local (without "
-        "zone), sql (2026-03-01 00:00:00), date, epoch_s, epoch_ms, epoch_us.",
-    )
+    format: TimeForm = Field(default="iso", description=f"Default time format: {FORMS_TEXT}.")
     zone: str | None = Field(default=None, description="IANA zone of the written bounds. By default the source's zone.")
 
 
 _MICRO = dt.timedelta(microseconds=1)
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _STEPS = {
     "microsecond": _MICRO,
     "millisecond": dt.timedelta(milliseconds=1),
@@ -50,16 +53,13 @@ _STEPS = {
     "hour": dt.timedelta(hours=1),
     "day": dt.timedelta(days=1),
 }
-_WRITES = {"iso_ms": "millisecond", "epoch_ms": "millisecond", "epoch_us": "microsecond", "date": "day"}
-"""Precision of each time format. All other formats have seconds."""
-_LOCAL = {"iso_local": "%Y-%m-%dT%H:%M:%S", "sql": "%Y-%m-%d %H:%M:%S"}
 Edge = Literal["start", "end"]
 
 
 class DayBound(NamedTuple):
     """Start or end of a day, as sent to the API.
 
-    :param includes_other_days: True if the API also returns records of another day.
+    :param includes_other_days: the API also returns records of another day.
     """
 
     value: str | int
@@ -67,14 +67,14 @@ class DayBound(NamedTuple):
 
 
 def day_bound(day: Day, edge: Edge, bounds: Bounds, time_format: str | None = None) -> DayBound:
-    """Return the start or end of a day as the API expects it.
+    """Return the start or end of a day as the API expects it, so that no record of the day is missed.
 
     :param time_format: defaults to ``bounds.format``.
     """
     time_format = time_format or bounds.format
     tz = zone(bounds.zone or day.zone)
-    precision = "day" if time_format == "date" else bounds.granularity or "second"
-    format_precision = _WRITES.get(time_format, "second")
+    precision = "day" if is_date_form(time_format) else bounds.granularity or "second"
+    format_precision = precision_of(time_format)
     if edge == "start":
         instant = _floor(day.start, precision, tz)
         if bounds.start == "exclusive":
@@ -89,11 +89,11 @@ def day_bound(day: Day, edge: Edge, bounds: Bounds, time_format: str | None = No
         instant = _ceil(instant, format_precision, tz)
         covered_instant = _later(instant, precision, tz) if bounds.end == "inclusive" else instant
         is_wide = covered_instant > day.end
-    if time_format in _LOCAL:
+    if is_local_form(time_format):
         outward = dt.timedelta(hours=-1 if edge == "start" else 1)
         while _comes_twice(instant, tz):  # the API could read it as the other instant
             instant, is_wide = instant + outward, True
-    return DayBound(_text(instant, time_format, tz), is_wide)
+    return DayBound(write_time(instant, time_format, tz), is_wide)
 
 
 def _floor(instant: dt.datetime, step: str, tz: ZoneInfo) -> dt.datetime:
@@ -101,7 +101,7 @@ def _floor(instant: dt.datetime, step: str, tz: ZoneInfo) -> dt.datetime:
     if step == "day":
         return start_of(local.date(), tz.key)
     offset = local.utcoffset() or dt.timedelta()
-    return instant - (instant - _EPOCH + offset) % _STEPS[step]
+    return instant - (instant - EPOCH + offset) % _STEPS[step]
 
 
 def _ceil(instant: dt.datetime, step: str, tz: ZoneInfo) -> dt.datetime:
@@ -122,15 +122,3 @@ def _earlier(instant: dt.datetime, step: str, tz: ZoneInfo) -> dt.datetime:
 def _comes_twice(instant: dt.datetime, tz: ZoneInfo) -> bool:
     local = instant.astimezone(tz)
     return local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset()
-
-
-def _text(instant: dt.datetime, form: str, tz: ZoneInfo) -> str | int:
-    if form.startswith("epoch"):
-        return (instant - _EPOCH) // _STEPS[_WRITES.get(form, "second")]
-    local = instant.astimezone(tz)
-    if form == "date":
-        return local.date().isoformat()
-    if form in _LOCAL:
-        return local.strftime(_LOCAL[form])
-    text = local.isoformat(timespec="milliseconds" if form == "iso_ms" else "seconds")
-    return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text

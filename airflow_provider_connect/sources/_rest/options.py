@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
 
@@ -12,7 +11,8 @@ from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLi
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._rest.bounds import Bounds
-from airflow_provider_connect.sources._rest.paging import Cursor, Paging, last_record_path, names_unique_field
+from airflow_provider_connect.sources._rest.credential_guard import credential_problems, publish_templated_names
+from airflow_provider_connect.sources._rest.paging import Paging, last_record_path, names_unique_field
 from airflow_provider_connect.sources._rest.placeholders import (
     bounds_without_granularity,
     requested_parent_columns,
@@ -22,15 +22,15 @@ from airflow_provider_connect.sources._rest.placeholders import (
 from airflow_provider_connect.sources._rest.placeholders import placeholder_problems as unfillable
 from airflow_provider_connect.sources._rest.records import ParentColumn, Records
 from airflow_provider_connect.sources._rest.request import Count, Request, Snapshot
+from airflow_provider_connect.values.json.paths import path_steps
 from airflow_provider_connect.window import SourceKind, ZoneName
 
+ParentValue = str | bool | int | None
 _REQUEST_TYPES = ("string", "bigint")
-_CREDENTIALS = re.compile(r"authorization|proxy-authorization|cookie|(x-)?api[-_]?key|access[-_]token|client[-_]secret")
-"""Header and parameter names that hold only credentials, unlike ``page_token`` and ``sort_key``."""
 
 
 class RestOptions(Source):
-    """Declaration of one stream of an API: all options except ``parent``."""
+    """Declaration of one stream: all options except ``parent``."""
 
     conn_id: str = Field(
         examples=["github"], description="Airflow connection of type http with the API's address and credentials."
@@ -70,6 +70,16 @@ class RestOptions(Source):
         default_factory=dict,
         description='Columns with values of the parent, such as {"repo_id": "id"}: own column and parent column.',
     )
+    parent_where: dict[str, ParentValue | tuple[ParentValue, ...]] = Field(
+        default_factory=dict,
+        examples=[{"archived": False, "kind": ["shop", "depot"]}],
+        description="Columns of the parent and the values of a parent to request. Others are skipped and counted.",
+    )
+    parent_without_value: Literal["fail", "skip"] = Field(
+        default="fail",
+        description="Effect of a parent without a value that its request uses. fail: fail the day. skip: skip the "
+        "parent and count it.",
+    )
     partitions: int = Field(
         default=1,
         ge=1,
@@ -97,7 +107,20 @@ class RestOptions(Source):
 
         @property
         def parent(self) -> RestOptions | None:
-            """The source of the parents. :class:`.RestSource` declares this field, because its type is RestSource."""
+            """The source of the parents. :class:`.RestSource` declares the field, because its type is RestSource."""
+
+    def rendered(self, render: Callable[[str], Any]) -> Self:
+        """Return these options with rendered templates. A secret of a template passes the guard of literals."""
+        rendered = super().rendered(render)
+        changes: dict[str, Any] = {}
+        if "request" in self.templates:
+            changes["request"] = publish_templated_names(rendered.request, self.request)
+        parent: Any = rendered.parent
+        if "parent" in self.templates and isinstance(parent, dict):
+            declared: Any = self.parent
+            request = declared.get("request") if isinstance(declared, dict) else declared.request
+            changes["parent"] = parent | {"request": publish_templated_names(parent.get("request"), request)}
+        return rendered.model_copy(update=changes)
 
     @property
     def kind(self) -> SourceKind:
@@ -146,18 +169,20 @@ def option_problems(options: RestOptions) -> list[str]:
 
 def _paging_problems(options: RestOptions) -> list[str]:
     paging, request = options.paging, options.request
-    paging_params = [getattr(paging, name, None) for name in ("param", "limit_param", "size_param")]
+    put = getattr(paging, "put", None)
+    names = ("limit_param", "size_param", *(() if put is not None else ("param",)))
+    paging_params = [getattr(paging, name, None) for name in names]
     problems = [
         f"request.params.{name}: already sent by the paging. Remove it"
         for name in paging_params
         if name in request.params
     ]
-    problems += [
-        f"request: {name!r} is a credential. Move it to the connection"
-        for name in (*request.headers, *request.params)
-        if _CREDENTIALS.fullmatch(name.lower())
-    ]
-    if isinstance(paging, Cursor) and paging.put is not None and (request.method != "POST" or request.form is not None):
+    paging_names = {name for name in paging_params if name is not None}
+    paging_names |= set(path_steps(put or "")[-1:])
+    problems += [f"request: {problem}" for problem in credential_problems(request, paging_names)]
+    if options.count is not None and options.count.request is not None:
+        problems += [f"count.request: {problem}" for problem in credential_problems(options.count.request, ())]
+    if put is not None and (request.method != "POST" or request.form is not None):
         problems.append("paging.put: requires request.method='POST' with a body, not a form")
     field = last_record_path(paging)
     if field is not None and names_unique_field(paging) and options.records.column_at(field) is None:
@@ -170,7 +195,9 @@ def _paging_problems(options: RestOptions) -> list[str]:
 def _parent_problems(options: RestOptions, known_columns: Collection[str] | None) -> list[str]:
     parent = options.parent
     if parent is None or known_columns is None:
-        problems = ["parent_columns: requires a parent"] if options.parent_columns else []
+        problems = [
+            f"{name}: requires a parent" for name in ("parent_columns", "parent_where") if getattr(options, name)
+        ]
         return problems + (
             ["partitions: requires a parent. Only parents are shared between tasks"] * (options.partitions > 1)
         )
@@ -181,6 +208,7 @@ def _parent_problems(options: RestOptions, known_columns: Collection[str] | None
         for name, parent_name in options.parent_columns.items()
         if parent_name not in known_columns
     ]
+    problems += _parent_where_problems(options)
     taken_names = {name.lower() for name in options.records.columns} | {"day", "document", "record_key"}
     problems += [
         f"parent_columns: {name!r} is already a column"
@@ -205,6 +233,23 @@ def _parent_problems(options: RestOptions, known_columns: Collection[str] | None
         "record": options.partitions > 1 and not set(options.parent_columns) & set(options.records.key),
     }
     return problems + [problem for problem, applies in conflicts.items() if applies]
+
+
+_WHERE_TYPES: dict[str, type] = {"string": str, "bigint": int, "boolean": bool}
+
+
+def _parent_where_problems(options: RestOptions) -> Iterator[str]:
+    if options.parent is None:
+        return
+    columns = options.parent.records.columns
+    for name, values in options.parent_where.items():
+        if name not in columns:
+            yield f"parent_where.{name}: the parent has no such column; {suggest_nearest(name, columns)}"
+            continue
+        kind = columns[name].type
+        for value in values if isinstance(values, tuple) else (values,):
+            if value is not None and type(value) is not _WHERE_TYPES.get(kind):
+                yield f"parent_where.{name}: a value of another type than the column, which is {kind}"
 
 
 _STEP_REASONS = {
@@ -245,7 +290,7 @@ def _day_problems(options: RestOptions) -> list[str]:
 
 
 def open_range_problems(options: RestOptions) -> list[str]:
-    """Return a problem if the request's only bound lets each day load rows of other days. Children are exempt."""
+    """Return a problem if the request's only bound loads rows of other days. Children are exempt."""
     if options.snapshot is not None or options.parent is not None or options.records.day is not None:
         return []
     name = single_bound(options.request, options.bounds)

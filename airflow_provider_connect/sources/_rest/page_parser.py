@@ -1,7 +1,7 @@
 """Splits a page into its encoded records and the values that the paging needs.
 
-msgspec decodes a page of the declared form in one call, and other pages level by level. JSON that msgspec refuses goes
-to a slower reader, so that only the affected record fails.
+msgspec decodes a page of the declared form in one call. Other pages are split level by level, and JSON that msgspec
+refuses by a slower reader, so that only the affected record fails.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _Attributes = tuple[str, ...]
 
 
 class FastPageDecoder:
-    """Decodes a page of the declared form in one call, into records and other values.
+    """Decodes a page of the declared form in one call.
 
-    :param records_attributes: attributes of the decoded page that lead down to the records.
-    :param value_attributes: attributes that lead to each other value, by path.
+    :param records_attributes: lead from the decoded page down to the records.
+    :param value_attributes: lead to each other value, by path.
     """
 
     def __init__(self, page: Any, records_attributes: _Attributes, value_attributes: Mapping[str, _Attributes]) -> None:
@@ -38,11 +38,7 @@ class FastPageDecoder:
     def for_paths(
         cls, records_path: tuple[str, ...], value_paths: Mapping[str, tuple[str, ...]]
     ) -> FastPageDecoder | None:
-        """Return a decoder. None if a path may lead through a list, or one path contains another.
-
-        :param records_path: field names from the page down to the records.
-        :param value_paths: field names down to each other value, by path.
-        """
+        """Return a decoder. None if a path may lead through a list, or contains another."""
         import msgspec
 
         if not records_path:
@@ -68,7 +64,7 @@ class FastPageDecoder:
         )
 
     def decode(self, body: bytes) -> tuple[list[Any], dict[str, Any]] | None:
-        """Return the records and the other values, still encoded. None if the page has another form."""
+        """Return records and other values, still encoded. None if the page has another form."""
         try:
             page = self._page.decode(body)
         except self._malformed:
@@ -123,11 +119,11 @@ _JSON_STARTS = (b"{", b"[")
 
 
 class PageParts(NamedTuple):
-    """The records and other values of one page.
+    """Records and other values of one page.
 
     :param records: each record's JSON, in order.
     :param records_json: all records as one JSON array, without space between them.
-    :param page_values: decoded values by path, :data:`MISSING` for an absent one.
+    :param page_values: decoded values by path, or :data:`MISSING`.
     """
 
     records: list[Any]
@@ -135,25 +131,64 @@ class PageParts(NamedTuple):
     page_values: dict[str, Any]
 
 
+class _Layout:
+    def __init__(self, records: Records) -> None:
+        self._kind = records.layout
+        self._name_field = records.name_field
+        self._name_json = json.dumps(records.name_field).encode()
+        self._value_json = json.dumps(records.value_field).encode()
+        self.first_byte = b"[" if records.layout in ("list", "values") else b"{"
+        self.noun = "list of records" if self.first_byte == b"[" else "object with records"
+
+    def records(self, data: bytes, slices: JsonSlicer, label: str) -> list[Any]:
+        """Return the records in a list or an object.
+
+        :raises ValueError: the data is not valid JSON.
+        :raises SetupError: a map's entry already has the field for its name.
+        """
+        if self._kind == "list":
+            return slices.elements(data)
+        if self._kind == "object":
+            slices.members(data)  # checks that it is whole
+            return [data]
+        if self._kind == "values":
+            return [b"{%b:%b}" % (self._value_json, bytes(value)) for value in slices.elements(data)]
+        return [self._entry(name, bytes(value), slices, label) for name, value in slices.members(data).items()]
+
+    def _entry(self, name: str, value: bytes, slices: JsonSlicer, label: str) -> bytes:
+        name_json = json.dumps(name, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        if value[:1] != b"{":
+            return b"{%b:%b,%b:%b}" % (self._name_json, name_json, self._value_json, value)
+        fields = slices.members(value)
+        if self._name_field in fields:
+            raise SetupError(
+                f"{label}: an entry has a field {self._name_field!r} of its own. Set records.name_field to another "
+                "name, which receives the name of the entry"
+            )
+        return b"{%b:%b%b%b" % (self._name_json, name_json, b"," if fields else b"", value[1:])
+
+
 class PageParser:
-    """Splits the pages of one source into records and the values at ``value_paths``."""
+    """Splits the pages of one source."""
 
     def __init__(self, records: Records, value_paths: Iterable[str]) -> None:
         self._records_path = path_steps(records.at)
         self._at = records.at
+        self._layout = _Layout(records)
         self._missing = records.missing
         self._empty_has = records.empty_has
         self._value_paths = {path: path_steps(path) for path in value_paths}
-        self._fast_decoder = FastPageDecoder.for_paths(self._records_path, self._value_paths)
+        is_list = records.layout == "list"
+        self._fast_decoder = FastPageDecoder.for_paths(self._records_path, self._value_paths) if is_list else None
         self.slices = JsonSlicer()
 
     def parse(self, body: bytes, label: str, *, is_announced: bool = False) -> PageParts:
         """Split a page into its parts.
 
-        :param is_announced: true if the page before this one named it, so that it cannot lack everything declared.
-        :raises RetriableError: the page is not a complete JSON document.
-        :raises SetupError: the page has no list of records at the declared path, and is no empty page.
-        :raises ConfigError: a path was written with dots instead of as a JSON Pointer.
+        :param is_announced: the page before this one named it.
+        :raises RetriableError: the page is not complete JSON.
+        :raises SetupError: the page has no records at the declared path, and is no empty page.
+        :raises ConfigError: a path is written with dots instead of as a JSON Pointer.
         """
         decoded_page = None if self._fast_decoder is None else self._fast_decoder.decode(body)
         if decoded_page is not None:
@@ -188,14 +223,14 @@ class PageParser:
         return _decode_values(raw)
 
     def value_in_last_record(self, page: PageParts, path: str) -> Any:
-        """Return the decoded value at a path in the page's last record. None if either is missing."""
+        """Return the decoded value at a path in the last record, or None."""
         if not page.records:
             return None
         raw = self.slices.value_at(page.records[-1], path_steps(path))
         return None if raw is MISSING else _decoded(raw)
 
     def _value_at(self, level: dict[tuple[str, ...], Any], path: tuple[str, ...]) -> Any:
-        """Return the value at a path. ``level`` caches every value on the way by its path."""
+        """Return the value at a path. ``level`` caches each value on the way by its path."""
         for depth in range(len(path)):
             container = level[path[:depth]]
             if path[: depth + 1] in level:
@@ -221,10 +256,10 @@ class PageParser:
             )
 
     def _require_empty_page(self, body: bytes, label: str, *, lacks_all: bool) -> None:
-        """Require that a page without the list of records says nothing else, such as an error.
+        """Require that a page without records has no other fields, such as an error.
 
-        :param lacks_all: true if the page has no declared value, though the page before it announced one.
-        :raises SetupError: the page may not be an empty one.
+        :param lacks_all: the page has no declared value, though the page before it announced one.
+        :raises SetupError: the page may not be empty.
         """
         if lacks_all and self._value_paths:
             places = ", ".join(map(repr, self._value_paths))
@@ -250,18 +285,18 @@ class PageParser:
         # Some APIs write null for an empty list, others along with an error.
         if data in (b"", b"null") and self._missing == "empty":
             return []
-        if data[:1] != b"[":
+        if data[:1] != self._layout.first_byte:
             if body[:1] not in _JSON_STARTS:
                 raise _unreadable_error(label, body)
             raise SetupError(
-                f"{label}: the answer has no list of records {self._location}. {describe_json(_decoded(body))}. "
-                "Correct records.at. If the answer is an error, declare it in errors. If it is an empty page, set "
-                "records.missing='empty'"
+                f"{label}: the answer has no {self._layout.noun} {self._location}. {describe_json(_decoded(body))}. "
+                "Correct records.at or records.layout. If the answer is an error, declare it in errors. If it is an "
+                "empty page, set records.missing='empty'"
             )
         try:
-            return self.slices.elements(data)
+            return self._layout.records(data, self.slices, label)
         except (ValueError, RecursionError):
-            raise RetriableError(f"{label}: the list of records is not valid JSON") from None
+            raise RetriableError(f"{label}: the {self._layout.noun} is not valid JSON") from None
 
 
 def _as_json_array(records: list[Any]) -> bytes:

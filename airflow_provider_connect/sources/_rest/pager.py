@@ -1,15 +1,16 @@
-"""Computes the request for the next page from the declared paging, or detects the last page. No network."""
+"""Computes the request for the next page, or detects the last page. No network."""
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from airflow_provider_connect.clients.http.asking.call import Call
-from airflow_provider_connect.clients.http.client import form_body, json_body
+from airflow_provider_connect.clients.http.client import form_body, json_body, merge_headers
 from airflow_provider_connect.errors import ConfigError, SetupError
+from airflow_provider_connect.sources._rest.page_values import link_with_relation, whole_number
 from airflow_provider_connect.sources._rest.paging import (
     Cursor,
     Flag,
@@ -25,22 +26,20 @@ from airflow_provider_connect.sources._rest.paging import (
 )
 from airflow_provider_connect.sources._rest.placeholders import FilledRequest
 from airflow_provider_connect.sources._rest.total_check import BeyondTotal
-from airflow_provider_connect.values.json.paths import MISSING, path_steps
+from airflow_provider_connect.values.json.paths import MISSING, path_steps, put_at
 
 MAX_EMPTY_PAGES = 10
-"""Largest number of consecutive pages without records, although a total or a flag announces more."""
+"""Largest number of consecutive pages without records, although more are announced."""
 MAX_EMPTY_PAGES_WITH_TOKENS = 100
-"""The limit for pages that carry a token. A search may skip many records before a match."""
+"""The limit for pages with a token. A search may skip many records before a match."""
 _MAY_RUN_OUT = ("empty_page", "short_page")
-_LINK = re.compile(r'<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]+))?)*)')
-_REL = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
 
 
 class PageFacts(NamedTuple):
     """Properties of a page that decide about the next request.
 
-    :param record_count: records of the page, before duplicates and rejects are dropped.
-    :param page_values: values at the paths of :func:`paging_value_paths`.
+    :param record_count: before duplicates and rejects are dropped.
+    :param page_values: values at :func:`paging_value_paths`.
     :param last_key: value in the last record at :func:`.last_record_path`, or None.
     """
 
@@ -52,7 +51,7 @@ class PageFacts(NamedTuple):
 
 
 def paging_value_paths(paging: Paging) -> list[str]:
-    """Return the paths of the page values that the paging uses, such as the next page's token."""
+    """Return the paths of the page values that the paging uses."""
     if isinstance(paging, Single):
         return []
     paths = [paging.at] if isinstance(paging, NextLink | Cursor) else []
@@ -62,14 +61,14 @@ def paging_value_paths(paging: Paging) -> list[str]:
 
 
 class Pager:
-    """Paging state of one listing, which is all pages from a first one to an end."""
+    """Paging state of one listing."""
 
     def __init__(
         self, paging: Paging, request: FilledRequest, label: str, *, earlier_starts: tuple[str, ...] = ()
     ) -> None:
         """Start before the first page.
 
-        :param earlier_starts: start value of each listing after the first, this one included.
+        :param earlier_starts: start of each listing after the first, this one included.
         """
         self._earlier_starts = earlier_starts
         self._last_key: Any = None
@@ -80,44 +79,58 @@ class Pager:
         self._beyond: BeyondTotal | None = None
         self._is_end_doubtful = False
         self._url = ""
+        self._token_value: tuple[str, Any] = ("", None)
         self._total = self._total_read = 0
 
     @property
     def announced_records(self) -> int:
-        """Total number of records that the API announced, or 0 if unknown."""
+        """Number of records that the API announced, or 0."""
         return 0 if self._earlier_starts else self._total
 
     @property
     def has_announced_page(self) -> bool:
-        """True if the last page named the next one by a token, a flag or a total."""
+        """True if the last page announced the next one by a token, a flag or a total."""
         if isinstance(self._paging, Single) or not self._page_count:
             return False
         return isinstance(self._paging, Cursor | NextLink | LinkHeader) or self._paging.ends.rule in ("flag", "total")
 
     def call_for_page(self, token: str | None) -> Call:
-        """Return the request for the page with this token. None requests the first page."""
+        """Return the request for the page with this token, by default the first page."""
         paging, request = self._paging, self._request
         label = f"{self._label}, page {self._page_count + 1}"
         if token is not None and isinstance(paging, LinkHeader | NextLink):
             # The link has its own query. Our params would be in it twice.
-            return self._build_call(self._resolve_link(token), (), request.headers, request.body, label)
+            return self._build_call(
+                self._resolve_link(token, keeps_host=paging.keep_host), (), request.headers, request.body, label
+            )
         params, headers, body = list(request.params), dict(request.headers), request.body
         if isinstance(paging, Offset | PageNumber):
-            params += [(paging.param, token or str(paging.first)), *paging.size_params]
-        elif isinstance(paging, LastKey) and token is not None:
+            token = token or str(paging.first)
+            params += paging.size_params
+        if token is None or isinstance(paging, Single | LinkHeader | NextLink):
+            return self._build_call(request.path, tuple(params), headers, body, label)
+        if paging.put is not None:
+            body = put_at(body, path_steps(paging.put), self._typed(token))
+        elif paging.param is not None:
             params.append((paging.param, token))
-        elif isinstance(paging, Cursor) and token is not None:
-            if paging.param is not None:
-                params.append((paging.param, token))
-            elif paging.send_header is not None:
-                headers[paging.send_header] = token
-            else:
-                body = _put(body, path_steps(paging.put or ""), token)
+        elif isinstance(paging, Cursor) and paging.send_header is not None:
+            headers = merge_headers(headers, {paging.send_header: token})
         return self._build_call(request.path, tuple(params), headers, body, label)
 
-    def _resolve_link(self, link: str) -> str:
+    def _typed(self, token: str) -> Any:
+        """Return a token for a JSON body: computed ones as numbers, others as they came."""
+        if isinstance(self._paging, Offset | PageNumber):
+            return int(token)
+        text, value = self._token_value
+        return value if text == token else token
+
+    def _resolve_link(self, link: str, *, keeps_host: bool) -> str:
         try:
-            return urljoin(self._url, link)
+            address = urlsplit(urljoin(self._url, link))
+            if keeps_host:
+                page = urlsplit(self._url)
+                address = address._replace(scheme=page.scheme, netloc=page.netloc)
+            return address.geturl()
         except ValueError:
             raise self._page_error("has a link to a next page with an invalid address") from None
 
@@ -143,7 +156,6 @@ class Pager:
         """Return the token of the next page, or None after the last page.
 
         :raises SetupError: the page lacks a value that the paging needs, or contradicts the end rule.
-        :raises ConfigError: the page has more records than ``ShortPage.serves``.
         """
         paging = self._paging
         self._page_count += 1
@@ -179,7 +191,7 @@ class Pager:
         return cap is not None and self._record_count >= cap.records
 
     def next_listing(self) -> Pager | None:
-        """Return a pager that continues where the API's cap ended this listing. None if this listing is complete.
+        """Return a pager that continues where the API's cap ended this listing. None if it is complete.
 
         :raises ConfigError: the declaration cannot continue the listing.
         :raises SetupError: the last record lacks the start value of the next listing.
@@ -214,12 +226,12 @@ class Pager:
         return Pager(paging, request, label, earlier_starts=(*self._earlier_starts, start))
 
     def note_tries(self, tries: int) -> None:
-        """Note how often the newest page was requested until it came."""
+        """Note how often the newest page was requested."""
         by_token = isinstance(self._paging, Cursor | NextLink | LinkHeader)
         self._is_end_doubtful = by_token and tries > 1 and self._page_count > 0
 
     def restarted(self) -> Pager | None:
-        """Return a pager for the same listing if its end cannot be believed, else None.
+        """Return a pager for the same listing if its end is doubtful, else None.
 
         An API whose cursor dies with a failure answers the repeated request like the end of the listing.
         """
@@ -228,7 +240,7 @@ class Pager:
         return Pager(self._paging, self._request, self._label, earlier_starts=self._earlier_starts)
 
     def doubtful_end_error(self) -> SetupError:
-        """Return the error for a listing whose end was doubtful twice."""
+        """Return the error for a listing that ended doubtfully twice."""
         return self._page_error(
             "ended the listing after a failed request, twice. Its token may be valid only once: set stable=False, so "
             "that the day starts again at the first page"
@@ -237,7 +249,7 @@ class Pager:
     def require_end(self, *, can_run_out: bool) -> None:
         """Check that the listing may end with an answer that an error rule calls empty.
 
-        :param can_run_out: True if the end rules ``empty_page`` and ``short_page`` accept the answer as the end.
+        :param can_run_out: the rules ``empty_page`` and ``short_page`` accept the answer as the end.
         :raises SetupError: the previous page announced more records.
         """
         if isinstance(self._paging, Single):
@@ -285,7 +297,7 @@ class Pager:
         return paging.limit if isinstance(paging, Offset) else paging.size if isinstance(paging, PageNumber) else None
 
     def _step(self, record_count: int) -> int:
-        """Return how far a page moves an offset. Records beyond the requested size do not count."""
+        """Return how far a page moves an offset: records beyond the requested size do not count."""
         return min(record_count, self._requested_size or record_count)
 
     def _note_total(self, page: PageFacts) -> None:
@@ -296,10 +308,10 @@ class Pager:
         self._beyond = BeyondTotal(self._label, paging.ends.of, self._total_read, self._token(page), names_next)
 
     def token_beyond_total(self, different_records: int) -> str | None:
-        """Return the token of a page to read although the listing has reached its total. None at the end.
+        """Return the token of a page to read after the total is reached, or None.
 
-        :param different_records: records with different keys that the listing has sent so far.
-        :raises SetupError: the total differs from what the API sends.
+        :param different_records: records with different keys so far.
+        :raises SetupError: the total differs from the API's records.
         """
         return None if self._beyond is None else self._beyond.next_token(different_records)
 
@@ -343,32 +355,14 @@ class Pager:
             value, location = page.page_values[paging.at or ""], repr(paging.at)
         if value is None or value is MISSING or value is False or value == "":  # 0 is a token
             return None
+        if isinstance(paging, Cursor) and paging.put is not None and isinstance(value, float | list | dict):
+            # A JSON body takes any value, as search_after of Elasticsearch does.
+            self._token_value = (json.dumps(value), value)
+            return self._token_value[0] if value or isinstance(value, float) else None
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise self._page_error(f"has neither text nor a whole number as the next page's token: {location}")
+        self._token_value = (str(value), value)
         return str(value)
 
     def _page_error(self, problem: str) -> SetupError:
         return SetupError(f"{self._label}: page {self._page_count} {problem}")
-
-
-def link_with_relation(header: str, rel: str) -> str | None:
-    """Return the address with this relation in a header Link (RFC 8288), or None."""
-    for address, parameters in _LINK.findall(header):
-        match = _REL.search(parameters)
-        if match and rel.lower() in (match[1] or match[2]).lower().split():
-            return str(address)
-    return None
-
-
-def whole_number(value: Any) -> int | None:
-    """Convert a value of JSON or a header to an int. None if it is negative or not a whole number."""
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value.strip()):
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _put(body: Any, path: tuple[str, ...], value: Any) -> Any:
-    if not path:
-        return value
-    container = body if isinstance(body, dict) else {}
-    return {**container, path[0]: _put(container.get(path[0]), path[1:], value)}

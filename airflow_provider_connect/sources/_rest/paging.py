@@ -1,4 +1,4 @@
-"""Declares how to request the next page, and the rule that detects the last page."""
+"""Declares how to request the next page, and how to detect the last one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EmptyPage(Declared):
 
 
 class NoToken(Declared):
-    """The last page has no token or link: it is missing, null, false or empty."""
+    """The last page has no token or link, or a null, false or empty one."""
 
     rule: Literal["no_token"] = "no_token"
 
@@ -28,7 +28,7 @@ class NoToken(Declared):
 class ShortPage(Declared):
     """The last page has fewer records than a full page, or none.
 
-    Wrong for an API that filters records after cutting pages: any of its pages may be short.
+    Wrong for an API that filters records after cutting pages.
     """
 
     rule: Literal["short_page"] = "short_page"
@@ -108,6 +108,14 @@ _UNIQUE = Field(
     description="Whether no two records share the field's value, though the field is not records.key. By default the "
     "last record must come again after the edge, and otherwise the day fails.",
 )
+_KEEP_HOST = Field(
+    default=False,
+    description="Whether to request links at the host of the first page, with credentials. For a service whose links "
+    "name it by another host.",
+)
+_PUT = Field(
+    default=None, description="Location of the value in the POST body, instead of a query parameter. A number there."
+)
 _ENDS = Field(description="Rule that detects the last page.")
 
 
@@ -131,7 +139,7 @@ class Single(Declared):
 
 
 class Cap(Declared):
-    """Number of records after which the API ends a listing silently, as Pardot does."""
+    """Number of records after which the API ends a listing silently."""
 
     records: int = Field(ge=1, description="Largest number of records in a listing.")
     param: str | None = Field(
@@ -160,11 +168,12 @@ class _Listing(_Paged):
 
 
 class LinkHeader(_Listing):
-    """The header Link names the next page (RFC 8288), as at GitHub."""
+    """The header Link names the next page (RFC 8288)."""
 
     end_rules = ("no_token", "empty_page", "flag", "total")
     kind: Literal["link_header"] = "link_header"
     rel: str = Field(default="next", description="Relation of the link to follow.")
+    keep_host: bool = _KEEP_HOST
 
 
 class NextLink(_Listing):
@@ -173,6 +182,7 @@ class NextLink(_Listing):
     end_rules = _TOKEN_END_RULES
     kind: Literal["next_link"] = "next_link"
     at: FieldPath = Field(description="Location of the address, such as @odata.nextLink or /links/next.")
+    keep_host: bool = _KEEP_HOST
 
 
 class Cursor(_Listing):
@@ -200,34 +210,35 @@ class Cursor(_Listing):
 class _Numbered(_Listing):
     end_rules = _COUNTED_END_RULES
     size_fields: ClassVar[tuple[str, str]]
-    """Names of the two fields that declare the size parameter and its value."""
+    put: FieldPath | None = _PUT
+    """The two fields that declare the size parameter and its value."""
 
     @property
     def size_params(self) -> list[tuple[str, str]]:
-        """The query parameter for the page size and its value. Empty if not declared."""
+        """The query parameter for the page size and its value, if declared."""
         name, page_size = (getattr(self, field) for field in self.size_fields)
         return [(name, str(page_size))] if name is not None else []
 
     @model_validator(mode="after")
     def _sizes_together(self) -> Self:
         param_field, size_field = self.size_fields
-        if (getattr(self, param_field) is None) != (getattr(self, size_field) is None):
+        has_param, has_size = (getattr(self, name) is not None for name in (param_field, size_field))
+        if has_param != has_size and not (has_size and self.put is not None):
             raise ValueError(f"set both {param_field} and {size_field}, or neither")
         return self
 
 
 class Offset(_Numbered):
-    """The next request names the number of records received so far, not the number requested.
-
-    Of a page with more records than ``limit``, such as one with pinned records, only ``limit`` count.
-    """
+    """The next request names the number of records received so far, of each page at most ``limit``."""
 
     size_fields = ("limit_param", "limit")
     kind: Literal["offset"] = "offset"
     param: str = Field(default="offset", min_length=1, description="Query parameter for the offset.")
     first: int = Field(default=0, ge=0, description="Offset of the first record.")
     limit_param: str | None = Field(default=None, description="Query parameter for the page size.")
-    limit: int | None = Field(default=None, ge=1, description="Requested page size.")
+    limit: int | None = Field(
+        default=None, ge=1, description="Requested page size. With put, the body of the request may hold it."
+    )
 
 
 class PageNumber(_Numbered):
@@ -238,17 +249,26 @@ class PageNumber(_Numbered):
     param: str = Field(default="page", min_length=1, description="Query parameter for the page number.")
     first: int = Field(default=1, ge=0, description="Number of the first page.")
     size_param: str | None = Field(default=None, description="Query parameter for the page size.")
-    size: int | None = Field(default=None, ge=1, description="Requested page size.")
+    size: int | None = Field(
+        default=None, ge=1, description="Requested page size. With put, the body of the request may hold it."
+    )
 
 
 class LastKey(_Paged):
-    """The next request sends a field of the last record, as at Stripe."""
+    """The next request sends a field of the last record."""
 
     end_rules = ("flag", "empty_page", "short_page", "total")
     kind: Literal["last_key"] = "last_key"
-    param: str = Field(min_length=1, description="Query parameter, such as starting_after.")
+    param: str | None = Field(default=None, min_length=1, description="Query parameter, such as starting_after.")
+    put: FieldPath | None = _PUT
     field: FieldPath = Field(default="id", description="Location of the value in the record.")
     unique: bool = _UNIQUE
+
+    @model_validator(mode="after")
+    def _has_one_destination(self) -> Self:
+        if (self.param is None) == (self.put is None):
+            raise ValueError("set either 'param' or 'put': the place of the value in the next request")
+        return self
 
 
 def last_record_path(paging: Paging) -> str | None:

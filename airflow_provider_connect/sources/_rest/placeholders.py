@@ -1,25 +1,25 @@
 """Finds and fills placeholders of a request, such as {day.start:iso} and {parent.id}.
 
-Braces around anything but a name and a format are literal text, so JSON and GraphQL bodies work. A path must have no
-such braces. Nothing is evaluated.
+Other braces are literal text, so JSON and GraphQL bodies work. A path must have none. Nothing is evaluated.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sources._rest.bounds import Bounds, Edge, TimeFormat, day_bound
+from airflow_provider_connect.sources._rest.bounds import Bounds, Edge, day_bound
 from airflow_provider_connect.sources._rest.request import Request, Value
+from airflow_provider_connect.sources._rest.time_forms import form_problem, is_date_form
 from airflow_provider_connect.window import Day
 
 DAY_PLACEHOLDERS = ("day.start", "day.end")
-FORMATS: tuple[str, ...] = get_args(TimeFormat)
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)*)(?::([^{}]*))?\}")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)+)(?::([^{}]*))?\}")
+_NAME_ALONE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::[^{}]*)?\}")
 _NEAR_MISS = re.compile(r"\{[\s$]*(?:day|parent)\s*[.:][^{}]*\}?")
 
 
@@ -31,7 +31,7 @@ class Placeholder(NamedTuple):
 
 
 Filler = Callable[[Placeholder], str | int]
-"""Returns the value of a placeholder. An epoch stays an int."""
+"""Returns the value of a placeholder, an int for an epoch."""
 
 
 def placeholders_in(text: str) -> list[Placeholder]:
@@ -40,7 +40,7 @@ def placeholders_in(text: str) -> list[Placeholder]:
 
 
 def fill_text(text: str, fill: Filler, *, is_path: bool = False) -> str:
-    """Replace the placeholders in a text by their values.
+    """Replace the placeholders in a text.
 
     :param is_path: quote each value, so that it stays one path segment.
     """
@@ -60,7 +60,7 @@ def fill_value(value: Any, fill: Filler) -> Any:
 
 
 def request_texts(request: Request) -> Iterator[tuple[str, str]]:
-    """Yield (location, text) for every text of a request that may have placeholders."""
+    """Yield location and text of everything in a request that may have placeholders."""
     yield "path", request.path
     for name, value in request.params.items():
         for item in value if isinstance(value, tuple) else (value,):
@@ -77,7 +77,7 @@ def request_placeholders(request: Request) -> list[Placeholder]:
 
 
 def placeholder_problems(request: Request, parent_column_names: Collection[str] | None) -> list[str]:
-    """Return a message for every unknown or malformed placeholder, with the nearest known name.
+    """Return a message for every unknown or malformed placeholder.
 
     :param parent_column_names: None without a parent.
     """
@@ -101,9 +101,17 @@ def _problems_of(location: str, text: str, parent: Collection[str] | None) -> li
             problems.append(f"{location}: unknown {{{name}}}; {reason}")
         elif form is not None and name not in DAY_PLACEHOLDERS:
             problems.append(f"{location}: {{{name}}} accepts no format")
-        elif form is not None and form not in FORMATS:
-            problems.append(f"{location}: unknown format {form!r} of {{{name}}}; {suggest_nearest(form, FORMATS)}")
+        elif form is not None and (problem := form_problem(form)) is not None:
+            problems.append(f"{location}: {{{name}}}: {problem}")
     literal_text = _PLACEHOLDER.sub("", text)
+    text_without_names = _NAME_ALONE.sub("", literal_text)
+    # A text with other braces is a document, such as a GraphQL query.
+    if location == "path" or not re.search("[{}]", text_without_names):
+        problems += [
+            f"{location}: unknown {{{name}}}; {suggest_nearest(name, known_names)}"
+            for name in _NAME_ALONE.findall(literal_text)
+        ]
+        literal_text = text_without_names
     if (near_miss := _NEAR_MISS.search(literal_text)) is not None:
         problems.append(
             f"{location}: {near_miss[0][:40]!r} is not one of {', '.join(f'{{{name}}}' for name in known_names)}"
@@ -150,7 +158,7 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
     """Return a request with filled placeholders.
 
     :param parent_values: by column.
-    :raises DataError: a used parent value is missing or empty.
+    :raises DataError: a used one is missing or empty.
     """
 
     def fill(placeholder: Placeholder) -> str | int:
@@ -161,7 +169,8 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
             # Many APIs ignore an empty filter: all records would become this parent's children.
             raise DataError(
                 f"a parent has no value in column {placeholder.name.removeprefix(PARENT_PREFIX)!r}, which the request "
-                "for its children uses. Exclude such parents, or use a column that always has a value"
+                "for its children uses. Use a column that always has a value. If such parents have no children, set "
+                "parent_without_value='skip'"
             )
         return str(value)
 
@@ -176,7 +185,7 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
 
 
 def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_other_days: bool) -> None:
-    """Check that the request selects only this day, or that records of other days are dropped.
+    """Check that the request selects only this day, or that other days are dropped.
 
     :raises ConfigError: records of other days would be kept.
     """
@@ -196,12 +205,12 @@ def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_o
 
 
 def single_bound(request: Request, bounds: Bounds) -> str | None:
-    """Return the placeholder of the request's only bound. None if it has both bounds or none.
+    """Return the placeholder of the request's only bound, or None.
 
-    Also None if the bound is a date or in the path: it may then select the whole day.
+    None too if it is a date or in the path: it may then select the whole day.
     """
     bounds_in_request = {
-        (placeholder.name, location == "path" or (placeholder.format or bounds.format) == "date")
+        (placeholder.name, location == "path" or is_date_form(placeholder.format or bounds.format))
         for location, text in request_texts(request)
         for placeholder in placeholders_in(text)
         if placeholder.name in DAY_PLACEHOLDERS
@@ -211,7 +220,7 @@ def single_bound(request: Request, bounds: Bounds) -> str | None:
 
 
 def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
-    """Return the placeholders that are sent one granularity earlier, if no granularity is declared."""
+    """Return the placeholders that are sent one granularity earlier, if none is declared."""
     if bounds.granularity is not None:
         return []
     is_sent_earlier = {"day.start": bounds.start == "exclusive", "day.end": bounds.end == "inclusive"}
@@ -219,7 +228,7 @@ def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
         {
             placeholder.name
             for placeholder in request_placeholders(request)
-            if is_sent_earlier.get(placeholder.name) and (placeholder.format or bounds.format) != "date"
+            if is_sent_earlier.get(placeholder.name) and not is_date_form(placeholder.format or bounds.format)
         }
     )
 

@@ -1,4 +1,4 @@
-"""Polls a declared API, for a day, a snapshot, or some of the parents, and converts pages to rows."""
+"""Polls a declared API for a day, a snapshot or a share of the parents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_connect.capabilities.poller import CountsRows, LimitsPolls
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, QuotaError
 from airflow_provider_connect.polling.counted import CountedApi, declared_quota
 from airflow_provider_connect.polling.days import require_begun, require_over, require_recent
 from airflow_provider_connect.polling.dedupe import KeySet
@@ -19,18 +19,18 @@ from airflow_provider_connect.polling.paging import SeenRows, pages
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
+from airflow_provider_connect.sources._rest.duplicates import DifferingRecordsError, DuplicateCheck
 from airflow_provider_connect.sources._rest.listing_check import EdgeCheck, ListingCheck
 from airflow_provider_connect.sources._rest.options import RestOptions
 from airflow_provider_connect.sources._rest.page_parser import PageParser, PageParts
-from airflow_provider_connect.sources._rest.pager import PageFacts, Pager, paging_value_paths, whole_number
+from airflow_provider_connect.sources._rest.page_values import whole_number
+from airflow_provider_connect.sources._rest.pager import PageFacts, Pager, paging_value_paths
 from airflow_provider_connect.sources._rest.paging import Single, last_record_path
-from airflow_provider_connect.sources._rest.placeholders import (
-    fill_request,
-    requested_parent_columns,
-    require_only_this_day,
-)
+from airflow_provider_connect.sources._rest.parents import ParentFilter
+from airflow_provider_connect.sources._rest.placeholders import fill_request, require_only_this_day
 from airflow_provider_connect.sources._rest.records import RECORD_KEY, row_schema
-from airflow_provider_connect.sources._rest.rows import PageRows, RowBuilder, SiblingCheck
+from airflow_provider_connect.sources._rest.rows import PageRows, RowBuilder
+from airflow_provider_connect.sources._rest.version_spool import latest_versions
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.values.json.paths import MISSING
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _LONGEST_PATIENCE_SECONDS = 300.0
 _HEAD_START_SECONDS = 0.02
-"""Longest wait for the next request to be sent before a page is converted: conversion blocks the sending thread."""
+"""Longest wait for the next request before a page is converted: conversion blocks the sending thread."""
 
 
 def current_time() -> dt.datetime:
@@ -50,7 +50,7 @@ def current_time() -> dt.datetime:
 
 
 class _Page(NamedTuple):
-    """One page. An answer that an error rule calls empty or ignored has no parts, and is the last page."""
+    """One page. An answer that an error rule calls empty or ignored has no parts."""
 
     parts: PageParts | None
     facts: PageFacts | None
@@ -59,20 +59,21 @@ class _Page(NamedTuple):
 
 
 class RestPoller(Poller, CountsRows, LimitsPolls):
-    """Polls one stream. A day is one partition, or ``options.partitions`` partitions with parents."""
+    """Polls one stream. A day is one partition, or ``options.partitions`` with parents."""
 
     def __init__(self, options: RestOptions, connection: Connection, context: PollContext) -> None:
         self._context = context
         self._options = options
         self._connection = connection
+        self._polled_again: set[int] = set()
         self.max_polls = None if options.limits is None else options.limits.max_processes
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows: declared columns, ``document`` if kept, and ``record_key``."""
+        """Return the schema of the rows: columns, ``document`` if kept, and ``record_key``."""
         return row_schema(self._options.records, self._options.resolved_parent_columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return ``options.partitions`` partitions for each day: 1, unless there are parents.
+        """Return the partitions of each day.
 
         :raises ConfigError: a day is in another zone or in the future, or the request cannot select exactly one day.
         :raises RetriableError: a day ends within the hour. For a snapshot, its day must only have begun.
@@ -100,10 +101,9 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
                 )
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Return the API's own count of a day's records.
+        """Return the API's own count of a day.
 
         :raises ConfigError: the declared location holds no whole number.
-        :raises RetriableError: the API is unreachable or overloaded.
         """
         options, count = self._options, self._options.count
         assert count is not None, "count_problems() checks this"
@@ -128,15 +128,19 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
         return VendorCount(number, is_least=count.is_least)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of the partition: of its day, its parents, or a snapshot taken now.
+        """Yield the rows of a partition.
 
-        :raises RetriableError: the API is unreachable or overloaded, or its pages contradict each other.
-        :raises ConfigError: credentials, permissions or the declaration are wrong.
-        :raises DataError: a record is invalid and not tolerated.
+        :raises RetriableError: the pages contradict each other, or records of one key differ.
+        :raises DataError: a record is invalid and not tolerated, or records of one key differ for the second time.
         """
         options, (day,) = self._options, part.days
         try:
             yield from self._rows(part, tally)
+        except DifferingRecordsError as error:
+            if part.index in self._polled_again:
+                raise DataError(str(error)) from None
+            self._polled_again.add(part.index)
+            raise
         except QuotaError as error:
             raise _quota_ended(error, options, day, tally) from None
 
@@ -145,10 +149,10 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
         with ExitStack() as stack:
             api = stack.enter_context(self._open_api(options))
             reader = _PageReader(options, day, api, stack=stack, tally=tally, looks_ahead=self._context.looks_ahead)
-            for parent in self._parents(stack, part, tally):
-                for batch in reader.batches(parent):
-                    if batch.num_rows:
-                        yield day, batch
+            batches = (batch for parent in self._parents(stack, part, tally) for batch in reader.batches(parent))
+            for batch in latest_versions(batches, options.records, tally):
+                if batch.num_rows:
+                    yield day, batch
             reader.note_absent_columns()
 
     def _open_api(self, options: RestOptions) -> CountedApi:
@@ -167,8 +171,8 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
     def _parents(self, stack: ExitStack, part: InputPartition, tally: Tally) -> Iterator[Mapping[str, Any]]:
         """Yield each parent of a partition once, page by page. Without parents, yield one empty mapping.
 
-        Every partition reads all parent pages and keeps its share by hash of the key. So memory holds one page, a retry
-        gets the same share, and a parent that moves between pages stays in one share.
+        Every partition reads all parent pages and keeps its share by hash of the key. So memory holds one page, and a
+        parent stays in its share in each retry.
         """
         options = self._options
         parent = options.parent
@@ -176,26 +180,26 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
             yield {}
             return
         (day,) = part.days
-        parent_columns = sorted(
-            requested_parent_columns(options.request)
-            | {parent_column.parent_name for parent_column in options.resolved_parent_columns}
-        )
+        parent_filter = ParentFilter(options)
         parent_tally = Tally(part.days)
         reader = _PageReader(
             parent, day, stack.enter_context(self._open_api(parent)), stack=stack, tally=tally, row_tally=parent_tally
         )
-        for batch in reader.batches({}):
+        for batch in latest_versions(reader.batches({}), parent.records, parent_tally):
             keys = batch.column(RECORD_KEY).to_pylist()
-            for key, row in zip(keys, batch.select(parent_columns).to_pylist(), strict=True):
-                if int(key, 16) % options.partitions == part.params["of"]:
-                    tally.counts["parents"] += 1
-                    yield row
+            for key, row in zip(keys, batch.select(parent_filter.columns).to_pylist(), strict=True):
+                if int(key, 16) % options.partitions != part.params["of"]:
+                    continue
+                if (reason := parent_filter.skip_reason(row)) is not None:
+                    tally.counts[reason] += 1
+                    continue
+                tally.counts["parents"] += 1
+                yield row
         for name, count in parent_tally.counts.items():
             tally.counts[f"parent_{name}"] += count
 
 
 def _quota_ended(error: QuotaError, options: RestOptions, day: Day, tally: Tally) -> ConnectError:
-    """Return the error for a poll that ran out of quota. The next try starts at the first page."""
     pages = tally.counts["pages"]
     hourly = None if options.limits is None else options.limits.per_hour
     if hourly is not None and pages >= hourly:
@@ -214,7 +218,7 @@ class _PageReader:
 
     :param tally: counts bytes, requests and pages.
     :param row_tally: counts rows and dropped rows. Defaults to ``tally``.
-    :param looks_ahead: request the next page in a thread while a page is converted to rows.
+    :param looks_ahead: request the next page while a page is converted.
     """
 
     def __init__(
@@ -236,7 +240,7 @@ class _PageReader:
         self._looks_ahead = looks_ahead
         self._request_sent = threading.Event()
         self._parser = PageParser(options.records, paging_value_paths(options.paging))
-        self._sibling_check = SiblingCheck.for_options(options, stack)
+        self._duplicate_check = DuplicateCheck(options, stack)
         self._edge_check = EdgeCheck.for_options(options, stack)
         self._row_builder = RowBuilder(
             options.records,
@@ -246,21 +250,16 @@ class _PageReader:
             tolerance=Tolerance(options.errors_tolerance, options.max_rejects),
             tally=tally if row_tally is None else row_tally,
             slices=self._parser.slices,
-            sibling_check=self._sibling_check,
+            duplicate_check=self._duplicate_check,
         )
 
     def note_absent_columns(self) -> None:
-        """Count the columns whose field no record had, at the end of the poll."""
         self._row_builder.note_absent_columns()
 
     def batches(self, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of each page of a parent.
-
-        :raises RetriableError: the pages never end, or contradict the declared end rule.
-        """
+        """Yield the rows of each page of a parent."""
         options = self._options
-        if self._sibling_check is not None:
-            self._sibling_check.start_parent()
+        self._duplicate_check.start_parent()
         if self._edge_check is not None:
             self._edge_check.start_parent()
         pager: Pager | None = Pager(
@@ -292,7 +291,6 @@ class _PageReader:
     def _announced_batches(
         self, pager: Pager, parent: Mapping[str, Any], listing: ListingCheck
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the pages up to the end by the declared rule."""
         seen_rows = SeenRows()
         with self._open_pages(pager) as pages_read:
             for page in pages_read:
@@ -309,7 +307,7 @@ class _PageReader:
     def _batches_beyond_total(
         self, pager: Pager, parent: Mapping[str, Any], listing: ListingCheck
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of pages after the announced total, if records came twice or a next page is named."""
+        """Yield the rows after the announced total, if records came twice or a next page is named."""
         while (token := pager.token_beyond_total(listing.different_records)) is not None:
             page = self._page(pager, token)
             if page.facts is not None:
@@ -319,7 +317,7 @@ class _PageReader:
                 yield rows.batch
 
     def _check(self, listing: ListingCheck, rows: PageRows, label: str) -> None:
-        listing.add(rows)
+        listing.add(rows, label)
         if self._edge_check is not None:
             self._edge_check.add(rows, label)
 
@@ -362,7 +360,7 @@ class _PageReader:
             prefetched.close()
 
     def _announce_requests(self, pages_read: Iterator[_Page]) -> Iterator[_Page]:
-        """Yield pages. Sets ``_request_sent`` at the end. The request for each next page sets it earlier."""
+        """Yield pages. Each request for the next page, and the end, set ``_request_sent``."""
         try:
             for page in pages_read:
                 self._request_sent.clear()

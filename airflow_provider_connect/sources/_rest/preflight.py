@@ -1,4 +1,4 @@
-"""Checks a declaration: requests a day's first page as a run does, and loads nothing."""
+"""Checks a declaration by a day's first page, and loads nothing."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ def inspect(options: RestOptions, connection: Connection, day: Day, store: KeySt
 
 
 def _first_rows(options: RestOptions, connection: Connection, day: Day, tally: Tally) -> int:
+    # The last version of a record needs all pages, and a check requests one.
+    records = options.records.model_copy(update={"on_duplicate": "first"})
+    options = options.model_copy(update={"records": records})
     with RestPoller(options, connection, PollContext(looks_ahead=False)) as poller:
         for part in poller.plan([day]):
             with closing(poller.poll(part, tally)) as batches:  # type: ignore[type-var]  # a generator

@@ -1,4 +1,4 @@
-"""Decodes the fields that columns need, if possible all records of a page in one call."""
+"""Decodes the fields that columns need, if possible a whole page in one call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FieldValues = list[tuple[Any, ...]]
 class UndeclaredFields(NamedTuple):
     """Fields of a page that no column uses.
 
-    :param records: number of records with such a field.
+    :param records: records with such a field.
     """
 
     records: int
@@ -32,11 +32,11 @@ class UndeclaredFields(NamedTuple):
 class DecodedRecords(NamedTuple):
     """Values of a page's records.
 
-    :param values: for each column, one value per record, None for an unreadable record. A column that needs the JSON
-        text gets the field's bytes, ``b""`` if the field is missing.
-    :param unreadable: reason, by position of the record on the page.
-    :param lone_surrogates: number of records with half a surrogate pair, which becomes U+FFFD in columns.
-    :param undeclared: only filled if undeclared fields are counted or refused.
+    :param values: by column, one value per record, None for an unreadable record. A column that needs JSON text has
+        bytes, ``b""`` if missing.
+    :param unreadable: reason, by position on the page.
+    :param lone_surrogates: records with half a surrogate pair, which becomes U+FFFD in columns.
+    :param undeclared: only filled if such fields are counted or refused.
     """
 
     values: dict[str, list[Any]]
@@ -46,7 +46,7 @@ class DecodedRecords(NamedTuple):
 
 
 def needs_json_text(kind: str) -> bool:
-    """Return True if a column is built from the JSON text, because decoding would change digits or layout."""
+    """Return True if decoding would change a column's digits or layout."""
     return kind == "json" or decimal_digits(kind) is not None
 
 
@@ -54,7 +54,7 @@ class _FastDecoder:
     """Decodes a whole page in one msgspec call, if all its records have the expected form.
 
     :param fields: msgspec type of each field that a column uses.
-    :param knows_all: refuse a page with a field that is neither in ``fields`` nor learned.
+    :param knows_all: refuse a page with an unknown field.
     :param is_partial: msgspec skips parts of the records, so their UTF-8 is checked separately.
     """
 
@@ -70,7 +70,7 @@ class _FastDecoder:
         self.learn(())
 
     def learn(self, names: Iterable[str]) -> None:
-        """Add names of undeclared fields, so that later pages with them are decoded fast."""
+        """Add undeclared fields to those that are decoded fast."""
         import msgspec
 
         self._other_fields |= dict.fromkeys(names, msgspec.Raw)
@@ -155,7 +155,7 @@ class RecordDecoder:
         return DecodedRecords(values, unreadable, surrogates, fields_and_undeclared[1])
 
     def _columns(self, page: PageParts, unread: list[int]) -> tuple[FieldValues, UndeclaredFields]:
-        """Return the values by field, slower, but also of records with unknown fields.
+        """Return the values by field, slower, also of records with unknown fields.
 
         :param unread: receives the position of each record that msgspec cannot read.
         """
@@ -192,7 +192,7 @@ class RecordDecoder:
         return UndeclaredFields(records, sorted(names))
 
     def json_text(self, record: Any, name: str) -> str | None:
-        """Return the JSON text of a column's field in a record. None if it is missing or not UTF-8."""
+        """Return the JSON text of a column's field. None if it is missing or not UTF-8."""
         try:
             raw = self._slices.value_at(record, self._paths[name])
             return None if raw is MISSING else bytes(raw).decode()
@@ -287,7 +287,7 @@ def _nested_getter(path: tuple[str, ...]) -> Callable[[Sequence[Any]], list[Any]
 
 
 def _decode_or_text(text: bytes) -> Any:
-    """Decode a JSON value. A number with too many digits stays text, which fits only a text column."""
+    """Decode a JSON value. A number with too many digits stays text."""
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Declares where an answer holds its records, and their key and columns."""
+"""Declares where an answer holds its records, their key and columns."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.polling.columns import RowColumn, arrow_field
+from airflow_provider_connect.sources._rest.time_forms import TimeForm, is_date_form, names_zone
 from airflow_provider_connect.values.json.paths import FieldPath, path_steps
 from airflow_provider_connect.values.json.typed import decimal_digits
 from airflow_provider_connect.window import ZoneName
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SIMPLE_TYPES = ("string", "bigint", "double", "boolean", "timestamp", "date", "json")
+Layout = Literal["list", "object", "map", "values"]
+_SORTABLE_TYPES = ("timestamp", "date", "bigint")
 DOCUMENT, RECORD_KEY = "document", "record_key"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_NAMES = {DOCUMENT, RECORD_KEY, "day"}
@@ -34,8 +37,13 @@ class Column(Declared):
     at: FieldPath | None = Field(
         default=None, description="Location of the field in the record. By default the column's name."
     )
-    format: Literal["iso", "epoch_s", "epoch_ms"] = Field(default="iso", description="Format of a timestamp.")
+    format: TimeForm = Field(
+        default="iso", description="Format of a timestamp, as of bounds, or of a date without a time of day."
+    )
     zone: ZoneName = Field(default="UTC", description="IANA zone of a timestamp without zone.")
+    null_if: tuple[str | int, ...] = Field(
+        default=(), examples=[["", "0000-00-00"]], description="Values that stand for no value. They become null."
+    )
     comment: str = Field(default="", description="Description, passed on to the sink.")
 
     @field_validator("type")
@@ -48,12 +56,19 @@ class Column(Declared):
         return kind
 
     @model_validator(mode="after")
-    def _is_a_timestamp(self) -> Self:
-        if self.type != "timestamp" and (self.format != "iso" or self.zone != "UTC"):
-            raise ValueError("format and zone belong to type='timestamp'")
-        if self.format != "iso" and self.zone != "UTC":
-            raise ValueError("an epoch has no zone")
+    def _fits_its_time(self) -> Self:
+        is_date = self.type == "date" and self.zone == "UTC" and (self.format == "iso" or is_date_form(self.format))
+        if self.type != "timestamp" and not is_date and (self.format != "iso" or self.zone != "UTC"):
+            raise ValueError("format and zone belong to type='timestamp'. A date has no zone, and only a date's format")
+        if self.zone != "UTC" and names_zone(self.format):
+            raise ValueError(f"the format {self.format!r} needs no zone")
         return self
+
+
+class NewestBy(Declared):
+    """The record with the largest value of a column counts."""
+
+    newest_by: str = Field(description="Column of type timestamp, date or bigint, such as updated_at.")
 
 
 def _expand_type_name(value: Any) -> Any:
@@ -64,6 +79,19 @@ class Records(Declared):
     """Location, key and columns of a page's records."""
 
     at: FieldPath = Field(default="", description="Location of the list of records. By default the whole answer.")
+    layout: Layout = Field(
+        default="list",
+        description="Form of the records there. list: a list of objects. object: one object is one record. map: an "
+        "object, each of its entries is a record. values: a list of texts, numbers or lists.",
+    )
+    name_field: str = Field(
+        default="name", min_length=1, description="Field that receives the name of an entry, with layout='map'."
+    )
+    value_field: str = Field(
+        default="value",
+        min_length=1,
+        description="Field that receives a value that is not an object, with layout='map' or 'values'.",
+    )
     missing: Literal["fail", "empty"] = Field(
         default="fail",
         description="Meaning of an answer without this field, or with null. fail: an error. empty: no records, if all "
@@ -78,6 +106,12 @@ class Records(Declared):
         min_length=1,
         description="Columns that identify a record. Duplicates are dropped, and sinks merge by them.",
     )
+    on_duplicate: Literal["fail", "first", "last"] | NewestBy = Field(
+        default="fail",
+        examples=[{"newest_by": "updated_at"}],
+        description="Record to load if records with the same key differ in a column. fail: poll again once, then fail "
+        "the day. first, last: by the order of the answers. newest_by: the one with the largest value of a column.",
+    )
     columns: dict[str, Annotated[Column, BeforeValidator(_expand_type_name, json_schema_input_type=str | Column)]] = (
         Field(min_length=1, description='Columns and their types, such as {"id": "bigint", "updated_at": "timestamp"}.')
     )
@@ -85,6 +119,11 @@ class Records(Declared):
         default="json",
         description="Effect of fields without a column. json: the column document holds the whole record as sent. "
         "drop: drop and count them. fail: fail the day.",
+    )
+    absent: Literal["warn", "fail"] = Field(
+        default="warn",
+        description="Effect of a column whose field no record of a day has. warn: the report warns, from 100 records "
+        "on. fail: fail the day.",
     )
     day: str | None = Field(default=None, description="Column, a timestamp or a date, with the day of a record.")
     outside: Literal["count", "drop", "fail"] = Field(
@@ -95,6 +134,15 @@ class Records(Declared):
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         problems = ["empty_has: requires missing='empty'"] if self.empty_has and self.missing != "empty" else []
+        problems += self._newest_by_problems()
+        uses = {"name_field": ("map",), "value_field": ("map", "values")}
+        problems += [
+            f"{name}: has no effect with layout={self.layout!r}"
+            for name, layouts in uses.items()
+            if getattr(self, name) != type(self).model_fields[name].default and self.layout not in layouts
+        ]
+        if self.layout == "map" and self.name_field == self.value_field:
+            problems.append("name_field and value_field: two names are needed")
         problems += [
             f"columns: {name!r} is not a valid name. Use letters, digits and _, and set at"
             for name in self._illegal_names()
@@ -114,13 +162,28 @@ class Records(Declared):
             raise ValueError("; ".join(problems))
         return self
 
+    @property
+    def keeps_later_version(self) -> bool:
+        """True if a later record may replace an earlier one."""
+        return self.on_duplicate not in ("fail", "first")
+
+    def _newest_by_problems(self) -> list[str]:
+        if not isinstance(self.on_duplicate, NewestBy):
+            return []
+        name = self.on_duplicate.newest_by
+        if name not in self.columns:
+            return [f"on_duplicate.newest_by: {name!r} is not a column; {suggest_nearest(name, self.columns)}"]
+        if self.columns[name].type not in _SORTABLE_TYPES:
+            return [f"on_duplicate.newest_by: column {name!r} is none of {', '.join(_SORTABLE_TYPES)}"]
+        return []
+
     def column_at(self, path: str) -> str | None:
-        """Return the name of the column with the field at a path of the record, or None."""
+        """Return the name of the column of a field, or None."""
         steps = path_steps(path)
         return next((name for name, column in self.columns.items() if path_steps(column.at or name) == steps), None)
 
     def is_identified_by(self, path: str) -> bool:
-        """Return True if the field at a path is the record's whole key, apart from the parent's columns."""
+        """Return True if a field is the record's whole key, apart from the parent's columns."""
         own_keys = [name for name in self.key if name in self.columns]
         return own_keys == [self.column_at(path)]
 
@@ -133,7 +196,7 @@ def _repeated(names: list[str]) -> list[str]:
 
 
 class ParentColumn(NamedTuple):
-    """A column that repeats a value of the parent: ``name`` in the child, ``parent_name`` in the parent."""
+    """A value of the parent: column ``name`` in the child, ``parent_name`` in the parent."""
 
     name: str
     parent_name: str
@@ -141,7 +204,7 @@ class ParentColumn(NamedTuple):
 
 
 def row_schema(records: Records, parent_columns: tuple[ParentColumn, ...]) -> pa.Schema:
-    """Return the Arrow schema of all batches. :meth:`.Poller.schema` defines its metadata."""
+    """Return the schema of all batches. :meth:`.Poller.schema` defines its metadata."""
     import pyarrow as pa
 
     parent_comments = {

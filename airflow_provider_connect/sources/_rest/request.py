@@ -1,4 +1,4 @@
-"""Declares a request with placeholders, and a request for a count."""
+"""Declares a request, and a request for a count."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ class Request(Declared):
     )
     body: Any = Field(default=None, description="JSON body of a POST.")
     form: dict[str, str] | None = Field(default=None, description="Form fields of a POST, instead of a body.")
+    public: tuple[str, ...] = Field(
+        default=(),
+        examples=[["key"]],
+        description="Names of params and fields that look like credentials and are none. By default a text there is "
+        "refused.",
+    )
 
     @model_validator(mode="after")
     def _fits_its_method(self) -> Self:

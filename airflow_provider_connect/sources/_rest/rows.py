@@ -1,19 +1,18 @@
-"""Converts a page to typed rows with keys. Drops duplicates and rows of other days, and counts them."""
+"""Converts a page to typed rows with keys. Drops and counts duplicates and rows of other days."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_connect.errors import DataError, RetriableError
+from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import keys_as_hex, record_keys
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._rest.absent_columns import AbsentColumns
 from airflow_provider_connect.sources._rest.column_builder import build_column
-from airflow_provider_connect.sources._rest.options import RestOptions
+from airflow_provider_connect.sources._rest.duplicates import DIFFERING_DUPLICATES, DuplicateCheck
 from airflow_provider_connect.sources._rest.page_parser import PageParts
 from airflow_provider_connect.sources._rest.record_decoder import DecodedRecords, RecordDecoder, UndeclaredFields
 from airflow_provider_connect.sources._rest.records import DOCUMENT, RECORD_KEY, ParentColumn, Records, row_schema
@@ -24,62 +23,6 @@ from airflow_provider_connect.window import Day
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LIMIT_BYTES = 16 << 20
-
-
-class SiblingCheck:
-    """Fails a poll that would drop a record because a different record of another parent has its key.
-
-    :param stack: closes the key sets at the end of the poll.
-    """
-
-    def __init__(self, options: RestOptions, stack: ExitStack) -> None:
-        records = options.records
-        self._names = [name for name in records.columns if name not in records.key]
-        self._names += [DOCUMENT] if records.undeclared == "json" else []
-        self._contents = stack.enter_context(KeySet(_LIMIT_BYTES))
-        self._keys_by_parent = stack.enter_context(KeySet(_LIMIT_BYTES))
-        self._parent = 0
-
-    @classmethod
-    def for_options(cls, options: RestOptions, stack: ExitStack) -> SiblingCheck | None:
-        """Return a check if the stream has parents and its key has no parent column, else None."""
-        is_needed = options.parent is not None and not set(options.parent_columns) & set(options.records.key)
-        return cls(options, stack) if is_needed else None
-
-    def start_parent(self) -> None:
-        """Start the next parent's records."""
-        self._parent += 1
-
-    def require_no_lost_records(
-        self, columns: Mapping[str, pa.Array], is_kept: Any, is_new_key: Any, label: str
-    ) -> None:
-        """Check that every dropped duplicate equals the record that another parent already had.
-
-        :param is_kept: mask of the records that are rows, duplicates included.
-        :param is_new_key: mask of the kept records with a new key.
-        :raises RetriableError: a record differs. If it only changed between the two requests, the next try succeeds.
-        """
-        import pyarrow as pa
-
-        names = (RECORD_KEY, *self._names)
-        rows = [columns[name].filter(pa.array(is_kept)) for name in names]
-        is_new = self._contents.add_keys(record_keys("", rows))
-        is_first_here = self._keys_by_parent.add_keys(record_keys(str(self._parent), rows[:1]))
-        lost = ~is_new_key & is_new & is_first_here
-        if lost.any():
-            # Duplicates of one parent on this page are allowed.
-            new_keys = set(rows[0].filter(pa.array(is_new_key)).to_pylist())
-            lost_records = sum(key not in new_keys for key in rows[0].filter(pa.array(lost)).to_pylist())
-            if lost_records:
-                raise RetriableError(
-                    f"{label}: {lost_records:,} records have the key of another parent's record and differ from it. "
-                    "They would be lost as duplicates. If the key is unique only within its parent, add a parent "
-                    "column to parent_columns and to records.key. If the key is unique, a record has changed during "
-                    "the poll, and the next try repairs it"
-                )
-
-
 _MAX_NAMED_FIELDS = 5
 
 
@@ -87,10 +30,10 @@ class PageRows(NamedTuple):
     """The rows of a page.
 
     :param fingerprint: hash of the records' keys, or of their JSON if a record was rejected. None without records.
-    :param record_count: records of the page, with those that are no rows.
+    :param record_count: records of the page, also those that are no rows.
     :param keys: 16 bytes for each record.
     :param is_readable: mask of the records that are not rejected. None if all are readable.
-    :param duplicates: records that are no rows because an earlier row has their key.
+    :param duplicates: records with the key of an earlier row.
     """
 
     batch: pa.RecordBatch
@@ -104,7 +47,6 @@ class PageRows(NamedTuple):
 class RowBuilder:
     """Builds the rows of one poll, page by page.
 
-    :param seen_keys: keys of the poll's earlier rows.
     :param day: the expected day, or None for a snapshot.
     """
 
@@ -118,7 +60,7 @@ class RowBuilder:
         tolerance: Tolerance,
         tally: Tally,
         slices: JsonSlicer,
-        sibling_check: SiblingCheck | None = None,
+        duplicate_check: DuplicateCheck,
     ) -> None:
         self._records = records
         self._parents = parent_columns
@@ -129,12 +71,12 @@ class RowBuilder:
         self._schema = row_schema(records, parent_columns)
         self._decoder = RecordDecoder(records, slices)
         self._absent_columns = AbsentColumns(records, slices)
-        self._siblings = sibling_check
+        self._duplicate_check = duplicate_check
 
     def build_rows(self, page: PageParts, parent_values: Mapping[str, Any], label: str) -> PageRows:
-        """Return the rows of a page, without duplicates, rejected records and records of other days.
+        """Return the rows of a page.
 
-        :param parent_values: values of the parent, by the parent's column names.
+        :param parent_values: by the parent's column names.
         :raises DataError: a record is invalid and not tolerated, or has undeclared fields.
         """
         import numpy as np
@@ -172,7 +114,7 @@ class RowBuilder:
         return PageRows(rows, fingerprint, len(page.records), key_bytes, is_readable, duplicates)
 
     def note_absent_columns(self) -> None:
-        """Count the columns whose field no record of the poll had."""
+        """Count the columns whose field no record had."""
         self._tally.counts.update(self._absent_columns.counts(self._tally.rows))
 
     def _columns(
@@ -196,7 +138,7 @@ class RowBuilder:
         return columns, invalid
 
     def _require_key_and_day(self, columns: Mapping[str, pa.Array], invalid: dict[int, tuple[str, str]]) -> None:
-        """Add records without a key to ``invalid``, and those without a day if the day decides on keeping them."""
+        """Add records without a key to ``invalid``, and those without a day that they need."""
         required_columns = dict.fromkeys(self._records.key, "key")
         if self._day is not None and self._records.day is not None and self._records.outside != "count":
             required_columns.setdefault(self._records.day, "day")
@@ -229,7 +171,7 @@ class RowBuilder:
         self._tally.counts["undeclared_dropped"] += undeclared.records
 
     def _drop_other_days(self, columns: Mapping[str, pa.Array], keep: Any, label: str) -> None:
-        """Apply ``records.outside``: clear ``keep`` for records to drop. Also widens the tally's time range."""
+        """Apply ``records.outside``: clear ``keep`` for records to drop. Widens the tally's time range."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -274,19 +216,20 @@ class RowBuilder:
         return pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
 
     def _drop_duplicates(self, key_bytes: bytes, columns: Mapping[str, pa.Array], keep: Any, label: str) -> int:
+        """Clear ``keep`` for duplicates, unless a later version counts. Returns their number."""
         first = self._seen.add_keys(key_bytes, keep)
-        if self._siblings is not None and len(first):
-            self._siblings.require_no_lost_records(columns, keep, first, label)
+        if differing := self._duplicate_check.count_differing(columns, keep, first, label):
+            self._tally.counts[DIFFERING_DUPLICATES] += differing
         if first.all():
             return 0
         duplicates = int((~first).sum())
         self._tally.counts["duplicates"] += duplicates
-        keep[keep] = first
+        if not self._records.keeps_later_version:
+            keep[keep] = first
         return duplicates
 
 
 def _documents(page: PageParts, invalid: dict[int, tuple[str, str]]) -> pa.Array:
-    """Return each record's JSON text. Adds records that are not UTF-8 to ``invalid``."""
     import numpy as np
     import pyarrow as pa
 

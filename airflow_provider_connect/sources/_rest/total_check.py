@@ -1,4 +1,4 @@
-"""Decides whether to read on after a listing has reached the total that the API announced."""
+"""Decides whether to read on after a listing has reached its announced total."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from airflow_provider_connect.errors import SetupError
 
 @dataclass
 class BeyondTotal:
-    """State of a listing whose records, or pages, are as many as the API announced.
+    """State of a listing with as many records or pages as the API announced.
 
-    The listing is read on if records came twice, because others are then missing, or if its last page names a next one.
+    Reading goes on if records came twice, because others are then missing, or if the last page names a next one.
 
     :param label: the listing, for messages.
-    :param total: the announced number of records or pages.
-    :param token: token of the next page, or None.
-    :param names_next: true if a token means that the API names a next page, and is not computed here.
+    :param names_next: the API names the next page, so the token is not computed here.
     """
 
     label: str
@@ -28,9 +26,9 @@ class BeyondTotal:
     _different_before: int | None = field(default=None, init=False)
 
     def next_token(self, different_records: int) -> str | None:
-        """Return the token of the next page to read, or None at the end of the listing.
+        """Return the token of the next page to read, or None at the end.
 
-        :param different_records: records with different keys that the listing has sent so far.
+        :param different_records: records with different keys so far.
         :raises SetupError: the API sends more, or fewer different records, than it announced.
         """
         before, self._different_before = self._different_before, different_records

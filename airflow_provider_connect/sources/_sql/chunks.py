@@ -3,8 +3,8 @@
 Bounds are existing keys, found by walking along the key, so gaps do not make chunks uneven. Every row belongs to one
 chunk, even if rows are added or deleted during the read.
 
-Bounds are stored as JSON without SQL, since others may write to the stage. The database quotes them as values, so a
-forged bound can only select other rows of this table.
+Bounds are stored as JSON without SQL, since others may write to the stage. A forged bound, quoted as a value, can only
+select other rows of this table.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from airflow_provider_connect.clients.sql.database import Database
 from airflow_provider_connect.errors import ConfigError
 
 MIN_CHUNK_ROWS = 50_000
-"""Fewest rows that are worth a session of their own."""
+"""Fewest rows worth a separate session."""
 MAX_CHUNK_ROWS = 1_000_000
-"""Most rows of a chunk, unless that makes more than ``MAX_CHUNKS``. After a fault the chunk is read again."""
+"""Most rows of a chunk, unless this makes more than ``MAX_CHUNKS``. After a fault the chunk is read again."""
 MAX_CHUNKS = 1_000
 
 KeyValues = tuple[object, ...]
-"""Values of the key's columns, as the database returned them."""
+"""Values of the key's columns, as returned by the database."""
 KeyLiterals = tuple[str, ...]
-"""Values of the key's columns, as SQL literals."""
+"""Values of the key's columns, as SQL."""
 
 
 def chunk_count(rows: int, concurrency: int) -> int:
-    """Return the number of chunks for ``rows`` rows, of which ``concurrency`` are read concurrently."""
+    """Return the number of chunks for ``rows`` rows.
+
+    :param concurrency: number of chunks read concurrently.
+    """
     return max(1, min(concurrency, rows // MIN_CHUNK_ROWS), min(-(-rows // MAX_CHUNK_ROWS), MAX_CHUNKS))
 
 
@@ -47,12 +50,12 @@ def find_keys(
     chunks: int,
     compares_rows: bool,
 ) -> list[KeyValues]:
-    """Return the last key of every chunk except the last chunk, in order. Fewer keys if there are fewer rows.
+    """Return the last key of every chunk except the last, in order. Fewer keys if there are fewer rows.
 
     :param columns: quoted columns of the key.
     :param values: SQL expressions of their values. See :meth:`.Database.key_value`.
     :param row_condition: SQL condition. "" for all rows.
-    :param rows: approximate number of rows. An error makes chunks uneven but loses no row.
+    :param rows: approximate number. An error makes chunks uneven but loses no row.
     :param compares_rows: see :func:`chunk_conditions`.
     """
     step = max(1, rows // chunks)
@@ -91,7 +94,7 @@ def chunk_conditions(columns: Sequence[str], bounds: Sequence[KeyLiterals], *, c
 
 
 def after_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bool) -> str:
-    """Return the SQL condition for rows after a bound. Parameters as in :func:`chunk_conditions`."""
+    """Return the SQL condition for rows after a bound. See :func:`chunk_conditions`."""
     return _compare_key(columns, bound, ">", ">", compares_rows=compares_rows)
 
 
@@ -100,13 +103,15 @@ def up_to_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bo
     return _compare_key(columns, bound, "<", "<=", compares_rows=compares_rows)
 
 
-def _compare_key(columns: Sequence[str], bound: KeyLiterals, strict: str, final: str, *, compares_rows: bool) -> str:
+def _compare_key(
+    columns: Sequence[str], bound: KeyLiterals, strict_operator: str, final_operator: str, *, compares_rows: bool
+) -> str:
     if len(columns) == 1:
-        return f"{columns[0]} {final} {bound[0]}"
+        return f"{columns[0]} {final_operator} {bound[0]}"
     if compares_rows:
-        return f"({', '.join(columns)}) {final} ({', '.join(bound)})"
-    inner = _compare_key(columns[1:], bound[1:], strict, final, compares_rows=compares_rows)
-    return f"{columns[0]} {strict} {bound[0]} OR ({columns[0]} = {bound[0]} AND ({inner}))"
+        return f"({', '.join(columns)}) {final_operator} ({', '.join(bound)})"
+    inner = _compare_key(columns[1:], bound[1:], strict_operator, final_operator, compares_rows=compares_rows)
+    return f"{columns[0]} {strict_operator} {bound[0]} OR ({columns[0]} = {bound[0]} AND ({inner}))"
 
 
 _KEY_PARSERS: dict[str, Callable[[str], object]] = {
@@ -120,19 +125,16 @@ _KEY_PARSERS: dict[str, Callable[[str], object]] = {
     "UUID": uuid.UUID,
     "str": str,
 }
-"""Parsers by type name, for all key types that can split a table."""
+"""Parsers by type name. Only keys of these types can split a table."""
 
 
 def key_to_json(key: KeyValues) -> list[list[str]]:
-    """Convert a key to pairs of type name and text.
-
-    :raises ConfigError: a value's type is not supported.
-    """
+    """Convert a key to pairs of type name and text. Raises ConfigError for an unsupported type."""
     pairs = [[type(value).__name__, value.hex() if isinstance(value, bytes) else str(value)] for value in key]
-    if unsupported := [kind for kind, _ in pairs if kind not in _KEY_PARSERS]:
+    if unsupported_types := [kind for kind, _ in pairs if kind not in _KEY_PARSERS]:
         raise ConfigError(
-            f"consistency: a table cannot be split at a key of type {unsupported[0]}. Leave consistency out, or set "
-            "key= to a column of another type"
+            f"consistency: a table cannot be split at a key of type {unsupported_types[0]}. Leave consistency out, or "
+            "set key= to a column of another type"
         )
     return pairs
 

@@ -1,6 +1,6 @@
 """Validation of connections without network, and the lineage dataset of a stream.
 
-Dataset names follow https://openlineage.io/docs/spec/naming (2026-11), which does not cover SQLite.
+Names: https://openlineage.io/docs/spec/naming (2026-11), except SQLite's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, POSTGRES,
 
 
 def validate_connection(options: SqlOptions, connection: Connection) -> list[str]:
-    """Return the problems of options and connection together. No network."""
+    """Return the problems of options and connection. No network."""
     problems = _type_problems(options, connection)
     if options.row_security != "refuse" and connection.conn_type != POSTGRES:
         problems.append("row_security: only connections of type postgres support it")
@@ -67,14 +67,14 @@ def _shared_snapshot_problems(options: SqlOptions, subject: str) -> list[str]:
 
 
 _JDBC_SERVER = re.compile(r"jdbc:(?P<kind>\w+)[^/]*//(?P<host>[\w.:\[\]-]+)(?=[/;?,]|$)(?!.*@)")
-"""Database kind and host in a JDBC URL, the only parts that lineage shows.
+"""Database kind and host in a JDBC URL, which lineage shows.
 
 A URL with '@' does not match, since a password may precede it.
 """
 
 
 def stream_dataset(options: SqlOptions, connection: Connection) -> Dataset:
-    """Return the lineage dataset of a table. A query's dataset is named after the stream."""
+    """Return the lineage dataset of a table, or of a query, named after the stream."""
     table = parse_table(options.table) if options.table is not None else None
     name, schema = (table.name, table.schema) if table else (f"query/{options.stream_name}", "")
     # The first of several hosts, since all serve the same rows.

@@ -38,7 +38,7 @@ _WHOLE_SECOND_TYPES = ("datetime", "timestamp")
 class SqlCursorColumn(NamedTuple):
     """A column of a cursor: a growing number, an instant, or (``wall``) a local time without a zone.
 
-    :param fraction_digits: digits of a second's fraction that the column stores.
+    :param fraction_digits: stored digits of a second's fraction.
     """
 
     name: str
@@ -59,10 +59,7 @@ class SqlCursor:
     compares_rows: bool
 
     def format_position(self, values: tuple[object, ...]) -> str:
-        """Convert a row's cursor values, as the database returned them, to a position.
-
-        :raises DataError: a value is no whole number or no time, as its column requires.
-        """
+        """Convert a row's cursor values to a position. Raises DataError for a value of another type."""
         texts = []
         for column, value in zip(self.columns, values, strict=True):
             if isinstance(value, dt.datetime) and column.kind != "number":
@@ -100,14 +97,14 @@ class SqlCursor:
     def condition(self, database: Database, begin: str | None, end: str) -> str:
         """Return the SQL condition for an increment's rows.
 
-        :param begin: position of the last row before the increment. None for the first increment.
+        :param begin: position of the last row before the increment. None for the first.
         :param end: position of the increment's last row.
         """
         end_values = self.parse_position(end)
         if not end_values or begin == end:
             return NO_ROWS
         begin_values = () if self.has_all_rows(begin, end) else self.parse_position(begin or START_POSITION)
-        names = self._quoted(database)
+        names = self._quoted_columns(database)
         parts = (
             [after_bound(names, self._literals(database, begin_values), compares_rows=self.compares_rows)]
             if begin_values
@@ -117,7 +114,7 @@ class SqlCursor:
         return " AND ".join(f"({part})" for part in parts)
 
     def has_all_rows(self, begin: str | None, end: str) -> bool:
-        """Return True if an increment begins with the table's first row: it is the first one or has restarted."""
+        """Return True if an increment begins with the table's first row: it is the first or has restarted."""
         begin_values = self.parse_position(begin or START_POSITION)
         return not begin_values or self.parse_position(end) < begin_values
 
@@ -127,10 +124,10 @@ class SqlCursor:
         """Return the position of the newest row after ``begin``, or ``begin`` without such a row.
 
         :param row_condition: SQL condition. "" for all rows.
-        :param until: rows of this time or later are left out. Rounded down to the column's clock tick, since the
-            current tick may get more rows.
+        :param until: rows of this time or later are left out. Rounded down to the column's clock tick, which may get
+            more rows.
         """
-        begin_values, names = self.parse_position(begin or START_POSITION), self._quoted(database)
+        begin_values, names = self.parse_position(begin or START_POSITION), self._quoted_columns(database)
         parts = [row_condition] if row_condition else []
         parts += [f"{name} IS NOT NULL" for name in names]
         parts += (
@@ -158,13 +155,13 @@ class SqlCursor:
         return instant if kind == "instant" else instant.astimezone(zone(self.db_timezone)).replace(tzinfo=None)
 
     def position_time(self, position: str) -> dt.datetime | None:
-        """Return a position's time as an instant, the earlier one if the clock shows it twice. None without a time."""
+        """Return a position's time as an instant, the earlier one of two. None without a time."""
         values = self.parse_position(position)
         if not values or not isinstance(values[0], dt.datetime):
             return None
         return values[0] if values[0].tzinfo is not None else values[0].replace(tzinfo=zone(self.db_timezone))
 
-    def _quoted(self, database: Database) -> list[str]:
+    def _quoted_columns(self, database: Database) -> list[str]:
         return [database.quote(column.name) for column in self.columns]
 
     @staticmethod
@@ -180,10 +177,7 @@ def make_cursor(
     db_timezone: str,
     compares_rows: bool,
 ) -> SqlCursor:
-    """Return the cursor over the given columns.
-
-    :raises ConfigError: lists every column with a type that cannot be followed.
-    """
+    """Return the cursor over the given columns. Raises ConfigError with every unsuitable column."""
     columns, problems = [], []
     for option, column in (("timestamp_column", timestamp), ("incrementing_column", incrementing)):
         if column is None:
@@ -200,7 +194,7 @@ def make_cursor(
 
 
 def fraction_digits_of(column_type: str) -> int:
-    """Return how many digits of a second's fraction a column type stores. An underestimate only delays rows."""
+    """Return the stored digits of a second's fraction. An underestimate only delays rows."""
     match = _TYPE_DIGITS.search(column_type)
     if match:
         return min(int(match[1]), _MAX_FRACTION_DIGITS)
@@ -223,7 +217,7 @@ def _cursor_kind(option: str, kind: pa.DataType) -> CursorKind | None:
 
 
 def _normalize_time(value: dt.datetime, kind: CursorKind) -> dt.datetime:
-    """Return a time as an instant in UTC or as a local time. MySQL returns instants in UTC without a zone."""
+    """Return an instant in UTC or a local time. MySQL's instants have no zone."""
     if kind == "instant":
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
     return value.replace(tzinfo=None)

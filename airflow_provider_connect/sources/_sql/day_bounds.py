@@ -1,4 +1,4 @@
-"""Begin and end of a day, as values to compare a date or time column with."""
+"""Begin and end of a day, to compare a date or time column with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DayBounds(NamedTuple):
 
 
 def clock_of_type(arrow_type: pa.DataType) -> TimeClock | None:
-    """Return an Arrow type's kind of time. None if it is no date or timestamp."""
+    """Return an Arrow type's kind of time. None for other types."""
     from pyarrow import types
 
     if types.is_date(arrow_type):
@@ -42,7 +42,7 @@ def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
 
     If the clock shows a bound twice, all rows with that local time belong to the later day.
 
-    :param db_timezone: zone of local times. Dates are always in the day's own zone.
+    :param db_timezone: zone of local times. Dates are in the day's own zone.
     """
     if clock == "date" or (clock == "wall" and db_timezone == day.zone):
         # By the calendar: a date begins at its midnight, even if the clock skipped it.
@@ -61,5 +61,8 @@ def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
 
 
 def day_condition(database: Database, column: str, bounds: DayBounds) -> str:
-    """Return the SQL condition for a day's rows. ``column`` is quoted."""
+    """Return the SQL condition for a day's rows.
+
+    :param column: quoted.
+    """
     return f"{column} >= {database.literal(bounds.first)} AND {column} < {database.literal(bounds.end)}"

@@ -67,10 +67,7 @@ def _describe_column(column: SqlColumn) -> str:
 
 
 def require_replayed(database: Database, day: Day, database_time: dt.datetime) -> None:
-    """Require that a replica has all rows that its primary had at the end of a day.
-
-    :raises RetriableError: the replica lags behind the day's end, or replication is stopped.
-    """
+    """Raise RetriableError if a replica may lack rows of a day, or replication is stopped."""
     lag = replica_lag(database)
     has_until = database_time - lag
     if has_until < day.end:
@@ -82,7 +79,7 @@ def require_replayed(database: Database, day: Day, database_time: dt.datetime) -
 
 
 def replica_lag(database: Database) -> dt.timedelta:
-    """Return a replica's lag behind its primary. Zero if the server is no replica or the user may not read the lag.
+    """Return a replica's lag, or zero if unknown.
 
     :raises RetriableError: replication is stopped.
     """

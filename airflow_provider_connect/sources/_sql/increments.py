@@ -1,4 +1,4 @@
-"""Increments: the rows that one run with ``mode`` reads, between two positions of the table's cursor."""
+"""Increments: the rows between two positions of a cursor, read by one run with ``mode``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RowSelection(NamedTuple):
     """The rows that a day reads.
 
     :param condition: SQL condition. "" for all rows.
-    :param has_all_rows: True if the increment begins with the table's first row.
+    :param has_all_rows: True if they begin with the table's first row.
     """
 
     condition: str
@@ -28,7 +28,7 @@ class RowSelection(NamedTuple):
 
 
 class IncrementTracker:
-    """Begin and end positions of the days that a poller reads. Thread-safe.
+    """Begin and end positions of a poller's days. Thread-safe.
 
     :param compares_rows: see :func:`.chunks.chunk_conditions`.
     """
@@ -40,16 +40,19 @@ class IncrementTracker:
         self._spans: dict[Day, tuple[str | None, str]] = {}
 
     def has_span(self, day: Day) -> bool:
-        """Return True if a day's begin and end position are set."""
+        """Return True if a day's positions are set."""
         with self._lock:
             return day in self._spans
 
     def is_finished(self, begin: str | None, end: str | None) -> bool:
-        """Return True if ``snapshot_mode`` ended the stream before this day. ``end`` is None if the day is new."""
+        """Return True if ``snapshot_mode`` ended the stream before this day.
+
+        :param end: None for a new day.
+        """
         return end is None and begin is not None and not self._options.start_mode.loads_new
 
     def set_span(self, day: Day, begin: str | None, end: str) -> str:
-        """Store a day's begin and end position. Returns the end."""
+        """Store a day's positions. Returns the end."""
         with self._lock:
             self._spans[day] = begin, end
         return end
@@ -100,7 +103,7 @@ class IncrementTracker:
         return cursor.find_end(database, relation, None, row_condition=user_condition, until=until)
 
     def select_rows(self, database: Database, shape: TableShape, day: Day) -> RowSelection:
-        """Return the rows that a day reads. The day's positions must be set."""
+        """Return the rows that a day reads, after :meth:`set_span`."""
         with self._lock:
             begin, end = self._spans[day]
         cursor = self._make_cursor(database, shape)

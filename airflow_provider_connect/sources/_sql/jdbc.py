@@ -1,4 +1,4 @@
-"""Poller for databases that are read over JDBC. It plans the read, and Spark's reader fetches the rows."""
+"""Poller for databases over JDBC. It plans the read, and Spark's reader fetches the rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return [shape.partition_params | {"where": condition} for condition in conditions]
 
     def _even_ranges(self, database: Database, shape: TableShape) -> list[str]:
-        """Return the chunks' conditions: even ranges of the key's first column. [""] for one chunk."""
+        """Return the conditions of chunks: even ranges of the key's first column. [""] for one chunk."""
         max_chunks = self._options.parallel_chunks or 1
         if max_chunks == 1:
             return [""]
@@ -78,7 +78,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return range_conditions(database, column, even_bounds(smallest, greatest, chunk_count(int(rows), max_chunks)))
 
     def frame(self, part: InputPartition) -> Any:
-        """Return a DataFrame over a partition's rows. No row is read yet.
+        """Return a DataFrame over a partition's unread rows.
 
         :raises ConfigError: Spark would read a column with another type than planned.
         """
@@ -139,10 +139,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
                 yield day, key_appender.append_keys(pa.RecordBatch.from_arrays(columns, names=names))
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Not supported: Spark reads the rows, and :meth:`rows_of` converts them.
-
-        :raises ConfigError: always.
-        """
+        """Raise ConfigError: Spark reads the rows, and :meth:`rows_of` converts them."""
         raise ConfigError("rows of a jdbc connection are read by Spark itself")
         yield  # makes this function a generator, like every poll
 

@@ -20,7 +20,7 @@ c      times of day                       microseconds since midnight
 x      bytes                              hexadecimal digits, lower case
 ====== ================================== =====================================================
 
-So 1 and '1' differ. NULLs and floating-point numbers are refused. A golden file in the tests fixes this format, since a
+So 1 and '1' differ. NULLs and floating-point numbers are refused. A golden file in the tests fixes this format: a
 change would change the keys in every merged table.
 """
 
@@ -44,8 +44,8 @@ _DECIMAL_PREFIXES = ("numeric", "decimal", "dec(", "fixed(")
 def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: PLR0911  # a line for each class
     """Return the class letter of a key column.
 
-    :param arrow_type: type that the column is read as.
-    :raises ConfigError: values of this type cannot identify a row.
+    :param arrow_type: of the read values.
+    :raises ConfigError: such values cannot identify a row.
     """
     from pyarrow import types
 
@@ -71,14 +71,14 @@ def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: 
 def columns_before_prefix(primary: tuple[str, ...], indexes: Sequence[Index]) -> tuple[str, ...]:
     """Return the key of a MySQL table in versions up to 1.0.0rc1.
 
-    It has the primary key's columns before the first one that is indexed only in part.
+    These are the primary key's columns before the first that is only partly indexed.
     """
-    cut = (index.columns for index in indexes if index.name == "PRIMARY" and not index.is_unique)
-    return next((columns for columns in cut if columns == primary[: len(columns)]), primary)
+    indexed_keys = (index.columns for index in indexes if index.name == "PRIMARY" and not index.is_unique)
+    return next((columns for columns in indexed_keys if columns == primary[: len(columns)]), primary)
 
 
 def key_bytes(names: Sequence[str], classes: Sequence[KeyClass], columns: Sequence[pa.Array]) -> bytes:
-    """Return the rows' keys as 16-byte digests, one after another.
+    """Return the rows' keys as concatenated 16-byte digests.
 
     :param names: column names for messages.
     :raises DataError: a column of the key is NULL.

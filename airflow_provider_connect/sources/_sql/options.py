@@ -1,4 +1,4 @@
-"""Options of the SQL source and their validation. DAG files import this module."""
+"""Options of the SQL source and their validation. DAG files import this."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def parse_table(text: str) -> Table:
-    """Parse a table's name, ``orders`` or ``sales.orders``. Its case is kept.
+    """Parse a table's name, ``orders`` or ``sales.orders``, without changing its case.
 
     A part with a dot or a quote stands in quotes: ``"a.b".orders``.
 
@@ -57,10 +57,10 @@ def _unquote(part: str) -> str:
 
 
 DEFAULT_CHUNKS = 4
-"""Default number of chunks read concurrently, except where sessions cannot share a snapshot."""
+"""Default number of concurrent chunks, except where sessions cannot share a snapshot."""
 POSTGRES, MYSQL, SQLITE, JDBC = "postgres", "mysql", "sqlite", "jdbc"
 CLOCK_QUERIES = {POSTGRES: "SELECT extract(epoch FROM clock_timestamp())", MYSQL: "SELECT unix_timestamp(sysdate(6))"}
-"""Queries for the database's current time, in seconds since 1970."""
+"""Queries for the database's time, in seconds since 1970."""
 RECORD_KEY = "record_key"
 _RESERVED_NAMES = ("day", RECORD_KEY)
 
@@ -226,12 +226,12 @@ class SqlOptions(Source):
 
     @property
     def reloads(self) -> bool:
-        """True if an earlier day's rows can be found in the table again, which needs ``day_column``."""
+        """True with ``day_column``, by which earlier rows can be found again."""
         return self.day_column is not None
 
     @property
     def start_mode(self) -> StartMode:
-        """Rows that the first run and later runs of a ``mode`` read."""
+        """Rows that the first and later runs of a ``mode`` read."""
         return SNAPSHOT_MODES[self.snapshot_mode]
 
     @property
@@ -241,7 +241,7 @@ class SqlOptions(Source):
 
     @property
     def stream_name(self) -> str:
-        """Name of the stream. Defaults to the table's name."""
+        """Name of the stream, by default the table's."""
         if self.stream or self.table is None:
             return self.stream
         table = parse_table(self.table)
@@ -264,7 +264,7 @@ class SqlOptions(Source):
 
     @property
     def session_limits(self) -> SessionLimits:
-        """Time limits of the database's sessions."""
+        """Time limits of sessions."""
         return SessionLimits(statement_seconds=self.statement_timeout_seconds)
 
 

@@ -55,7 +55,7 @@ def current_time() -> dt.datetime:
 class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     """Polls one table or query.
 
-    If chunks share a snapshot, the driver keeps the session that exported it open until all chunks are read.
+    If chunks share a snapshot, the driver keeps its session open until all are read.
     """
 
     def __init__(self, options: SqlOptions, connection: Connection, context: PollContext) -> None:
@@ -72,13 +72,13 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         self._resumes = options.snapshot is not None and self._reads_by_chunk
 
     def close(self) -> None:
-        """Close the sessions that keep shared snapshots open."""
+        """Close the sessions of shared snapshots."""
         with ExitStack() as stack:
             while self._snapshot_sessions:
                 stack.enter_context(closing(self._snapshot_sessions.popitem()[1]))
 
     def schema(self) -> pa.Schema:
-        """Return the Arrow schema: the columns to read and ``record_key``."""
+        """Return the Arrow schema: the columns and ``record_key``."""
         return self._inspect()[1].schema
 
     def _inspect(self) -> tuple[TableShape, RowLayout]:
@@ -99,11 +99,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             _LOG.warning("%s: day_column %r has %s: %s", stream, column.name, doubt, zone.remedy)
 
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
-        """Store the begin and end position of a day's increment. Returns the end.
-
-        :raises ConfigError: the cursor's columns cannot be followed or have changed.
-        :raises RowsLostError: the table's numbers or clock were set back.
-        """
+        """Store the positions of a day's increment. Returns the end. Errors as :meth:`.IncrementTracker.find_end`."""
         if self._increments.is_finished(after, to):
             return self._increments.set_span(day, after, after or "")
         shape, _ = self._inspect()
@@ -124,7 +120,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         )
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition for each day, or one for each chunk of a snapshot.
+        """Return one partition for each day, or for each chunk of a snapshot.
 
         :raises ConfigError: a day is in another zone or in the future, or the table does not fit the options.
         :raises RetriableError: a day ended less than an hour ago, or the database cannot be reached.
@@ -148,9 +144,9 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     def _chunk_params(
         self, database: Database, shape: TableShape, keys: Sequence[KeyValues], span_condition: str = ""
     ) -> list[dict[str, Any]]:
-        """Return the partition parameters of chunks that end at ``keys``, and of a last chunk without end.
+        """Return partition parameters for chunks that end at ``keys``, and for a last one.
 
-        :param span_condition: SQL condition for the rows of an increment. "" for all rows.
+        :param span_condition: SQL condition for an increment. "" for all rows.
         """
         columns = [database.quote(name) for name in shape.key]
         bounds = [chunks.key_literals(database, key) for key in keys]
@@ -226,9 +222,9 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             name = f"{function}({name})"
         return day_condition(database, name, day_bounds(day, clock, self._options.clock_zone))
 
-    def _require_times(self, database: Database, column: str, converted: str) -> None:
-        """Refuse texts that SQLite cannot read as a time. Comparisons would silently skip their rows."""
-        condition = self._with_user_condition(f"{column} IS NOT NULL AND {converted} IS NULL")
+    def _require_times(self, database: Database, column: str, converted_column: str) -> None:
+        """Refuse texts that SQLite cannot read as a time. Comparisons would skip their rows."""
+        condition = self._with_user_condition(f"{column} IS NOT NULL AND {converted_column} IS NULL")
         if database.rows(
             database.select(["1"], database.relation(self._options.table_or_query), where=condition, limit=1)
         ):
@@ -247,7 +243,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return parallel_chunks or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
 
     def _export_snapshot(self, database: Database) -> str | None:
-        """Return the name of the session's snapshot. None if the server, such as some standbys, cannot share it."""
+        """Return the name of the session's snapshot. None if, like some standbys, the server cannot share it."""
         if not database.shares_snapshots:
             return None
         try:
@@ -285,7 +281,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return _join_conditions(f"\n{self._options.where}\n" if self._options.where else "", condition)
 
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Close the session that kept the day's shared snapshot open. All chunks are read."""
+        """Close the session of the day's shared snapshot."""
         self._close_snapshot_session(day)
 
     def _close_snapshot_session(self, day: Day) -> None:
@@ -350,24 +346,24 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
 
 
 def _join_conditions(first: str, second: str) -> str:
-    """Join two SQL conditions by AND. "" means no condition."""
+    """Join two SQL conditions, or "", by AND."""
     return " AND ".join(f"({condition})" for condition in (first, second) if condition)
 
 
 class KeyAppender:
-    """Adds ``record_key`` to batches. Checks that keys are unique if the database does not guarantee it."""
+    """Adds ``record_key`` to batches. Checks keys that the database does not guarantee to be unique."""
 
     def __init__(self, shape: TableShape, layout: RowLayout) -> None:
         self._layout = layout
         self._key_set = None if shape.is_unique or not shape.key else KeySet()
 
     def close(self) -> None:
-        """Delete the keys stored for that check."""
+        """Delete the stored keys."""
         if self._key_set is not None:
             self._key_set.close()
 
     def append_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with its ``record_key`` column. Unchanged if the table has no key.
+        """Return the batch with ``record_key``, if the table has a key.
 
         :raises DataError: a key is missing or occurred before.
         """
@@ -388,9 +384,9 @@ class KeyAppender:
         if self._key_set is None:
             return
         halves = np.frombuffer(key_digests, ">u8").astype(np.uint64).reshape(-1, 2)
-        repeated = int((~self._key_set.add(halves[:, 0], halves[:, 1])).sum())
-        if repeated:
+        repeats = int((~self._key_set.add(halves[:, 0], halves[:, 1])).sum())
+        if repeats:
             raise DataError(
-                f"key: {', '.join(self._layout.key)} does not identify a row: {repeated} of {len(halves)} rows have a "
-                "key that occurred before. Name more columns"
+                f"key: {', '.join(self._layout.key)} does not identify a row: {repeats} of {len(halves)} rows have "
+                "a key that occurred before. Name more columns"
             )

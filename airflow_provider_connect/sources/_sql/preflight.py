@@ -1,4 +1,4 @@
-"""Check of a source against its database before the first run, with a few short statements."""
+"""Checks a source against its database before the first run, with a few short statements."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect.clients.sql.database import Database, Query, RowSecurity, SqlColumn
 from airflow_provider_connect.clients.sql.opening import open_database
+from airflow_provider_connect.clients.sql.sqlite_types import is_decimal_of
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.polling.findings import Finding, Level, PreflightReport, level_of
@@ -86,7 +87,7 @@ class _SqlPreflight:
             if self.options.row_security == "accept":
                 self._check_policies(layout)
             if self.connection.conn_type == SQLITE:
-                self._check_stored_decimals(database, shape, layout)
+                self._check_stored_decimals(database, layout)
             self._check_key(shape)
             if self.options.mode is not None:
                 self._check_cursor(database, shape)
@@ -103,7 +104,7 @@ class _SqlPreflight:
         )
 
     def _check_policies(self, layout: RowLayout) -> None:
-        """Report whether policies hide rows: a session with ``row_security="refuse"`` fails if they do."""
+        """Report whether policies hide rows: then a session with ``row_security="refuse"`` fails."""
         try:
             with self._session("refuse") as database:
                 require_readable(database, self.options, layout)
@@ -116,14 +117,15 @@ class _SqlPreflight:
             text = "no policy hides rows from this user, so row_security='accept' changes nothing"
             self.add("row level security", "ok", text)
 
-    def _check_stored_decimals(self, database: Database, shape: TableShape, layout: RowLayout) -> None:
-        """Find floating numbers in the first rows of decimal columns, where SQLite stores any type."""
+    def _check_stored_decimals(self, database: Database, layout: RowLayout) -> None:
+        """Find unreadable floating numbers in the first rows of decimal columns, where SQLite stores any type."""
         relation = database.relation(self.options.table_or_query)
-        for described, column in zip(shape.columns, layout.columns, strict=True):
-            if self.options.decimals != "double" and _DECIMAL_NAME.match(column.database_type):
-                stored_type = f"typeof({database.quote(described.name)})"
-                if ("real",) in database.rows(database.select([stored_type], relation, limit=_ROWS_LOOKED_AT)):
-                    text = f"it holds floating numbers, which decimals={self.options.decimals!r} does not read"
+        decimals = self.options.decimals
+        for column in layout.columns:
+            if decimals != "double" and _DECIMAL_NAME.match(column.database_type):
+                values = database.rows(database.select([column.expression], relation, limit=_ROWS_LOOKED_AT))
+                if not all(is_decimal_of(column, value) for (value,) in values):
+                    text = f"it holds floating numbers with more digits, which decimals={decimals!r} does not read"
                     self.add(column.title, "problem", text, "set decimals='double'")
 
     def _check_server(self, database: Database) -> None:
@@ -139,10 +141,10 @@ class _SqlPreflight:
             self.add("the replica", "note", text, remedy)
         if (clock_query := CLOCK_QUERIES.get(self.connection.conn_type)) is None:
             return
-        asked_at = time.time()
+        sent_at = time.time()
         (database_time,) = database.one_row(clock_query)
         # The database answered at some moment in between.
-        difference = max(asked_at - float(database_time), float(database_time) - time.time(), 0.0)
+        difference = max(sent_at - float(database_time), float(database_time) - time.time(), 0.0)
         if difference > _MAX_CLOCK_DIFFERENCE_SECONDS:
             text = f"the database's clock and this machine's are {difference:.0f} s apart"
             self.add("the clock", "note", text, "correct the clock, or set ready_after above the difference")

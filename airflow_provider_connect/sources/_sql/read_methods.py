@@ -1,6 +1,6 @@
-"""The ways to read a table, the options of each way, and other projects' names for option values.
+"""The ways to read a table, their options, and other projects' names for option values. DAG files import this.
 
-A test compares this with the tables of ``docs/sql.md``. DAG files import this module.
+A test compares this with the tables of ``docs/sql.md``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ OptionUse = Literal["needed", "yes", "no"]
 class ReadMethod(NamedTuple):
     """One way to read a table.
 
-    :param option: the option that selects it, with the value ``value`` ("" for any value).
+    :param option: option that selects it.
+    :param value: selecting value. "" for any.
     :param requires: options that must be set.
     :param accepts: options that may be set. All others are errors.
     """
@@ -34,12 +35,12 @@ class ReadMethod(NamedTuple):
         return "yes" if option in self.accepts else "no"
 
     def __str__(self) -> str:
-        """Return the selecting option as a user types it."""
+        """Return the option as a user types it."""
         return f"{self.option}={self.value!r}" if self.value else self.option
 
 
 class StartMode(NamedTuple):
-    """Rows that the first run and later runs of a ``mode`` read.
+    """Rows that the first and later runs of a ``mode`` read.
 
     :param loads_existing: the first run reads all rows.
     :param loads_new: later runs read new rows.
@@ -75,7 +76,7 @@ METHOD_OPTIONS = (
     "consistency",
     "lookback_days",
 )
-"""Options that only some ways accept. The operator checks the last one by :attr:`.Source.reloads`."""
+"""Options that only some ways accept. The operator checks the last by :attr:`.Source.reloads`."""
 SNAPSHOT_MODES: dict[SnapshotModeName, StartMode] = {
     "initial": StartMode(loads_existing=True),
     "no_data": StartMode(loads_existing=False),
@@ -88,7 +89,7 @@ FOREIGN_NAMES = {
     ("snapshot_mode", "schema_only"): "snapshot_mode='no_data'",
     ("snapshot_mode", "never"): "snapshot_mode='no_data'",
 }
-"""Values of Kafka Connect's JDBC source (``mode``) and Debezium (``snapshot_mode``), with the setting to use here."""
+"""Values of Kafka Connect's JDBC source (``mode``) and Debezium (``snapshot_mode``), with our setting."""
 _MISPLACED = {
     "timestamp_column": "only a mode with 'timestamp' uses it",
     "incrementing_column": "only a mode with 'incrementing' uses it",
@@ -102,17 +103,14 @@ _MISPLACED = {
 
 
 def refuse_foreign_name(option: str, value: object) -> object:
-    """Return the value, unless it is another project's name.
-
-    :raises ValueError: shows the name used here.
-    """
-    if isinstance(value, str) and (ours := FOREIGN_NAMES.get((option, value))):
-        raise ValueError(f"{value!r} has another name here: set {ours}")
+    """Return the value. Raises ValueError with our name for another project's value."""
+    if isinstance(value, str) and (our_setting := FOREIGN_NAMES.get((option, value))):
+        raise ValueError(f"{value!r} has another name here: set {our_setting}")
     return value
 
 
 def read_methods(options: BaseModel) -> list[ReadMethod]:
-    """Return the ways that the options select. Valid options select exactly one."""
+    """Return the ways that the options select, exactly one if valid."""
     return [
         method
         for method in READ_METHODS

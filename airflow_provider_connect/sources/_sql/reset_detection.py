@@ -1,4 +1,4 @@
-"""Detection of a lost position: the table's new rows would come before the rows already read.
+"""Detects a lost position: the table's new rows would come before rows already read.
 
 A position is lost if the column's counter or the database's clock is set back: the table was emptied, restored or moved
 to another server. Missing rows prove nothing, since an emptied table may continue its numbers.
@@ -21,7 +21,7 @@ def reset_reason(
 ) -> str:
     """Return the reason why new rows would be missed, or "".
 
-    :param position: last position that was read. The table has no later rows.
+    :param position: last position read, without later rows in the table.
     """
     values, column = cursor.parse_position(position), cursor.columns[0]
     if not values:
@@ -43,14 +43,14 @@ def reset_reason(
 
 
 def greatest_and_counter(database: Database, table: Table, column: str) -> tuple[int, ColumnCounter | None]:
-    """Return a column's greatest number (0 if it has none) and its counter."""
+    """Return a column's greatest number (0 if none) and its counter."""
     (greatest,) = database.one_row(database.select([f"max({database.quote(column)})"], database.relation(table)))
     text = str(greatest)
     return (int(text) if text.lstrip("-").isdecimal() else 0), readable_counter(database, table, column)
 
 
 def readable_counter(database: Database, table: Table, column: str) -> ColumnCounter | None:
-    """Return the counter that gives a column its numbers. None if it cannot be read."""
+    """Return the counter of a column's numbers. None if unreadable."""
     try:
         return database.column_counter(table, column)
     except ConfigError:  # a server that only resembles the one whose catalog is queried

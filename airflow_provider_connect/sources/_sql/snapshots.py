@@ -26,7 +26,7 @@ class SqlSnapshotPoller(SqlPoller, Resumes):
         self.begins_anew = "" if self._resumes else _STARTS_OVER_REASON
 
     def resume(self, day: Day, parts: Sequence[InputPartition]) -> list[InputPartition]:
-        """Plan the chunks of an earlier try, between the same keys. Returns [] if its keys do not fit this table."""
+        """Plan the chunks of an earlier try, between the same keys, or [] if they do not fit this table."""
         self._require_day(day)
         shape, _ = self._inspect()
         try:

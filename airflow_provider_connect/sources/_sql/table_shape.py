@@ -1,4 +1,4 @@
-"""Columns, key and indexes of the table or query to read, validated against the options."""
+"""Columns, key and indexes of the table or query, validated against the options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EARLIER_KEY_METADATA = "earlier_key"
-"""Entry like ``KEY_METADATA`` for the key of versions up to 1.0.0rc1, if that is different."""
+"""Like ``KEY_METADATA``, for a different key of versions up to 1.0.0rc1."""
 KEY_METADATA = "key"
 """Entry of a schema's metadata: JSON pairs of column and class letter (``keys.py``) that make up ``record_key``."""
 _TEXT_TYPES = (
@@ -40,10 +40,10 @@ _POSTGRESQL_ENUM = "enum"
 class TableShape:
     """The table or query to read, as plain data for tasks.
 
-    :param key: names of the columns that identify a row, or ().
-    :param is_unique: True if the database guarantees that keys are unique.
+    :param key: columns that identify a row, or ().
+    :param is_unique: True if the database guarantees unique keys.
     :param day_column: None with ``snapshot`` or ``mode``.
-    :param earlier_key: columns of the key in versions up to 1.0.0rc1. None if they are the same.
+    :param earlier_key: different key columns of versions up to 1.0.0rc1, or None.
     """
 
     columns: tuple[SqlColumn, ...]
@@ -58,7 +58,7 @@ class TableShape:
 
     @property
     def partition_params(self) -> dict[str, Any]:
-        """Columns, key and uniqueness as JSON, for a partition's parameters."""
+        """Columns, key and uniqueness as JSON, for partitions."""
         return {
             "columns": [list(column) for column in self.columns],
             "key": list(self.key),
@@ -67,7 +67,7 @@ class TableShape:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> TableShape:
-        """Restore columns, key and uniqueness from :attr:`partition_params`."""
+        """Restore the shape from :attr:`partition_params`."""
         columns = (SqlColumn(*column) for column in params["columns"])
         return cls(tuple(columns), tuple(params["key"]), params["is_unique"])
 
@@ -137,10 +137,10 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
         remedy = "columns: add" if options.columns else "exclude_columns: leave out"
         raise ConfigError(f"{remedy} {', '.join(map(repr, left_out))} of the primary key, or name another key=")
     # A primary key without such an index may be deferred or cover only some of the rows.
-    unique = [index.columns for index in indexes if index.is_unique]
-    nullable = {name for name in key if all_columns[name].is_nullable}
+    unique_indexes = [index.columns for index in indexes if index.is_unique]
+    nullable_key_columns = {name for name in key if all_columns[name].is_nullable}
     # An index allows several NULLs. Rows with NULL in the key are refused anyway.
-    is_unique = any(set(index_columns) <= set(key) for index_columns in unique) and not nullable
+    is_unique = any(set(index_columns) <= set(key) for index_columns in unique_indexes) and not nullable_key_columns
     return TableShape(
         columns,
         key,
@@ -175,20 +175,17 @@ def row_layout(database: Database, shape: TableShape, options: SqlOptions) -> Ro
         comment = f"Identity of the row, 32 hex digits: made of {', '.join(shape.key)}."
         fields.append(pa.field(RECORD_KEY, pa.string(), nullable=False, metadata={"comment": comment}))
     pairs = dict(zip(shape.key, classes, strict=True))
-    earlier = {name: pairs[name] for name in (shape.key if shape.earlier_key is None else shape.earlier_key)}
+    earlier_classes = {name: pairs[name] for name in (shape.key if shape.earlier_key is None else shape.earlier_key)}
     if shape.is_query and database.queried_uuids_were_texts:
-        earlier = {name: "t" if letter == "u" else letter for name, letter in earlier.items()}
+        earlier_classes = {name: "t" if letter == "u" else letter for name, letter in earlier_classes.items()}
     metadata = {KEY_METADATA: json.dumps([*pairs.items()])}
-    if earlier != pairs:
-        metadata[EARLIER_KEY_METADATA] = json.dumps([*earlier.items()])
+    if earlier_classes != pairs:
+        metadata[EARLIER_KEY_METADATA] = json.dumps([*earlier_classes.items()])
     return RowLayout(columns, pa.schema(fields, metadata=metadata), shape.key, positions, classes)
 
 
 def require_readable(database: Database, options: SqlOptions, layout: RowLayout) -> None:
-    """Run the read's statement with LIMIT 0, to detect a wrong ``where`` or a missing right.
-
-    :raises ConfigError: the statement fails.
-    """
+    """Run the read with LIMIT 0. Raises ConfigError for a wrong ``where`` or a missing right."""
     condition = f"(\n{options.where}\n)" if options.where else ""
     relation = database.relation(options.table_or_query)
     database.rows(database.select([column.expression for column in layout.columns], relation, where=condition, limit=0))

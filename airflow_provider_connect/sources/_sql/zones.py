@@ -1,4 +1,4 @@
-"""The zone that a database is set to. If the database's clock writes timestamps without a zone, they are in it.
+"""Zone of a database's clock, which may write timestamps without a zone.
 
 Rows of the current second must wait for the next run, since more rows may get the same second. If the writing clock is
 west of the assumed zone, every second seems to be over. Rows written later in a second already read are then lost.
@@ -15,7 +15,7 @@ from airflow_provider_connect.sources._sql.options import MYSQL, POSTGRES, SqlOp
 from airflow_provider_connect.window import zone as known_zone
 
 _WEEKS_AROUND_TODAY = range(-52, 53)
-"""Weeks before and after today. A zone with summer time is not UTC, even if it equals UTC today."""
+"""Weeks around today. A zone with summer time is not UTC, even if it equals UTC today."""
 # The user may have its own zone, which hides the zone set for the database.
 _POSTGRESQL_ZONE_QUERY = """
 SELECT z.zone, NOT EXISTS (
@@ -44,7 +44,7 @@ _ZONE_QUERIES = {POSTGRES: _POSTGRESQL_ZONE_QUERY, MYSQL: _MYSQL_ZONE_QUERY}
 class DatabaseZone(NamedTuple):
     """Zone of a database's clock.
 
-    :param name: the database's name of the zone: ``US/Pacific``, ``-08:00``, ``PST``.
+    :param name: the database's own name: ``US/Pacific``, ``-08:00``, ``PST``.
     :param is_utc: True if that clock shows UTC all year.
     """
 
@@ -53,7 +53,7 @@ class DatabaseZone(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """Advice on setting ``db_timezone``, for messages."""
+        """Advice to set ``db_timezone``."""
         try:
             known_zone(self.name)
             setting = f"db_timezone={self.name!r}"
@@ -62,13 +62,13 @@ class DatabaseZone(NamedTuple):
         return f"If the database's clock writes them, set {setting}. If they are in UTC, set db_timezone='UTC'"
 
     def doubt(self, mode: str | None) -> str:
-        """Return the reason why ``db_timezone`` is needed, for messages."""
+        """Return the reason why ``db_timezone`` is needed."""
         consequence = "they are read as UTC" if mode is None else "rows are lost if they are read in the wrong zone"
         return f"times without a zone, and the database's own zone is {self.name}: {consequence}"
 
 
 def database_zone(database: Database, conn_type: str) -> DatabaseZone | None:
-    """Return the zone that a database is set to. None for connection types without such a setting."""
+    """Return the zone that a database is set to. None for types without this setting."""
     if (query := _ZONE_QUERIES.get(conn_type)) is None:
         return None
     name, is_utc = database.one_row(query)
@@ -80,7 +80,7 @@ def undeclared_zone(
 ) -> DatabaseZone | None:
     """Return the database's zone if a column's times may be in it and ``db_timezone`` is not set.
 
-    None if the database is in UTC, or if the column has no local times.
+    None for a database in UTC, or a column without local times.
     """
     if column is None or options.db_timezone is not None:
         return None
@@ -90,7 +90,7 @@ def undeclared_zone(
 
 
 def require_zone(database: Database, conn_type: str, options: SqlOptions, column: SqlColumn | None) -> None:
-    """Refuse to follow timestamps without a zone if their zone is unknown.
+    """Refuse to follow timestamps of an unknown zone.
 
     :raises ConfigError: the database is not in UTC, and ``db_timezone`` is not set.
     """

@@ -26,15 +26,15 @@ VENDOR_LIMITS = {
     "all": Quota("all", requests=300, seconds=_WINDOW_SECONDS, per_second=1),
     "counts": Quota("counts", requests=300, seconds=_WINDOW_SECONDS),
 }
-"""X's limits for an app, by endpoint: https://docs.x.com/x-api/fundamentals/rate-limits (2026-11). ``limits`` in a
-connection replace them.
+"""X's limits for an app, by endpoint: https://docs.x.com/x-api/fundamentals/rate-limits (2026-11). A connection's
+``limits`` replace them.
 """
 
 
 def quota_of(connection: Connection, endpoint: str) -> Quota:
-    """Return an app's limit on one endpoint. All tasks with the same ``app`` in their connection share it.
+    """Return an app's limit on one endpoint, shared by all connections with the same ``app``.
 
-    :raises ConfigError: ``limits`` in the connection is invalid.
+    :raises ConfigError: the connection's ``limits`` are invalid.
     """
     name = shared_quota_name(
         "x", endpoint, connection.option("app") or connection.conn_id, (connection.host or "", connection.port)
@@ -51,15 +51,12 @@ HOST = "api.x.com"
 
 
 def server_url(connection: Connection) -> str:
-    """Return the URL of the API's host. The connection must be valid."""
+    """Return the URL of the API's host for a valid connection."""
     return base_url(connection.host or HOST, connection.port if connection.host else None)
 
 
 def read_access(connection: Connection) -> HttpAccess:
-    """Read address, token and route from a connection.
-
-    :raises ConfigError: names every problem of the connection.
-    """
+    """Read a connection. Raises ConfigError with every problem."""
     if problems := access_problems(connection):
         raise ConfigError("; ".join(problems))
     return HttpAccess.for_url(connection, server_url(connection), bearer_auth(connection.password or SecretStr("")))

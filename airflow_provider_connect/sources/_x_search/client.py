@@ -1,6 +1,6 @@
-"""Client of X. A request returns a complete document, or raises an error that names a remedy.
+"""Client of X. Returns complete documents, or raises errors with a remedy.
 
-An app's requests share one limit for each 15-minute window. If it is used up, the client waits for the next window.
+An app's requests share one limit for each 15-minute window. Once it is used up, the client waits for the next window.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from airflow_provider_connect.window import Day
 _T = TypeVar("_T")
 
 _MAX_BYTES = 64 << 20
-"""Largest accepted answer, which is held in memory. A page of 500 posts has a few megabytes."""
+"""Largest accepted answer, held in memory. A page of 500 posts has a few megabytes."""
 
 _PAUSES = (1.0, 5.0, 20.0)
 """Seconds before each retry of a later page."""
@@ -90,7 +90,7 @@ class XClient:
     def fetch_document(self, params: Mapping[str, str], parse: Callable[[bytes, XClient], _T]) -> _T:
         """Send a request and return the parsed document. Waits for the next window if this one is used up.
 
-        After the first answer a failed request is repeated up to three times, because earlier pages stay valid.
+        After the first answer a failed request is repeated up to three times: earlier pages stay valid.
         """
         call = Call("", params=params, is_repeatable=False)
         refusal_of_call = partial(self._refusal, is_later_page="next_token" in params)
@@ -113,7 +113,7 @@ class XClient:
         parse: Callable[[bytes, XClient], _T],
         next_token_of: Callable[[_T], str | None],
     ) -> Iterator[_T]:
-        """Yield the parsed pages of a request. Raises the errors of :meth:`fetch_document`."""
+        """Yield the parsed pages of a request. Errors as :meth:`fetch_document`."""
 
         def fetch(token: str | None) -> _T:
             return self.fetch_document({**params, **({} if token is None else {"next_token": token})}, parse)
@@ -121,12 +121,12 @@ class XClient:
         return pages(fetch, next_token_of)
 
     def error_in_answer(self, status: int, body: bytes) -> ConnectError:
-        """Return the error for a problem that X reports in an answer with status 200."""
+        """Return the error for a problem in an answer with status 200."""
         reply = Reply(status, {}, body, self._url, secrets=self._secrets)
         return refusal_error(reply, self.day, current_time())
 
     def incomplete_answer_error(self, size_bytes: int) -> SetupError:
-        """Return the error for an answer that is truncated or has an unexpected shape."""
+        """Return the error for a truncated or misshapen answer."""
         host = urlsplit(self._url).netloc
         return SetupError(
             f"{host} sent an incomplete answer ({size_bytes} bytes). A proxy or a login page may have answered instead"
@@ -139,7 +139,7 @@ class XClient:
 
 
 def describe_usage(connection: Connection) -> str:
-    """Return a sentence: how many of the app's monthly posts are used.
+    """Return the used share of the app's monthly posts, as a sentence.
 
     Sends one request, which reads no post. X allows 50 in 15 minutes.
 

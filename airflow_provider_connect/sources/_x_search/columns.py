@@ -1,4 +1,4 @@
-"""Columns of the streams: posts, users, media and referenced posts."""
+"""Columns of posts, users, media and referenced posts."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ _REFERENCED: dict[str, RowColumn] = {name: column for name, column in COLUMNS.it
 class XStream(NamedTuple):
     """Definition of one stream's rows.
 
-    :param summary: description of a row, in a few words.
-    :param key: column of which ``record_key`` is made.
+    :param summary: short description of a row.
+    :param key: column that makes ``record_key``.
     """
 
     summary: str

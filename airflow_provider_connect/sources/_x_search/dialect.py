@@ -1,14 +1,14 @@
 """Field names of X in its two dialects, ``post`` and ``tweet``. DAG files import this.
 
-X's specification (2.167, 2026-08) has ``post.fields``, its guides of the same time ``tweet.fields``. The server accepts
+X's specification (2.167, 2026-08) has ``post.fields``, its guides of that time ``tweet.fields``. The server accepts
 both, and answers with the names of the request (https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md,
 2026-09). A request uses one dialect, answers are read in both, and options use the names of ``post``.
 
-In ``post``, the ids of author and referenced posts come only with expansions. X bills the expanded users and posts.
+In ``post``, the ids of author and referenced posts come only with expansions, which X bills.
 
-X answers a request for an unknown field with status 200 and bills posts that lack the field (measured on 2026-09-21,
-same repository, tests/api-field-validity.test.ts). So unknown names are refused before a request is sent. The names are
-from https://api.x.com/2/openapi.json: 2.167 (2026-08) for ``post``, 2.159 for ``tweet``.
+X answers a request for an unknown field with status 200 and bills posts that lack it (measured on 2026-09-21, same
+repository, tests/api-field-validity.test.ts). So unknown names are refused before any request. Names:
+https://api.x.com/2/openapi.json, 2.167 (2026-08) for ``post``, 2.159 for ``tweet``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, Literal
 Dialect = Literal["post", "tweet"]
 
 SENT_WITH_EXPANSIONS = ("author_id", "in_reply_to_user_id", "referenced_posts")
-"""Names that are only expansions in ``post``. In ``tweet`` they are fields too."""
+"""Names that are only expansions in ``post``, but also fields in ``tweet``."""
 
 ALWAYS_SENT = "edit_history_post_ids"
-"""Field that every post has. It cannot be requested in ``post``."""
+"""Field of every post. It cannot be requested in ``post``."""
 
 _OLD_FIELDS = {
     "edit_history_post_ids": "edit_history_tweet_ids",
@@ -40,7 +40,7 @@ _OLD_EXPANSIONS = {
 
 
 def request_parameters(dialect: Dialect, field_names: Iterable[str], expansion_names: Iterable[str]) -> dict[str, str]:
-    """Return the request parameters for fields of posts and for expansions. Their names are those of ``post``."""
+    """Return the request parameters for fields and expansions, named as in ``post``."""
     if dialect == "tweet":
         fields = [_OLD_FIELDS.get(name, name) for name in field_names]
         expansions = [_old_expansion(name) for name in expansion_names]
@@ -52,7 +52,7 @@ def request_parameters(dialect: Dialect, field_names: Iterable[str], expansion_n
 
 
 def newer_name(name: str) -> str | None:
-    """Convert a name of ``tweet`` to the name of ``post``. None for any other name."""
+    """Convert a name of ``tweet`` to that of ``post``. None for any other name."""
     head, _, suffix = name.partition("referenced_tweets.id")
     if not head and name.startswith("referenced_tweets.id"):
         return f"referenced_posts{suffix}"
@@ -60,7 +60,10 @@ def newer_name(name: str) -> str | None:
 
 
 def get_field(document: Mapping[str, Any], name: str) -> Any:
-    """Return a field of an answer in either dialect, or None. ``name`` is the field's name in ``post``."""
+    """Return a field of an answer in either dialect, or None.
+
+    :param name: as in ``post``.
+    """
     value = document.get(name)
     return document.get(_OLD_FIELDS[name]) if value is None and name in _OLD_FIELDS else value
 

@@ -55,7 +55,7 @@ _NEEDED_EXPANSIONS: dict[StreamName, tuple[str, tuple[str, ...]]] = {
     "media": ("attachments.media_keys", ("media_keys",)),
     "referenced": ("referenced_posts", ("referenced_posts",)),
 }
-"""By stream: an example of an expansion that sends its objects, and the endings of all such expansions."""
+"""By stream: an expansion that sends its objects, and the endings of all such expansions."""
 
 
 def _as_list(value: Any) -> Any:
@@ -179,8 +179,8 @@ class XSearchOptions(Options):
         if self.stream == "posts":
             return []
         problems = []
-        example, ends = _NEEDED_EXPANSIONS[self.stream]
-        if not any(expansion.endswith(ends) for expansion in self.expansions):
+        example, endings = _NEEDED_EXPANSIONS[self.stream]
+        if not any(expansion.endswith(endings) for expansion in self.expansions):
             problems.append(f"expansions: stream={self.stream!r} has no rows without {example!r}. Add it")
         if self.split_rows is not None:
             problems.append(
@@ -196,7 +196,7 @@ class XSearchOptions(Options):
 
     @property
     def variant(self) -> str:
-        """Hash of the queries. Distinguishes the streams of one connection."""
+        """Hash of the queries, which distinguishes the streams of one connection."""
         return hashlib.blake2b(json.dumps(sorted(self.queries)).encode(), digest_size=4).hexdigest()
 
     @property
@@ -207,7 +207,7 @@ class XSearchOptions(Options):
         return " OR ".join(f"({query})" for query in self.queries)
 
     def max_page_size(self, endpoint: Endpoint) -> int:
-        """Return the greatest number of posts in an answer of the endpoint."""
+        """Return the most posts in an answer of the endpoint."""
         return min(MAX_PAGE_SIZE[endpoint], _HEAVY_PAGE if _HEAVY_FIELD in self.post_fields else MAX_PAGE_SIZE["all"])
 
     def joined_query_problems(self) -> list[str]:

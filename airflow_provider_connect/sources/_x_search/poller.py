@@ -1,6 +1,6 @@
-"""Polls a day, or a part of a day, with all queries. A poll succeeds only if it has read every query's last page.
+"""Polls a day, or a part of it, with all queries up to their last pages.
 
-X's counts are an upper bound, because they include deleted and withheld posts
+X's counts are an upper bound: they include deleted and withheld posts
 (https://docs.x.com/x-api/posts/counts/introduction, 2026-11).
 """
 
@@ -40,14 +40,14 @@ MAX_PARTS = 24
 def count_posts_by_hour(api_client: XClient, search_range: SearchRange, query: str) -> dict[dt.datetime, int]:
     """Return X's count of posts by start of the hour.
 
-    :raises RetriableError: the counts do not reach back to the start of the range, as twarc has seen
-        (https://github.com/DocNow/twarc, client2.py, 2026-11).
+    :raises RetriableError: the counts start later than the range, as twarc has seen (https://github.com/DocNow/twarc,
+        client2.py, 2026-11).
     :raises ConnectError: as :meth:`.CountsRows.count`.
     """
     params = search_range.time_params | {"query": query, "granularity": "hour"}
     posts_by_hour: dict[dt.datetime, int] = {}
-    for counted, _ in api_client.fetch_pages(params, read_counts, itemgetter(1)):
-        for start, count in counted:
+    for hour_counts, _ in api_client.fetch_pages(params, read_counts, itemgetter(1)):
+        for start, count in hour_counts:
             try:
                 posts_by_hour[dt.datetime.fromisoformat(start).astimezone(dt.UTC)] = count
             except ValueError:
@@ -65,7 +65,7 @@ def split_day(
 ) -> list[SearchRange]:
     """Split a day at full hours into parts with similar numbers of posts.
 
-    :param posts_by_hour: number of posts by start of the hour.
+    :param posts_by_hour: counts by start of the hour.
     :param split_rows: approximate number of posts in a part. None to never split.
     """
     total = sum(posts_by_hour.values())
@@ -84,14 +84,14 @@ def split_day(
 _ZONE = "UTC"
 _WEEK = dt.timedelta(days=7)
 _TIME_TO_READ_A_DAY = dt.timedelta(hours=3)
-"""Time to read a day to its last page before it leaves the week of recent search."""
+"""Time to read a day before it leaves the week of recent search."""
 
 _NOT_YET = dt.timedelta(seconds=10)
 _FIRST_DAY = dt.date(2006, 3, 21)
 
 
 class XSearchPoller(Poller, CountsRows):
-    """Polls the posts of days, or the objects to which they refer."""
+    """Polls the posts of days, or the objects that they refer to."""
 
     def __init__(self, options: XSearchOptions, connection: Connection, context: PollContext) -> None:
         self._options = options
@@ -100,13 +100,13 @@ class XSearchPoller(Poller, CountsRows):
         self._hours: dict[Day, Mapping[dt.datetime, int]] = {}
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows. Its DDL is in :mod:`airflow_provider_connect.sources.x_search`."""
+        """Return the schema documented in :mod:`airflow_provider_connect.sources.x_search`."""
         return schema(self._options.stream)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return one partition for each day, or several for a large day.
 
-        :raises ConnectError: as :meth:`.Poller.plan`. Days that ended less than ten seconds ago are retriable.
+        :raises ConnectError: as :meth:`.Poller.plan`. Retriable for days that ended less than ten seconds ago.
         """
         ranges = [(day, search_range) for day in days for search_range in self._search_ranges(day)]
         parts = {day: sum(day == range_day for range_day, _ in ranges) for day in days}
@@ -125,9 +125,9 @@ class XSearchPoller(Poller, CountsRows):
         ]
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Return X's count of posts on a day, including deleted posts.
+        """Return X's count of posts on a day, including deleted ones.
 
-        :raises ConnectError: the token or the app's access do not allow it, or X is unreachable, failing or busy.
+        :raises ConnectError: the app's access does not allow it, or X fails, is busy or unreachable.
         """
         search_range = SearchRange(self._endpoint(day), day.start, day.end)
         path, quota = f"/2/tweets/counts/{search_range.endpoint}", quota_of(self._connection, "counts")
@@ -136,9 +136,9 @@ class XSearchPoller(Poller, CountsRows):
         return VendorCount(sum(hours.values()), is_most=True)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a day, or of a part of a day, in batches.
+        """Yield the rows of a day, or of a part of it, in batches.
 
-        :raises ConnectError: as :meth:`.Poller.poll`. :class:`.ConfigError` also if the usage cap is reached.
+        :raises ConnectError: as :meth:`.Poller.poll`. :class:`.ConfigError` also at the usage cap.
         """
         (day,) = part.days
         options, endpoint = self._options, part.params["endpoint"]
@@ -172,13 +172,13 @@ class XSearchPoller(Poller, CountsRows):
         return split_day(day, endpoint, self._hours.get(day, {}), options.split_rows)
 
     def _endpoint(self, day: Day) -> Endpoint:
-        options, present = self._options, client.current_time()
-        require_over(day, _ZONE, present - _NOT_YET)
+        options, now = self._options, client.current_time()
+        require_over(day, _ZONE, now - _NOT_YET)
         if options.endpoint != "auto":
             self._require_endpoint_serves(day, options.endpoint)
             return options.endpoint
         is_short = all(len(query) <= MAX_QUERY_LENGTHS[options.access_level]["recent"] for query in options.queries)
-        is_recent = day.start >= present - _WEEK + _TIME_TO_READ_A_DAY
+        is_recent = day.start >= now - _WEEK + _TIME_TO_READ_A_DAY
         endpoint: Endpoint = "recent" if is_recent and is_short else "all"
         self._require_endpoint_serves(day, endpoint)
         return endpoint

@@ -1,6 +1,6 @@
 """Converts X's refusals to errors that name a remedy.
 
-Problems are recognized by the end of their ``type``, a URL with a varying host name
+Problems are recognized by the end of their ``type``, a URL with a varying host
 (https://docs.x.com/x-api/fundamentals/response-codes-and-errors, 2026-11). A 429 is either a rate limit, which passes,
 or the usage cap, which only a person can raise.
 """
@@ -20,7 +20,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaErro
 from airflow_provider_connect.window import Day
 
 MAX_WAIT_SECONDS = 960.0
-"""Longest wait for the next window. Windows have 15 minutes, so a later reset means that a clock is wrong."""
+"""Longest wait for the next window. Windows have 15 minutes: a later reset means a wrong clock."""
 
 WINDOW_RESET = Moment(header="x-rate-limit-reset", format="epoch_s")
 """Header with the start of the next window."""
@@ -31,7 +31,7 @@ _CAPS = ("usage-capped", "usagecapexceeded", "credits", "creditsdepleted")
 
 
 class TokenError(RetriableError):
-    """X no longer accepts its own next_token. The day must be read again from the start."""
+    """X no longer accepts its own next_token. The day must be read again."""
 
 
 def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: bool = False) -> ConnectError:
@@ -40,8 +40,8 @@ def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_p
     :param is_later_page: True if the request had a next_token.
     """
     status, host, problem = reply.status, reply.host, _problem(reply.text)
-    words = excerpt(_problem_text(problem) or reply.text, reply.secrets, is_cut=reply.is_cut)
-    quoted = f". X said: {words!r}" if words else ""
+    server_text = excerpt(_problem_text(problem) or reply.text, reply.secrets, is_cut=reply.is_cut)
+    quoted = f". X said: {server_text!r}" if server_text else ""
     wait = retry_after_seconds(reply.header("Retry-After"), now)
     if is_usage_cap(status, problem):
         return _usage_cap_error(status, problem, day, host, quoted)
@@ -59,7 +59,7 @@ def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_p
 
 
 def is_usage_cap(status: int, problem: Mapping[str, Any]) -> bool:
-    """Return True if the app has read all posts that it has paid for. Waiting does not help."""
+    """Return True if the app has read all paid posts. Waiting does not help."""
     if status not in (402, 429):
         return False
     kind, title = _kind(problem), str(problem.get("title", "")).replace(" ", "").lower()
@@ -67,7 +67,7 @@ def is_usage_cap(status: int, problem: Mapping[str, Any]) -> bool:
 
 
 def problem_kind(problem: Mapping[str, Any]) -> str:
-    """Return the end of a problem's type, such as ``resource-not-found``, for the name of a count."""
+    """Return the end of a problem's type, such as ``resource-not-found``."""
     kind = "".join(letter if letter.isalnum() or letter == "-" else "-" for letter in _kind(problem))[:60]
     return kind or "unknown"
 

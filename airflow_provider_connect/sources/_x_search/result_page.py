@@ -1,4 +1,4 @@
-"""Parses a page: posts with their JSON text, and the objects to which they refer."""
+"""Parses a page: posts with their JSON text, and the objects that they refer to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JsonPart(NamedTuple):
 class ResultPage:
     """Parsed page of results.
 
-    :param includes: objects to which the posts refer, by kind and id.
+    :param includes: objects that the posts refer to, by kind and id.
     :param errors: problems of objects that X could not send.
     """
 
@@ -37,7 +37,7 @@ class ResultPage:
 
     @cached_property
     def errors_by_id(self) -> dict[str, list[int]]:
-        """Indexes in ``errors`` by the id that the error names."""
+        """Indexes in ``errors`` by the named id."""
         numbers_by_id: dict[str, list[int]] = {}
         for number, error in enumerate(self.errors):
             for named_id in {str(error.value.get(name)) for name in ("resource_id", "value") if error.value.get(name)}:
@@ -78,17 +78,14 @@ def _read(parse: Callable[[bytes, XClient], _T], data: bytes, client: XClient) -
 
 
 def _replace_surrogates(data: bytes) -> bytes:
-    """Return a document with U+FFFD for each lone surrogate.
-
-    :raises ValueError: the document is not JSON.
-    """
+    """Return a document with U+FFFD for lone surrogates. Raises ValueError if it is not JSON."""
     text = json.dumps(json.loads(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def _page(data: bytes, client: XClient) -> ResultPage:
     members = _members(data)
-    meta = _parsed(members, "meta")
+    meta = _decode_member(members, "meta")
     if not isinstance(meta, dict):
         raise _not_a_page_error(data, members, client)
     included_members = _members(members["includes"]) if "includes" in members else {}
@@ -104,11 +101,11 @@ def _page(data: bytes, client: XClient) -> ResultPage:
 
 def _buckets(data: bytes, client: XClient) -> tuple[list[tuple[str, int]], str | None]:
     members = _members(data)
-    meta, counted = _parsed(members, "meta"), _parsed(members, "data")
-    if not isinstance(meta, dict) or not isinstance(counted, list):
+    meta, sent_buckets = _decode_member(members, "meta"), _decode_member(members, "data")
+    if not isinstance(meta, dict) or not isinstance(sent_buckets, list):
         raise _not_a_page_error(data, members, client)
     buckets = []
-    for bucket in counted:
+    for bucket in sent_buckets:
         count = named(bucket, "post_count") if isinstance(bucket, dict) else None
         if not isinstance(count, int) or isinstance(count, bool) or not isinstance(bucket.get("start"), str):
             raise client.incomplete_answer_error(len(data))
@@ -132,7 +129,7 @@ def _texts(array: Any) -> list[JsonPart]:
     return [JsonPart(msgspec.json.decode(part, type=dict[str, Any]), bytes(part).decode()) for part in parts]
 
 
-def _parsed(members: Mapping[str, Any], name: str) -> Any:
+def _decode_member(members: Mapping[str, Any], name: str) -> Any:
     import msgspec
 
     return msgspec.json.decode(members[name]) if name in members else None
@@ -141,6 +138,6 @@ def _parsed(members: Mapping[str, Any], name: str) -> Any:
 def _not_a_page_error(data: bytes, members: Mapping[str, Any], client: XClient) -> ConnectError:
     if not {"title", "detail", "errors"} & members.keys():
         return client.incomplete_answer_error(len(data))
-    status = _parsed(members, "status")
+    status = _decode_member(members, "status")
     is_status = isinstance(status, int) and 400 <= status <= 599
     return client.error_in_answer(status if is_status else 500, data)

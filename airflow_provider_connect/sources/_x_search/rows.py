@@ -1,4 +1,4 @@
-"""Converts hits to rows: posts with the queries that found them, or the objects to which the posts refer."""
+"""Converts hits to rows: posts with the queries that found them, or the objects that they refer to."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def post_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ``posts``.
 
-    The hits of each query come newest first and are merged by id, so memory holds one page of each query. A post that
-    comes again out of order is dropped and counted.
+    The hits of each query come newest first and are merged by id, so memory holds one page of each query. A repeated
+    post out of order is dropped and counted.
 
-    :param queries: texts of the queries, in the order of ``hits_by_query``.
+    :param queries: in the order of ``hits_by_query``.
     """
     merged = heapq.merge(*hits_by_query, key=lambda hit: -hit.post_number)
     with KeySet() as keys:
@@ -44,7 +44,7 @@ def post_batches(
 
 
 def keyed_unique_rows(rows: list[Row], stream: StreamName, keys: KeySet) -> list[Row]:
-    """Set ``record_key`` in each row. Returns the rows with keys that are not in ``keys`` yet."""
+    """Set ``record_key`` in each row. Returns the rows with new keys."""
     from xxhash import xxh3_128_digest
 
     digests = [xxh3_128_digest(row[STREAMS[stream].key].encode()) for row in rows]
@@ -152,7 +152,7 @@ def _array(parts: list[JsonPart]) -> str | None:
 
 
 def object_or_empty(value: Any) -> dict[str, Any]:
-    """Return the value if it is an object, else {}."""
+    """Return an object, else {}."""
     return value if isinstance(value, dict) else {}
 
 
@@ -161,17 +161,17 @@ def _strings(value: Any) -> list[str] | None:
 
 
 def text_or_none(value: Any) -> str | None:
-    """Return the value if it is text, else None."""
+    """Return a text, else None."""
     return value if isinstance(value, str) else None
 
 
 def bigint_or_none(value: Any) -> int | None:
-    """Return the value if it is a whole number of 64 bits, else None."""
+    """Return a whole number of 64 bits, else None."""
     return value if fits_bigint(value) else None
 
 
 def bool_or_none(value: Any) -> bool | None:
-    """Return the value if it is true or false, else None."""
+    """Return true or false, else None."""
     return value if isinstance(value, bool) else None
 
 
@@ -188,7 +188,7 @@ def related_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ``users``, ``media`` or ``referenced``.
 
-    X repeats an object on every page with a post that refers to it. Only the first one is kept.
+    X repeats an object on every page that refers to it. Only the first is kept.
     """
     import pyarrow as pa
 

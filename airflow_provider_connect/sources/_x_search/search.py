@@ -49,7 +49,7 @@ class Hit(NamedTuple):
 
     :param post_number: id of the post. Later posts have higher ids.
     :param query_index: index in the option ``queries``.
-    :param page: page with the post and the objects to which it refers.
+    :param page: page with the post and the objects that it refers to.
     """
 
     post_number: int
@@ -88,7 +88,7 @@ class Search:
         self._posts_read = self._rejected = 0
 
     def find_hits(self, query_index: int) -> Iterator[Hit]:
-        """Yield the posts that a query finds in the time range. Within a page, ids descend."""
+        """Yield the posts that a query finds in the time range. Ids descend within a page."""
         params = shared_parameters(self._options, self._search_range.endpoint) | self._search_range.time_params
         params["query"] = self._options.queries[query_index]
 
@@ -112,7 +112,7 @@ class Search:
         return hits
 
     def _hit(self, post: JsonPart, page: ResultPage, query_index: int) -> Hit | None:
-        """Convert a post to a hit. Returns None if the post lies outside the time range or is rejected."""
+        """Convert a post to a hit. Returns None if it is outside the time range or rejected."""
         self._posts_read += 1
         number, created_at = post.value.get("id"), parse_instant(post.value.get("created_at"))
         if not isinstance(number, str) or not number.isdecimal() or len(number) > _MOST_DIGITS:
@@ -149,7 +149,7 @@ class Search:
 
 
 def collect_ids(post: dict[str, object]) -> set[str]:
-    """Return every string in a post, nested ones included. They contain all ids and keys that the post names."""
+    """Return every string in a post, also nested: among them all ids and keys that it names."""
     ids: set[str] = set()
     pending: list[object] = [post]
     while pending:
@@ -168,12 +168,12 @@ def _next_token(page: ResultPage) -> str | None:
 
 
 def parse_instant(value: object) -> dt.datetime | None:
-    """Convert a time with an offset to UTC. Returns None for any other value."""
+    """Convert a time with an offset to UTC, else return None."""
     if not isinstance(value, str):
         return None
     try:
-        read_at = dt.datetime.fromisoformat(value)
-        return read_at.astimezone(dt.UTC) if read_at.tzinfo is not None else None
+        instant = dt.datetime.fromisoformat(value)
+        return instant.astimezone(dt.UTC) if instant.tzinfo is not None else None
     except (ValueError, OverflowError):
         return None
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class BudgetShare:
     """Requests that the partitions of one plan may send.
 
-    :param requests_by_partition: requests for each partition, or None without a quota.
+    :param requests_by_partition: None without a quota.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class RequestBudget:
     :ivar possibly_sent: further requests that lost tasks may have sent.
     :ivar failed_requests: by day, requests of failed polls, including earlier jobs of the same try.
     :ivar requests_needed: by day, the requests of a plan that exceeded the budget.
-    :ivar requests_before_refusal: by day, the fewest requests that it takes, if the vendor refused some of them.
+    :ivar requests_before_refusal: by day, the fewest requests that a poll takes, if the quota ended halfway.
     """
 
     def __init__(self, allowance: Allowance | None = None, count_allowance: Allowance | None = None) -> None:
@@ -82,14 +82,14 @@ class RequestBudget:
         return self._allowance.width if self._allowance else sys.maxsize
 
     def expect(self, expected_requests: int, *, max_requests_each: int) -> None:
-        """Set how many requests the job's days cost without failures. All further requests are for retries."""
+        """Set how many requests the job's days cost without failures. Further requests are for retries."""
         self._expected_requests, self._max_requests_each = expected_requests, max_requests_each
 
     @contextmanager
     def reserve(self, partitions: Sequence[InputPartition], cost: int) -> Iterator[BudgetShare]:
         """Give partitions their requests. When the block ends, take unsent ones back.
 
-        If the outcomes are not set by then, all requests are treated as sent.
+        Without outcomes by then, all requests count as sent.
 
         :param cost: requests of all partitions together, without failures.
         :raises QuotaError: too few requests are left, or the reservation has expired.
@@ -116,8 +116,8 @@ class RequestBudget:
                 "failed": dict(self.failed_requests),
             } | optional_fields
 
-    def _make_share(self, partitions: Sequence[InputPartition], expected: int, allowance: Allowance) -> BudgetShare:
-        cost = max(expected, len(partitions))
+    def _make_share(self, partitions: Sequence[InputPartition], requests: int, allowance: Allowance) -> BudgetShare:
+        cost = max(requests, len(partitions))
         with self._lock:
             if cost > self._requests_left:
                 if len(partitions) > 1:
@@ -127,7 +127,7 @@ class RequestBudget:
                 raise QuotaError(f"the job may send {requests_left} more of its {allowance.requests} requests")
             if time.time() >= allowance.until:
                 raise QuotaError("the reservation of the job's requests has expired")
-            self._expected_requests -= expected  # parts of a large day leave the requests of other days alone
+            self._expected_requests -= requests  # parts of a large day leave the requests of other days alone
             spare = max(0, self._requests_left - cost - max(0, self._expected_requests))
             requests_by_partition = [
                 cost // len(partitions) + (index < cost % len(partitions)) for index in range(len(partitions))
@@ -154,15 +154,15 @@ class RequestBudget:
                 return
             needs = [outcome.failure.needs if outcome.failure else 0 for outcome in share.outcomes]
             if any(needs):
-                spent = sum(need or len(outcome.sent) for need, outcome in zip(needs, share.outcomes, strict=True))
+                total = sum(need or len(outcome.sent) for need, outcome in zip(needs, share.outcomes, strict=True))
                 self.requests_before_refusal |= dict.fromkeys(
-                    (day.date for partition in partitions for day in partition.days), spent
+                    (day.date for partition in partitions for day in partition.days), total
                 )
             for partition, outcome in zip(partitions, share.outcomes, strict=False):
                 self.sent_at += outcome.sent
                 if outcome.failure is not None and not outcome.failure.needs:
                     # A refusal by the vendor's quota is not a failure.
-                    in_vain = len(outcome.sent) - (outcome.failure.said is not None)
+                    failed_count = len(outcome.sent) - (outcome.failure.said is not None)
                     for day in partition.days:
-                        self.failed_requests[day.date] = self.failed_requests.get(day.date, 0) + in_vain
+                        self.failed_requests[day.date] = self.failed_requests.get(day.date, 0) + failed_count
             self._requests_left += share.total - sum(len(outcome.sent) for outcome in share.outcomes)

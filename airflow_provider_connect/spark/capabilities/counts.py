@@ -21,10 +21,7 @@ _PAUSE_SECONDS = 2.0
 
 
 class DayCounter:
-    """Requests the vendor's row count of each day, and compares it with the day's rows.
-
-    Thread-safe: sends one request at a time.
-    """
+    """Compares each day's rows with the vendor's row count. Thread-safe: sends one request at a time."""
 
     def __init__(self, source: Source, poller: Poller, rules: Rules, budget: CountBudget | None = None) -> None:
         self._counting = source.capability(capabilities.Counts) or capabilities.Counts()
@@ -38,7 +35,7 @@ class DayCounter:
 
     @property
     def is_always_needed(self) -> bool:
-        """True if the source needs a day's count for every plan."""
+        """True if every plan of the source needs its day's count."""
         return self._counts_before_plan
 
     def _mode(self, day: Day) -> Reconcile:
@@ -46,7 +43,7 @@ class DayCounter:
         return "fail" if self._rules.reconcile == "off" and is_needed else self._rules.reconcile
 
     def planned_count(self, day: Day) -> VendorCount | None:
-        """Return the count of a day if it was counted before its plan, else None."""
+        """Return a day's count from before its plan, or None."""
         return self._planned_counts.get(day)
 
     def require_match(self, day: Day) -> None:
@@ -56,14 +53,14 @@ class DayCounter:
     def count_before_plan(self, day: Day, *, is_split: bool = False) -> None:
         """Request a day's count if its plan needs one.
 
-        :param is_split: true if this day's plan needs the count, even if the source's plans usually do not.
+        :param is_split: the plan is split, so it needs a count.
         :raises ConnectError: the day cannot be counted. A :class:`QuotaError` if no requests are left.
         """
         if self._counts_before_plan or is_split:
             self._planned_counts[day] = self._count_with_retries(day)
 
     def compare(self, day: Day, rows: int) -> Finding | None:
-        """Compare a day's rows with the vendor's count. Returns None if they agree or are not compared.
+        """Compare a day's rows with the vendor's count. None if they agree or are not compared.
 
         :raises ConnectError: as :meth:`count_before_plan`. With ``warn`` only a :class:`QuotaError`.
         """

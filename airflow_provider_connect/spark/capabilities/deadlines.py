@@ -1,7 +1,7 @@
 """Polls days in more partitions if a request exceeded its deadline, because the same request would fail again.
 
 Days that shared the request are polled one by one. A note in the attempt's folder keeps the number of partitions for
-the next job of the same intent. Without the note, that job polls the day as at first.
+the next job of the same intent.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PolledByDay = dict[Day, PollResult | Failure]
 class _Note(Wire):
     """The note that a day exceeded a deadline.
 
-    :param fingerprint: as in a manifest. A note with another fingerprint is ignored.
-    :param parts: number of partitions that the day had, or 0 if it shared a plan with other days.
+    :param fingerprint: as in a manifest. A note with another one is ignored.
+    :param parts: number of partitions of the day, or 0 if it shared a plan with other days.
     """
 
     fingerprint: str
@@ -49,7 +49,7 @@ class DaySplitter:
 
     @cached_property
     def _parts(self) -> dict[dt.date, int]:
-        """By date, the number of partitions in :class:`_Note`, for days that exceeded a deadline."""
+        """Number of partitions in :class:`_Note` by date, for days that exceeded a deadline."""
         parts: dict[dt.date, int] = {}
         if self._parts_at_once == 1 and days_per_plan(self._poller) == 1:
             return parts
@@ -65,7 +65,7 @@ class DaySplitter:
 
     @property
     def dates_to_poll_alone(self) -> tuple[dt.date, ...]:
-        """Days that must be polled alone, because a request for them and other days exceeded its deadline."""
+        """Days to poll alone, because a request for several days exceeded its deadline."""
         return tuple(sorted(date for date, parts in self._parts.items() if not parts))
 
     @property
@@ -78,17 +78,17 @@ class DaySplitter:
         return require_capability(self._poller, Splits, "its source splits days")
 
     def is_split(self, day: Day) -> bool:
-        """Return True if a day is polled in more partitions than before."""
+        """Return whether a day is polled in more partitions than before."""
         return self._tried_parts(day) > 0
 
     def split(self, day: Day) -> bool:
-        """Have the poller split a day if it exceeded a deadline before. Returns True if it did."""
+        """Have the poller split a day that exceeded a deadline before. Returns whether it did."""
         if tried_parts := self._tried_parts(day):
             self._splitter.split(day, tried_parts)
         return tried_parts > 0
 
     def stop_splitting(self, day: Day, error: ConnectError) -> None:
-        """Plan a day as if it had met its deadline, because it cannot be split."""
+        """Plan a day as a whole, because it cannot be split."""
         log_line(f"day {day}: ran into its deadline, but cannot be split. It is requested as a whole again: {error}")
         self._unsplit_dates.add(day.date)
         self._splitter.split(day, 0)
@@ -98,16 +98,14 @@ class DaySplitter:
         return 0 if days[0].date in self._late_in_this_job else requests_for(self._source, days[:1])
 
     def can_split(self, days: Sequence[Day], parts: int) -> bool:
-        """Return True if the days can be planned in more requests after another deadline."""
+        """Return whether the days can be planned in more requests after another deadline."""
         if len(days) > 1:
             return True
         may_split = self._parts_at_once > 1 and days[0].date not in self._unsplit_dates
         return may_split and parts > self._tried_parts(days[0])
 
     def poll_days(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> PolledByDay:
-        """Poll days. A day that exceeds its deadline is polled again in more partitions.
-
-        If several days exceed a deadline together, they are polled one by one.
+        """Poll days. A day that exceeds its deadline is polled again in more partitions, several such days one by one.
 
         :raises ConnectError: the plan names other days, or Spark lost a task.
         :raises QuotaError: the job may not send enough requests.
@@ -117,15 +115,15 @@ class DaySplitter:
             return self._poll_one_by_one(days, poll)
         started, requests_sent = time.monotonic(), 0
         while True:
-            polled = poll(days)
-            answers = {day: self._validate_polled(day, polled.result_of(day)) for day in planned_days}
-            failures = _failure_types(polled.outcomes)
-            if not polled.planned.ends_at_deadline or DeadlineError.__name__ not in failures:
+            polled_days = poll(days)
+            answers = {day: self._validate_polled(day, polled_days.result_of(day)) for day in planned_days}
+            failures = _failure_types(polled_days.outcomes)
+            if not polled_days.planned.ends_at_deadline or DeadlineError.__name__ not in failures:
                 return answers
-            parts = len(polled.planned.partitions)
+            parts = len(polled_days.planned.partitions)
             for day in planned_days:
                 self._write_note(day, days.attempt_of(day), parts if len(planned_days) == 1 else 0)
-            requests_sent += sum(len(outcome.sent) for outcome in polled.outcomes)
+            requests_sent += sum(len(outcome.sent) for outcome in polled_days.outcomes)
             is_spent = (
                 time.monotonic() - started >= self._source.retry_budget_seconds
                 or requests_sent >= self._source.retry_budget_requests
@@ -162,11 +160,9 @@ class DaySplitter:
         return answer
 
     def _tried_parts(self, day: Day) -> int:
-        """Return a single day's number of partitions at its deadline. 0 if it met its deadline or cannot be split."""
         return 0 if day.date in self._unsplit_dates else self._parts.get(day.date, 0)
 
     def _write_note(self, day: Day, attempt: str, parts: int) -> None:
-        """Note that a day exceeded its deadline. ``parts`` is as in :class:`_Note`."""
         self._parts[day.date] = parts
         self._late_in_this_job.add(day.date)
         note = _Note(fingerprint=self._leftovers.fingerprint, parts=parts)

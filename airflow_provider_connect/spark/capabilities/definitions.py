@@ -70,8 +70,8 @@ class DefinitionGuard:
         """Create the guard of a job."""
         metadata = intake.source_schema.metadata
         definition = add_key(job.definition, metadata)
-        earlier = legacy_definition(definition, metadata)
-        return cls(definition, intake.source, outlet.sink, outlet.publisher, job.intent, earlier)
+        earlier_definition = legacy_definition(definition, metadata)
+        return cls(definition, intake.source, outlet.sink, outlet.publisher, job.intent, earlier_definition)
 
     def command(self, name: str, options: str = "") -> str:
         """Return an ``airflow connect`` command for this task. For a mapped task, it explains which task to name."""
@@ -109,7 +109,7 @@ class DefinitionGuard:
             return Admission(digest, in_force and in_force.digest, restart, is_first_load)
 
     def raise_alarm(self, span: Span, error: RowsLostError) -> None:
-        """Keep an alarm about lost rows in the ledger, before the task fails."""
+        """Keep an alarm about lost rows in the ledger."""
         alarm = Alarm(number=span.number, position=span.to, reason=str(error))
         self._write_note(alarm_note(alarm, self.intent.run))
 
@@ -144,14 +144,14 @@ class DefinitionGuard:
             )
 
     def _compare(self, in_force: DefinitionInForce, notes: Sequence[LedgerNote]) -> None:
-        published = definitions_by_digest(notes).get(in_force.digest)
-        if published is None:
+        old_definition = definitions_by_digest(notes).get(in_force.digest)
+        if old_definition is None:
             raise ConfigError(
                 f"{self.source.stream_key}: the ledger names the definition {in_force.digest}, but its note is "
                 "missing. Restore the notes, or load into a new target"
             )
         is_same_task = in_force.task == self.intent.task_digest
-        comparison = self._comparison(published, is_same_task=is_same_task)
+        comparison = self._comparison(old_definition, is_same_task=is_same_task)
         is_accepted = self._is_accepted(in_force.digest, notes)
         remedies = f"The target's days were loaded by {_last_run(notes, in_force)}. {SAFE_REMEDIES[is_same_task]}"
         self._require_admissible(comparison, remedies, is_accepted=is_accepted)
@@ -164,12 +164,12 @@ class DefinitionGuard:
                 "system, give the task a target of its own"
             )
 
-    def _comparison(self, published: StreamDefinition, *, is_same_task: bool) -> Comparison:
+    def _comparison(self, old_definition: StreamDefinition, *, is_same_task: bool) -> Comparison:
         by_key = self.sink.identifies_by_key(self.source.kind)
-        return compare_definitions(published, self.definition, is_same_task=is_same_task, identifies_by_key=by_key)
+        return compare_definitions(old_definition, self.definition, is_same_task=is_same_task, identifies_by_key=by_key)
 
-    def _is_accepted(self, published: str, notes: Sequence[LedgerNote]) -> bool:
-        acceptance = Acceptance(published=published, accepted=self.definition.options_digest)
+    def _is_accepted(self, published_digest: str, notes: Sequence[LedgerNote]) -> bool:
+        acceptance = Acceptance(published=published_digest, accepted=self.definition.options_digest)
         return any(Acceptance.model_validate(note.content) == acceptance for note in notes_of_kind(notes, "acceptance"))
 
     def _require_admissible(self, comparison: Comparison, remedies: str, *, is_accepted: bool) -> None:

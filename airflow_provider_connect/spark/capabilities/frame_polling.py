@@ -1,7 +1,7 @@
 """Polls sources whose rows Spark itself reads, and stages the rows like all others.
 
-Each partition is a Spark job with one task: the JVM reads, and a Python worker stages the batches. Batches cannot be
-read twice, so the driver retries with a new read, not the task.
+Each partition is a Spark job with one task: the JVM reads, and a Python worker stages the batches. The driver retries
+with a new read, since batches cannot be read twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _OUTCOME = "outcome"
 _BATCH_BYTES = 4 << 20
 _LEAKY_LOGGERS = ("executor.Executor", "scheduler.TaskSetManager", "scheduler.DAGScheduler", "sql.execution")
-"""Spark loggers that print the text of exceptions, which may contain a value. This package's messages leave it out."""
+"""Spark loggers that print the text of exceptions, which may contain a value."""
 
 
 _SETTINGS = {
@@ -58,14 +58,14 @@ def sql_session(sc: SparkContext) -> Any:
 
 
 def plain_session(sc: SparkContext) -> Any:
-    """Return a Spark SQL session for rows that are already staged. The executors' time zone does not matter."""
+    """Return a Spark SQL session for staged rows. The executors' time zone does not matter."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  # slow, and most sources do without it
 
     return configure_session(SparkSession(sc))
 
 
 def configure_session(session: Any) -> Any:
-    """Configure a session so that it neither changes nor logs values. Returns the session."""
+    """Configure a session to neither change nor log values, and return it."""
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     sc = session.sparkContext
@@ -78,7 +78,6 @@ def configure_session(session: Any) -> Any:
 
 
 def _silence_pyspark() -> None:
-    """Stop PySpark from logging exceptions of Spark SQL, whose text may contain a value."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415  # slow
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -103,7 +102,7 @@ def _use_utc(sc: SparkContext) -> None:
 def make_frame_poller(
     poller: ReadBySpark, schema: pa.Schema, connection: Connection, shaping: Shaping = NO_SHAPES
 ) -> Callable[[list[str]], list[str]]:
-    """Return a function that polls partitions concurrently. It takes tasks and returns outcomes, both as JSON."""
+    """Return a function that polls partitions concurrently, from tasks to outcomes, both as JSON."""
     # The rows come from the JVM: a task needs no secret.
     public = connection.model_copy(update={"login": None, "password": None, "extra": {}})
 
@@ -111,8 +110,8 @@ def make_frame_poller(
         if not tasks:
             return []
         with ThreadPoolExecutor(len(tasks), thread_name_prefix="frame") as pool:
-            polled = functools.partial(_poll_with_retries, poller, schema=schema, connection=public, shaping=shaping)
-            return [outcome.model_dump_json() for outcome in pool.map(polled, tasks)]
+            poll_task = functools.partial(_poll_with_retries, poller, schema=schema, connection=public, shaping=shaping)
+            return [outcome.model_dump_json() for outcome in pool.map(poll_task, tasks)]
 
     return poll
 
@@ -164,7 +163,7 @@ def stage_batches(
     connection: Connection,
     shaping: Shaping = NO_SHAPES,
 ) -> str:
-    """Stage a partition's batches that Spark has read. Executor. Takes a task and returns its outcome, as JSON.
+    """Stage a partition's batches from Spark. Executor. Takes a task and returns its outcome, as JSON.
 
     The outcome is valid only if the Spark task succeeds: if the read fails, its batches simply end.
     """
@@ -173,9 +172,9 @@ def stage_batches(
         source: Source = registry.source_class(task.source_name).from_options(task.source)
         with closing_quietly(source.open(connection, PollContext()), log_line) as poller:
             tally = Tally(task.part.days, task.polled_before)
-            handed = _BatchPoller(poller, require_capability(poller, ReadBySpark, "Spark has read its rows"), batches)
+            reader = _BatchPoller(poller, require_capability(poller, ReadBySpark, "Spark has read its rows"), batches)
             polled = stage_partition_once(
-                handed, Folder(task.root), task, schema, shaping=shaping, tally=tally, retry_notes=[]
+                reader, Folder(task.root), task, schema, shaping=shaping, tally=tally, retry_notes=[]
             )
         outcome = PollOutcome(polled=polled)
     except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
@@ -184,7 +183,7 @@ def stage_batches(
 
 
 class _BatchPoller(Poller):
-    """A poller that yields batches that Spark has already read. They can be read once."""
+    """Yields batches that Spark has read, once."""
 
     def __init__(self, poller: Poller, reading: ReadBySpark, batches: Iterator[pa.RecordBatch]) -> None:
         self._poller = poller

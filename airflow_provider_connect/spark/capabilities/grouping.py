@@ -1,4 +1,4 @@
-"""Decides before each plan how many days it takes, from the day sizes known by then."""
+"""Decides before each plan how many days it takes, from the known sizes of days."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from airflow_provider_connect.spark.progress import log_line
 from airflow_provider_connect.window import ONE_DAY, Day, group_days
 
 _NEAREST = 7
-"""Number of days that estimate the size of the next day: a week has busy and quiet days."""
+"""Number of days that estimate the size of the next day. A week has busy and quiet days."""
 
 
 class DayGrouping:
-    """Has the poller choose how many days the next plan takes, and gives it the sizes of known days in bytes.
+    """Has the poller choose how many days the next plan takes, from the sizes of known days in bytes.
 
     Sizes come from the ledger's days around the window's first one, and from the job's own polls.
     """
@@ -28,47 +28,46 @@ class DayGrouping:
         self._poller = poller
         self._days_of_job = days
         self._ledger = ledger
-        self._alone = alone
-        self._polled: dict[dt.date, int] = {}
-        self._published: dict[dt.date, int] | None = None
+        self._lone_dates = alone
+        self._polled_sizes: dict[dt.date, int] = {}
+        self._published_sizes: dict[dt.date, int] | None = None
         self._logged_size = 0
 
     def group_size(self, day: Day) -> int:
-        """Return how many days a plan should take that begins with this day."""
+        """Return how many days a plan that begins with this day should take."""
         poller = self._poller
-        if not isinstance(poller, SeveralDaysARequest) or (most := poller.days_per_plan) == 1:
+        if not isinstance(poller, SeveralDaysARequest) or (max_days := poller.days_per_plan) == 1:
             return 1
-        chosen = poller.days_together(self._days_of_job, lambda: self._nearest_sizes(day.date))
-        days = max(1, min(chosen.days, most))
-        if chosen.why and days != self._logged_size and len(self._days_of_job) > 1:
+        choice = poller.days_together(self._days_of_job, lambda: self._nearest_sizes(day.date))
+        days = max(1, min(choice.days, max_days))
+        if choice.why and days != self._logged_size and len(self._days_of_job) > 1:
             self._logged_size = days
-            log_line(f"from day {day} on: {days} {'day' if days == 1 else 'days'} in one request; {chosen.why}")
+            log_line(f"from day {day} on: {days} {'day' if days == 1 else 'days'} in one request; {choice.why}")
         return days
 
     def next_group(self, days: Sequence[Day]) -> tuple[Day, ...]:
         """Return the consecutive days of the next plan."""
         size = self.group_size(days[0])
-        group_end = next((at for at, day in enumerate(days[:size]) if day.date in self._alone), size)
+        group_end = next((at for at, day in enumerate(days[:size]) if day.date in self._lone_dates), size)
         return group_days(days[: max(1, group_end)], size)[0]
 
     def note_sizes(self, reports: Iterable[DayReport]) -> None:
-        """Note the sizes of ended days, from their reports."""
+        """Note the sizes of reported days."""
         for report in reports:
             # The ledger may have forgotten the size of a published day.
             is_known = report.status in ("published", "unchanged") or (
                 report.status == "already_published" and report.raw_bytes
             )
             if is_known:
-                self._polled[report.day] = report.raw_bytes
+                self._polled_sizes[report.day] = report.raw_bytes
 
     def _nearest_sizes(self, date: dt.date) -> list[int]:
-        if self._published is None:
-            self._published = self._sizes_in_ledger()
-        sizes = self._published | self._polled
+        if self._published_sizes is None:
+            self._published_sizes = self._sizes_in_ledger()
+        sizes = self._published_sizes | self._polled_sizes
         return [sizes[day] for day in sorted(sizes, key=lambda known_date: abs(known_date - date))[:_NEAREST]]
 
     def _sizes_in_ledger(self) -> dict[dt.date, int]:
-        """Return the sizes of days around the first one, or {} if the ledger cannot be read: sizes are only advice."""
         first = self._days_of_job[0].date
         try:
             ledger_rows = self._ledger.between(first - _NEAREST * ONE_DAY, first + _NEAREST * ONE_DAY)[-_NEAREST:]
@@ -82,7 +81,7 @@ class DayGrouping:
 
 
 class DayQueue:
-    """Hands the days of a job out in groups, and keeps their reports. Thread-safe."""
+    """Hands out a job's days in groups, and keeps their reports. Thread-safe."""
 
     def __init__(self, days: Sequence[Day], grouping: DayGrouping) -> None:
         self._days = list(days)
@@ -92,7 +91,7 @@ class DayQueue:
         self._lock = threading.Lock()
 
     def take_group(self) -> tuple[Day, ...]:
-        """Return the next group of consecutive days, or an empty tuple once all are taken."""
+        """Return the next consecutive days, or () at the end."""
         with self._lock:
             if not self._days_left:
                 return ()
@@ -108,5 +107,5 @@ class DayQueue:
 
     @property
     def reports(self) -> list[DayReport]:
-        """The reports, in the order of the days."""
+        """The reports in the order of the days."""
         return [self._reports[day.date] for day in self._days]

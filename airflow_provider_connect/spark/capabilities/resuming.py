@@ -1,7 +1,7 @@
 """Resumes the plan of an earlier try: its complete partitions are reused, and only the missing ones are polled.
 
-The earlier try must have the same intent, source, target and schema, and must follow the same publish and erase list.
-A clear, a backfill and a reload have their own intent, so they never resume.
+Both tries must have the same intent, source, target and schema, and follow the same publish and erase list. A clear, a
+backfill and a reload have another intent, so they never resume.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from airflow_provider_connect.stage.temporary import DEAD_AFTER
 from airflow_provider_connect.window import Day
 
 MAX_SILENCE = DEAD_AFTER / 2
-"""Longest time since a try's last sign of life. An older try is not resumed, since a sweep may delete its files."""
+"""Longest time since the last sign of life of a try that is resumed. A sweep may delete an older try's files."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class PlanResumer:
     def plan(self, days: DaysToPoll, *, is_split: bool) -> list[InputPartition]:
         """Return the partitions of days: an earlier try's if its plan can be resumed, else new ones.
 
-        :param is_split: true if the day exceeded its deadline and needs other partitions than before.
+        :param is_split: the day needs other partitions, because it exceeded its deadline.
         :raises ConnectError: the source cannot plan the days, or plans other days.
         """
-        day, *others = days.days
+        day, *other_days = days.days
         attempt, seen_publish = days.attempt_of(day), days.seen_publish(day)
         self.plans.pop(day, None)
-        if others or is_split or not isinstance(self.poller, Resumes):
+        if other_days or is_split or not isinstance(self.poller, Resumes):
             return plan_days(self.poller, days.days)
         plan = self._adopt_plan(day, attempt, seen_publish)
         if plan is None:
@@ -80,7 +80,7 @@ class PlanResumer:
         return _partitions(plan)
 
     def started_at(self, day: Day) -> dt.datetime | None:
-        """Return when the poll of a day's reused partitions began, or None if no partition is reused."""
+        """Return when the poll of a day's reused partitions began, or None."""
         plan = self.plans.get(day)
         return plan.begun if plan is not None and plan.taken else None
 
@@ -98,7 +98,7 @@ class PlanResumer:
             write_part_record(self.root, plan, part.index, outcome.polled[plan.day.date])
 
     def _adopt_plan(self, day: Day, attempt: str, seen_publish: SeenPublish) -> PollPlan | None:
-        """Return the last try's plan, now under this attempt, or None if the day must be polled from the beginning."""
+        """Return the last try's plan under this attempt, or None if the day must be polled from the beginning."""
         plan = self._last_plan(day)
         if plan is None:
             return None

@@ -1,4 +1,4 @@
-"""The step before a publish: compares an answer with the published one and with the vendor's count."""
+"""The step before a publish: compares an answer with the published one and the vendor's count."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DayChecker:
     counter: DayCounter | None
 
     def check(self, staged: StagedDay) -> CheckedDay:
-        """Compare a staged day with the published one and with the vendor's count.
+        """Compare a staged day with the published one and the vendor's count.
 
         :raises DataError: the day looks incomplete. The message has the compared figures.
         """
@@ -37,16 +37,16 @@ class DayChecker:
             rows = completeness.rows_from_vendor(
                 staged.manifest.source_answer
             )  # the vendor counts those whom we leave out, too
-            counted = self.counter.compare(staged.manifest.day, rows)
-            findings += [counted] if counted is not None else []
+            count_finding = self.counter.compare(staged.manifest.day, rows)
+            findings += [count_finding] if count_finding is not None else []
         if fatal := [finding.text for finding in findings if finding.is_fatal]:
             discard_staged_answer(self.context.outlet.root, staged.manifest)
             delete_stage(self.context.outlet, staged.manifest)
             raise DataError("; ".join(fatal))
         return CheckedDay(staged, publish, is_confirmed, tuple(finding.text for finding in findings))
 
-    def _make_publish(self, frozen: StagedDay) -> Publish:
-        job, outlet, manifest = self.context.job, self.context.outlet, frozen.manifest
+    def _make_publish(self, staged: StagedDay) -> Publish:
+        job, outlet, manifest = self.context.job, self.context.outlet, staged.manifest
         return Publish(
             key=outlet.key,
             day=manifest.day,
@@ -58,8 +58,8 @@ class DayChecker:
             labels=job.labels,
             on_empty=completeness.effective_on_empty(manifest.source_answer, job.on_empty),
             answer=answer_digest(self.context, manifest),
-            definition=frozen.admission.digest,
-            definition_seen=frozen.admission.definition_in_force,
+            definition=staged.admission.digest,
+            definition_seen=staged.admission.definition_in_force,
         )
 
     def _findings(self, manifest: Manifest, newest_row: LedgerRow | None) -> list[completeness.Finding]:
@@ -85,7 +85,7 @@ class DayChecker:
         )
 
     def _snapshot_before(self, date: dt.date) -> LedgerRow | None:
-        """Return the last snapshot before a day, or None if the source has no snapshots or the rules compare none."""
+        """Return the last snapshot before a day, or None if the rules compare none."""
         kind = self.context.intake.source.kind
         replaces = kind == "snapshot" and self.context.outlet.sink.replaces(kind)
         if not replaces or self.context.job.rules.on_shrink == "accept":

@@ -14,7 +14,7 @@ def run_all_days(runner: DayRunner, grouping: DayGrouping, width: int) -> list[D
     """Run every day: the window's days, oldest first, then the lookback's.
 
     No further day starts after a ConfigError, after the source requested a longer wait than a task may take, or after a
-    poll spent its request budget: sources count requests, and each day would send more.
+    poll spent its request budget.
     """
     stop = threading.Event()
     queue = DayQueue(runner.job.all_days, grouping)
@@ -37,6 +37,6 @@ def run_all_days(runner: DayRunner, grouping: DayGrouping, width: int) -> list[D
 
     threads = max(1, min(width, len(runner.job.all_days)))
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="day") as pool:
-        for moved in [pool.submit(run_groups) for _ in range(threads)]:
-            moved.result()
+        for future in [pool.submit(run_groups) for _ in range(threads)]:
+            future.result()
     return queue.reports

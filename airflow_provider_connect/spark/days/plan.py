@@ -41,10 +41,6 @@ class DayPlanner:
                 self.counter.require_match(day)
 
     def _prepare(self, day: Day) -> None:
-        """Count a day if its plan needs the count: after a deadline, or always for some sources.
-
-        :raises ConnectError: the day cannot be counted.
-        """
         is_split = self.splitter.split(day)
         if self.counter is None:
             return

@@ -29,7 +29,7 @@ NotePartition = Callable[[InputPartition, PollOutcome], None]
 def lane_count(poller: Poller, parts: int, quota_limit: int) -> int | None:
     """Return the number of lanes, where each partition is a Spark job, or None for waves, where one job polls many.
 
-    :param quota_limit: how many partitions the source's quota allows at the same time.
+    :param quota_limit: how many partitions the source's quota allows concurrently.
     """
     source_limit = poller.partitions_at_once if isinstance(poller, LimitsPartitions) else None
     if not resumes(poller) and (source_limit is None or parts <= min(source_limit, quota_limit)):
@@ -55,10 +55,10 @@ def poll_in_lanes(
     poll_partitions: PollPartitions,
     note_partition: NotePartition,
 ) -> list[PollOutcome]:
-    """Poll partitions. As soon as one has ended the next starts, but none after a failure.
+    """Poll partitions in lanes. No partition starts after a failure.
 
     :param note_partition: called with each complete partition, by the thread that polled it.
-    :return: an outcome for each partition. The outcome of a partition that was not started is empty.
+    :return: an outcome for each partition, empty if it was not started.
     """
     outcomes = [PollOutcome()] * len(tasks)
     stop = threading.Event()
@@ -78,17 +78,17 @@ def poll_in_lanes(
             stop.set()
 
     with ThreadPoolExecutor(concurrency, "lane") as pool:
-        for polled in [pool.submit(poll, at) for at in range(len(tasks))]:
-            polled.result()
+        for future in [pool.submit(poll, at) for at in range(len(tasks))]:
+            future.result()
     return outcomes
 
 
 def merge_outcomes(
     partitions: Sequence[InputPartition], reused_outcomes: Mapping[int, PollOutcome], outcomes: list[PollOutcome]
 ) -> list[PollOutcome]:
-    """Return the outcomes of all partitions, in the partitions' order.
+    """Return the outcomes of all partitions, in their order.
 
-    :param outcomes: outcomes of the polled partitions. Some may be missing only if no outcome is reused.
+    :param outcomes: of the polled partitions. Some may be missing only if no outcome is reused.
     """
     new_outcomes = iter(outcomes)
     return (
@@ -129,9 +129,9 @@ class PlanPoller:
             if width is None:
                 outcomes = share.outcomes = poll_in_waves(tasks, executors.concurrent_parts, executors.poll_partitions)
             else:
-                ended = poll.count_ended(self.resumer.note_partition)
+                on_ended = poll.count_ended(self.resumer.note_partition)
                 outcomes = share.outcomes = poll_in_lanes(
-                    partitions_left, tasks, width, executors.poll_partitions, ended
+                    partitions_left, tasks, width, executors.poll_partitions, on_ended
                 )
         for part, outcome in zip(partitions_left, outcomes, strict=False):
             progress.log_retries(poll, part.index, outcome.retries)

@@ -1,8 +1,4 @@
-"""The step from a checked day to its report: commits or confirms the day, then deletes its stage.
-
-A lookback day whose answer equals the published one is confirmed. For reloads, changed rows are counted if the sink
-supports it.
-"""
+"""The step from a checked day to its report: commits or confirms the day, then deletes its stage."""
 
 from __future__ import annotations
 
@@ -36,10 +32,7 @@ class DayPublisher:
     put_shares: PutShares | None
 
     def publish(self, checked: CheckedDay) -> DayReport:
-        """Publish a day into the sink.
-
-        :raises ConnectError: as :meth:`.Publisher.commit`.
-        """
+        """Publish a day into the sink. Raises like :meth:`.Publisher.commit`."""
         manifest = checked.staged.manifest
         started = time.monotonic()
         try:
@@ -60,7 +53,7 @@ class DayPublisher:
         return self._unless_published(publish, lambda: put_and_commit(publisher, publish, token, self.put_shares))
 
     def _unless_published(self, publish: Publish, commit: Callable[[], LedgerRow]) -> LedgerRow:
-        """Call ``commit``. If it fails although the ledger shows this intent's publish, return that ledger row."""
+        """Call ``commit``. If it fails although the ledger shows this intent's publish, return that row."""
         try:
             return commit()
         except ConnectError:
@@ -72,8 +65,8 @@ class DayPublisher:
             return row
 
     def _make_report(self, checked: CheckedDay, row: LedgerRow, seconds: float) -> DayReport:
-        frozen, manifest = checked.staged, checked.staged.manifest
-        day, polled, newest = manifest.day, manifest.polled, frozen.newest_row
+        staged, manifest = checked.staged, checked.staged.manifest
+        day, polled, newest = manifest.day, manifest.polled, staged.newest_row
         figures: dict[str, Any] = {
             "generation": row.generation,
             "rows_written": row.rows,
@@ -82,7 +75,7 @@ class DayPublisher:
             "warnings": checked.warnings,
             **transforming.report_fields(manifest),
         }
-        if frozen.is_from_earlier_try:
+        if staged.is_from_earlier_try:
             polled = polled.model_copy(update={"seconds": 0.0, "retries": 0})
         if checked.is_confirmation and is_confirmed(row, manifest):
             return DayReport.for_day(day, "unchanged", polled, **figures, rejects=())
@@ -104,7 +97,7 @@ class DayPublisher:
 def with_differences(publisher: Publisher, publish: Publish) -> Publish:
     """Return a publish with the counts ``added``, ``changed`` and ``vanished``, if the sink can count them.
 
-    Days without a published predecessor are not compared. The counts only inform people, so errors do not fail the day.
+    Days without a published predecessor are not compared. An error is only logged.
     """
     manifest = publish.manifest
     if not isinstance(publisher, TellsDifferences) or manifest.seen.day != publish.day.date:
@@ -121,22 +114,19 @@ def with_differences(publisher: Publisher, publish: Publish) -> Publish:
 
 
 def can_confirm(context: JobContext, publish: Publish, newest: LedgerRow | None) -> bool:
-    """Return True if a confirmation is enough: a lookback day whose answer equals the published one."""
-    is_free = publish.day in context.job.lookback and isinstance(context.outlet.publisher, Confirms)
-    return is_free and context.outlet.sink.reloads and is_unchanged(publish, newest)
+    """Return whether a confirmation is enough: a lookback day whose answer equals the published one."""
+    may_be_confirmed = publish.day in context.job.lookback and isinstance(context.outlet.publisher, Confirms)
+    return may_be_confirmed and context.outlet.sink.reloads and is_unchanged(publish, newest)
 
 
 def confirm(context: JobContext, publish: Publish) -> LedgerRow:
-    """Have the sink note that the answer equals the published one.
-
-    :raises ConnectError: as :meth:`.Publisher.commit`.
-    """
+    """Have the sink note that the answer equals the published one. Raises like :meth:`.Publisher.commit`."""
     assert isinstance(context.outlet.publisher, Confirms)
     return context.outlet.publisher.confirm(publish)
 
 
 def is_confirmed(row: LedgerRow, manifest: Manifest) -> bool:
-    """Return True if this attempt's confirmation wrote the ledger row."""
+    """Return whether this attempt's confirmation wrote the ledger row."""
     return (row.generation, row.checks) == (manifest.seen.generation, manifest.seen.checks + 1)
 
 
@@ -144,7 +134,7 @@ _REPORT_COUNTS = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_byte
 
 
 def report_of_published(day: Day, row: LedgerRow) -> DayReport:
-    """Return the report of a day that an earlier try published, from its ledger row."""
+    """Return the report of a day that an earlier try published."""
     fields: dict[str, Any] = {name: row.counts.get(name, 0) for name in _REPORT_COUNTS}
     return DayReport.for_day(
         day,
@@ -160,5 +150,5 @@ def report_of_published(day: Day, row: LedgerRow) -> DayReport:
 
 
 def extra_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts that have no report field of their own, including the sink's."""
+    """Return the counts without a report field of their own."""
     return {name: count for name, count in counts.items() if name not in _REPORT_COUNTS}

@@ -24,7 +24,7 @@ from airflow_provider_connect.window import Day, group_days
 class DayRunner:
     """Moves days from a source into a sink.
 
-    :param is_task_alive: returns whether the Airflow task of these days is known to be alive.
+    :param is_task_alive: returns whether the days' Airflow task is known to be alive.
     """
 
     context: JobContext
@@ -45,10 +45,7 @@ class DayRunner:
         return DayLookup(self.context, self.stager)
 
     def run(self, days: Sequence[Day]) -> list[DayReport]:
-        """Poll the days of one plan together, and publish them into the sink one by one.
-
-        An error fails only the days that it concerns.
-        """
+        """Poll the days of one plan together, and publish them singly. An error fails only the days it concerns."""
         reports = []
         with KeepAlive(self.context.outlet.root) as keep_alive:
             states = self._stage(days, self.job.attempt, keep_alive)
@@ -79,13 +76,13 @@ class DayRunner:
 
     @property
     def _shows_reasons(self) -> bool:
-        """True if the driver logs why a day failed. For a single local day the task logs it in the next line."""
+        """Whether the driver logs why a day failed. For a single local day the task's next line has the reason."""
         return len(self.job.all_days) > 1 or self.job.is_remote
 
     def _publish_or_repoll(self, day: Day, state: DayState, *, may_poll_again: bool) -> DayReport:
         """Publish a day. If another intent published it meanwhile, poll it again, once for each of these intents.
 
-        Without its Airflow task the driver does not poll again, because its answer would be discarded.
+        Without its Airflow task the driver does not poll again: the answer would be discarded.
         """
         overtaken_by: set[str] = set()
         while True:
@@ -107,7 +104,6 @@ class DayRunner:
             state = self._stage([day], f"{self.job.attempt}{'r' * len(overtaken_by)}")[day]
 
     def _stage(self, days: Sequence[Day], attempt: str, keep_alive: KeepAlive | None = None) -> dict[Day, DayState]:
-        """Return the state of each day after its poll: the report of a published day, the staged day or the failure."""
         try:
             erased = self.lookup.read_erase_list()
         except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
@@ -132,9 +128,9 @@ class DayRunner:
             to_poll = DaysToPoll(
                 {day: newest[day] for day in group}, attempt, erased, admission.restart, admission.is_first_load
             )
-            polled = self._poll(to_poll)
-            states |= polled
-            is_stopped = any(isinstance(state, Failure) and state.forbids_more for state in polled.values())
+            polled_states = self._poll(to_poll)
+            states |= polled_states
+            is_stopped = any(isinstance(state, Failure) and state.forbids_more for state in polled_states.values())
             _keep_waiting_alive(states.values(), keep_alive)
         return {
             day: replace(state, admission=admission) if isinstance(state, StagedDay) else state
@@ -143,18 +139,18 @@ class DayRunner:
 
     def _poll(self, to_poll: DaysToPoll) -> dict[Day, StagedDay | Failure]:
         try:
-            frozen = ask_again(lambda: self.stager.stage(to_poll), is_first_load=lambda: to_poll.is_first_load)
+            answers = ask_again(lambda: self.stager.stage(to_poll), is_first_load=lambda: to_poll.is_first_load)
         except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
             return dict.fromkeys(to_poll.days, self._failure_of(error, to_poll))
         return {
             day: answer if isinstance(answer, Failure) else StagedDay(answer, to_poll.newest_rows[day])
-            for day, answer in frozen.items()
+            for day, answer in answers.items()
         }
 
     def _failure_of(self, error: Exception, to_poll: DaysToPoll) -> Failure:
         """Return the failure of days after an error. For lost rows, first keep an alarm in the ledger.
 
-        If the ledger cannot keep the alarm, the ledger's error is the failure, and the next try raises the alarm again.
+        If the ledger cannot keep the alarm, its error is the failure, and the next try raises the alarm again.
         """
         newest = to_poll.newest_rows[to_poll.days[0]]
         span = None if newest is None else newest.span

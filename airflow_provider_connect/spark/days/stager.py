@@ -1,7 +1,4 @@
-"""The step from days to staged days: plan, poll, and write a manifest last.
-
-For an increment, the step first fixes the span (range of positions) that the day reads.
-"""
+"""The step from days to staged days: fix an increment's span, plan, poll, and write a manifest last."""
 
 from __future__ import annotations
 
@@ -39,12 +36,12 @@ class PolledStager:
         spans = {day: span_of(self.intake, day, days.newest_rows[day], days.restart) for day in days.days}
         answers = self.planner.splitter.poll_days(days, self._poll)
         seconds = time.monotonic() - started
-        frozen: dict[Day, Manifest | Failure] = {}
+        outcomes: dict[Day, Manifest | Failure] = {}
         for day, answer in answers.items():
             if isinstance(answer, Failure):
-                frozen[day] = answer
+                outcomes[day] = answer
                 continue
-            frozen[day] = manifest = Manifest(
+            outcomes[day] = manifest = Manifest(
                 day=day,
                 attempt=days.attempt_of(day),
                 fingerprint=self.earlier_attempts.fingerprint,
@@ -55,13 +52,13 @@ class PolledStager:
             )
             text = manifest.model_dump_json().encode()
             self.earlier_attempts.root.write(manifest_file(manifest.attempt), text, durable=True)
-        return frozen
+        return outcomes
 
     def _poll(self, days: DaysToPoll) -> PolledDays:
         return self.poller.poll(self.planner.plan(days))
 
     def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
-        """Return the complete manifest of an earlier try, or None. A split day must then match the vendor's count."""
+        """Return an earlier try's complete manifest, or None. A split day must then match the vendor's count."""
         manifest = self.earlier_attempts.reusable_manifest(day, seen_publish)
         if manifest is not None and manifest.polled.parts > 1:
             self.planner.require_matching_counts([day])
@@ -69,7 +66,7 @@ class PolledStager:
 
 
 def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart | None) -> Span | None:
-    """Return the span of a day: its earlier span, or the rows after the stream's newest. None if not an increment.
+    """Return a day's span: its earlier one, or the rows after the stream's newest. None if not an increment.
 
     :raises ConfigError: the ledger has no position to continue from.
     """

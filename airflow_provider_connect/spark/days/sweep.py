@@ -16,7 +16,7 @@ from airflow_provider_connect.stage.manifest import Manifest
 def delete_stage(outlet: Outlet, manifest: Manifest) -> None:
     """Delete a day's staged files once no publish needs them, unless the sink keeps its stage.
 
-    A failure does not fail the day. A later sweep tries again.
+    After a failure, a later sweep tries again.
     """
     if outlet.keeps_stage:
         return
@@ -27,7 +27,7 @@ def delete_stage(outlet: Outlet, manifest: Manifest) -> None:
 
 
 def sweep(outlet: Outlet) -> int:
-    """Delete files of long-dead attempts in the sink and in the stage. Returns their number."""
+    """Delete files of dead attempts in the sink and in the stage. Returns their number."""
     root = outlet.root
     files = sweep_quietly(outlet.sink.target, outlet.publisher.sweep) if isinstance(outlet.publisher, Sweeps) else 0
     files += sweep_quietly(root.url, lambda: transforming.sweep_polled(root))
@@ -39,7 +39,7 @@ def sweep(outlet: Outlet) -> int:
 
 
 def sweep_quietly(location: str, delete: Callable[[], int]) -> int:
-    """Call ``delete`` and return its number of files. A failure is only logged, to not hide how the days ended."""
+    """Call ``delete`` and return its number of files. A failure is only logged."""
     try:
         return delete()
     except Exception as error:  # noqa: BLE001

@@ -39,8 +39,8 @@ def spark_struct(schema: pa.Schema) -> Any:
 def result_schema(result: Any, source: pa.Schema) -> pa.Schema:
     """Return the schema in which a transform's result is staged.
 
-    A column with the name and type of a source column keeps that column's metadata and nullability. Other columns are
-    nullable. JSON documents are no longer marked as checked.
+    A column with the name and type of a source column keeps its metadata and nullability. Other columns are nullable.
+    JSON documents are no longer marked as checked.
 
     :raises ConfigError: with all columns that cannot be staged.
     """
@@ -64,7 +64,7 @@ def result_schema(result: Any, source: pa.Schema) -> pa.Schema:
 
 
 def missing_key_hint(result: pa.Schema, source: pa.Schema) -> str:
-    """Return a hint if the result lacks the column of row keys that the source has, else ""."""
+    """Return a hint if the result lacks the source's column of row keys, else ""."""
     if RECORD_KEY not in source.names or RECORD_KEY in result.names:
         return ""
     return (
@@ -74,8 +74,8 @@ def missing_key_hint(result: pa.Schema, source: pa.Schema) -> str:
 
 
 def _case_duplicates(names: Iterable[str]) -> list[str]:
-    counted = Counter(name.lower() for name in names)
-    return sorted(name for name, count in counted.items() if count > 1)
+    counts = Counter(name.lower() for name in names)
+    return sorted(name for name, count in counts.items() if count > 1)
 
 
 def _with_metadata(field: pa.Field, source: pa.Schema) -> pa.Field:

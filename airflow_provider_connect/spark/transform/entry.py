@@ -80,7 +80,7 @@ def report_fields(manifest: Manifest) -> dict[str, Any]:
 def sweep_polled(root: Folder) -> int:
     """Delete polled days that dead attempts did not transform. Returns the number of files.
 
-    Also runs without a transform, because the task may have had one before.
+    Also runs without a transform, because an earlier job may have had one.
     """
     from airflow_provider_connect.spark.transform.results import sweep  # noqa: PLC0415
 

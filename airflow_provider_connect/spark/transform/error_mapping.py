@@ -14,7 +14,7 @@ _POSITION = re.compile(r"[;,]?\s*\(?line \d+,? pos \d+\)?")
 
 
 def error_of_check(label: str, error: Exception) -> ConnectError:
-    """Return our error for an exception of the check without rows. The message contains no value of a row."""
+    """Return our error for an exception of the check without rows."""
     if isinstance(error, ConnectError):
         return error
     if _is_spark_error(error):
@@ -26,7 +26,7 @@ def error_of_check(label: str, error: Exception) -> ConnectError:
 
 
 def error_of_run(label: str, error: Exception) -> ConnectError:
-    """Return our error for an exception while rows were transformed. The message names only the exception's kind."""
+    """Return our error for an exception while rows were transformed, with only the exception's kind."""
     if isinstance(error, ConnectError):
         return error
     if _is_spark_error(error):
@@ -63,7 +63,6 @@ def _state(error: Any) -> str:
 
 
 def _call_quietly(error: Any, name: str) -> Any:
-    """Call a method of Spark's exception. Returns None if the JVM is gone."""
     try:
         return getattr(error, name)()
     except Exception:  # noqa: BLE001  # then nothing is known

@@ -1,6 +1,6 @@
 """The executor's part of a transform: stages a partition of the result batch by batch, like polled rows.
 
-Tasks return errors as data, because exceptions would lose their type on the way through the JVM.
+Tasks return errors as data, as in :mod:`..poll`.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ def stage_result_partition(
     erased_rows = 0
     with open_row_writer(Folder(task.root), schema, task.tables, share, soft_deletes=task.soft_deletes) as writer:
         for batch in batches:
-            fitted = _cast_to_schema(batch, schema)
-            remaining = eraser.remove_rows(fitted)
-            erased_rows += fitted.num_rows - remaining.num_rows
-            writer.write(remaining)
-            _add_to_digest(digest, remaining)
-            contents.add(remaining)
+            fitted_batch = _cast_to_schema(batch, schema)
+            remaining_batch = eraser.remove_rows(fitted_batch)
+            erased_rows += fitted_batch.num_rows - remaining_batch.num_rows
+            writer.write(remaining_batch)
+            _add_to_digest(digest, remaining_batch)
+            contents.add(remaining_batch)
     counts = {ERASED_FROM_RESULT: erased_rows} if erased_rows else {}
     rows = sum(file.rows for file in writer.files)
     return PollResult(files=writer.files, rows_written=rows, counts=counts, digest=digest.text, contents=contents.text)

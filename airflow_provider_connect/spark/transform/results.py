@@ -5,7 +5,7 @@ Layout of the stage::
     _connect/polled/…          a stage like any other: polled days, until their results are staged
     day=<date>/…, _connect/…   the results, which are published
 
-A later try publishes a staged result, and transforms a polled day that has none. So no rows are polled or transformed
+A later try publishes a staged result, and transforms a polled day without one. So no rows are polled or transformed
 twice.
 """
 
@@ -51,8 +51,8 @@ from airflow_provider_connect.window import Day
 
 def sweep(root: Folder) -> int:
     """Delete the polled days of dead attempts. Returns the number of files."""
-    polled = polled_root(root)
-    return temporary.sweep_stage(polled, polled.storage_time() - temporary.DEAD_AFTER) if polled.files() else 0
+    stage = polled_root(root)
+    return temporary.sweep_stage(stage, stage.storage_time() - temporary.DEAD_AFTER) if stage.files() else 0
 
 
 @dataclass(frozen=True)
@@ -160,10 +160,10 @@ class ResultStager:
         except Exception as error:  # noqa: BLE001  # the JVM's, whose text may hold anything
             raise error_mapping.error_of_run(label, error) from None
         outcomes = [StageResultOutcome.model_validate_json(row[0]) for row in rows]
-        if (failure := worst_failure([piece.failure for piece in outcomes if piece.failure])) is not None:
+        if (failure := worst_failure([outcome.failure for outcome in outcomes if outcome.failure])) is not None:
             raise failure.error()
         total = PollResult.total(
-            [empty_result(schema), *(piece.polled for piece in outcomes if piece.polled is not None)]
+            [empty_result(schema), *(outcome.polled for outcome in outcomes if outcome.polled is not None)]
         )
         poll_fields = {name: getattr(polled.polled, name) for name in _POLL_FIELDS}
         counts = polled.polled.counts | total.counts | {ROWS_POLLED: polled.polled.rows_written}
@@ -183,7 +183,6 @@ class ResultStager:
             self._delete_polled(manifest)
 
     def _delete_polled(self, polled: Manifest) -> None:
-        """Delete polled files whose result is staged. A failure is only logged: a later sweep tries again."""
         try:
             discard_staged_answer(self.polled_root, polled)
             temporary.delete_staged_day(self.polled_root, polled)

@@ -78,7 +78,7 @@ def load_function(transform: Transform) -> Function | None:
 
 
 def takes_day(function: Function) -> bool:
-    """Return whether a function has a second parameter, for the day's date."""
+    """Return whether a function has a second parameter, for the date."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -63,6 +63,14 @@ def value_at_steps(document: Any, steps: Sequence[str], default: Any = None) -> 
     return document
 
 
+def put_at(document: Any, steps: tuple[str, ...], value: Any) -> Any:
+    """Return a JSON document with a value at a path. Objects on the way are created."""
+    if not steps:
+        return value
+    container = document if isinstance(document, dict) else {}
+    return {**container, steps[0]: put_at(container.get(steps[0]), steps[1:], value)}
+
+
 def suggest_pointer(document: Any, path: str) -> str | None:
     """Return the pointer probably meant by a name with dots, if it leads to a value."""
     if path.startswith("/") or "." not in path or value_at(document, path) is not MISSING:

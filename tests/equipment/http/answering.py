@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 
 class Heard(NamedTuple):
-    """A request; the names of its headers are in small letters."""
+    """A request; the names of its headers are in small letters, and a repeated one has all its values."""
 
     method: str
     path: str
@@ -41,7 +41,7 @@ class AnsweringServer:
         class Handler(BaseHTTPRequestHandler):
             def _answer(self) -> None:
                 parts = urlsplit(self.path)
-                headers = {name.lower(): value for name, value in self.headers.items()}
+                headers = {name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers}
                 body = self.rfile.read(int(headers.get("content-length", 0)))
                 heard = Heard(self.command, parts.path, parse_qsl(parts.query), headers, body)
                 outer.heard.append(heard)

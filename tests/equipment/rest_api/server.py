@@ -109,7 +109,7 @@ class RestApi:
                     self.command,
                     parts.path,
                     parse_qsl(parts.query, keep_blank_values=True),
-                    {name.lower(): value for name, value in self.headers.items()},
+                    {name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers},
                     json.loads(posted) if posted[:1] in (b"{", b"[") else posted.decode(),
                 )
                 answer = api.answer(request)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import sqlite3
 from decimal import Decimal
 from typing import Any
 
 import pytest
 import yaml
+from airflow.cli.cli_parser import get_parser
+from sqlalchemy.exc import OperationalError
 
-from airflow_provider_connect.cli.terminal import print_rows
+from airflow_provider_connect.cli.terminal import print_fields, print_rows
 
 AT = dt.datetime(2026, 10, 5, 12, 0, 0, 123456, dt.UTC)
 
@@ -48,3 +51,27 @@ def test_a_table_shows_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows([{"published": AT}], "plain")
     out = capsys.readouterr().out
     assert "2026-10-05 12:00:00+00:00" in out
+
+
+def test_a_database_without_tables_is_told_with_the_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def keys(_: str) -> list[str]:
+        raise OperationalError("SELECT", {}, sqlite3.OperationalError("no such table: variable"))
+
+    monkeypatch.setattr("airflow_provider_connect.hooks.variables.keys", keys)
+    args = get_parser().parse_args(["connect", "offsets", "list"])
+    with pytest.raises(SystemExit) as ended:
+        args.func(args)
+    assert ended.value.code == 78
+    assert "Airflow's database has no tables. Check AIRFLOW_HOME, which is /" in capsys.readouterr().err
+
+
+def test_an_object_on_a_narrow_terminal_is_one_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    print_fields({"stream": "sql/shop.orders", "target": "/data/orders/" + "x" * 60}, "table")
+    printed = capsys.readouterr().out
+    assert printed.count("field ") == 1
+    assert "sql/shop.orders" in printed

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from airflow.sdk import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 from airflow.sdk.definitions.timetables.simple import NullTimetable
+from airflow.timetables.base import TimeRestriction
 from airflow.timetables.interval import CronDataIntervalTimetable as CoreCronTimetable
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +20,9 @@ from airflow_provider_connect.operators.run_days import DayInputs, RunDays, firs
 from airflow_provider_connect.timetables import DailyTimetable, daily
 from airflow_provider_connect.window import ONE_DAY, start_of, zone
 from tests.unit.operators.conftest import dag_run
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
 
 PACIFIC, TOKYO = "US/Pacific", "Asia/Tokyo"
 CREATED = dt.datetime(2026, 11, 10, 9, 30, tzinfo=dt.UTC)
@@ -99,8 +104,40 @@ def test_no_date_and_today_load_yesterday(logical_date: dt.datetime | None) -> N
     assert days(triggered(daily(PACIFIC), logical_date)) == ["2026-11-09"]
 
 
-def test_a_bare_date_of_today_loads_yesterday() -> None:
-    assert days(triggered(daily("UTC"), utc("2026-11-10")), "UTC") == ["2026-11-09"]
+@pytest.mark.parametrize("infers_from", [None, CREATED], ids=["rest_ui_dags_test", "dags_trigger"])
+def test_a_run_in_place_of_todays_scheduled_run_loads_its_day_when_it_is_over(infers_from: dt.datetime | None) -> None:
+    run = triggered(daily("UTC"), utc("2026-11-10"), infers_from=infers_from)
+    with pytest.raises(
+        ConfigError, match=r"day 2026-11-10 is not over.* Clear this run when the day is over. To load "
+    ):
+        days(run, "UTC")
+    assert days(run, "UTC", now=NOW + ONE_DAY) == ["2026-11-10"]
+
+
+@pytest.mark.parametrize("infers_from", [None, CREATED], ids=["rest_ui_dags_test", "dags_trigger"])
+@pytest.mark.parametrize("zone_name", ["UTC", PACIFIC])
+def test_the_schedule_continues_after_the_day_of_a_run_that_replaces_a_scheduled_run(
+    zone_name: str, infers_from: dt.datetime | None
+) -> None:
+    timetable, date = daily(zone_name), dt.date(2026, 11, 3)
+    run = triggered(timetable, start_of(date, zone_name), infers_from=infers_from)
+    stored = SimpleNamespace(**run.model_dump())
+    info = timetable.run_info_from_dag_run(dag_run=cast("DagRun", stored))
+    following = timetable.next_dagrun_info_v2(
+        last_dagrun_info=info, restriction=TimeRestriction(earliest=None, latest=None, catchup=True)
+    )
+    assert following is not None
+    assert following.data_interval is not None
+    assert following.data_interval.start == start_of(date + ONE_DAY, zone_name)
+
+
+def test_other_manual_runs_do_not_move_the_schedule() -> None:
+    timetable = daily("UTC")
+    run = triggered(timetable, utc("2026-11-03T12:00"), infers_from=CREATED)
+    stored = SimpleNamespace(**run.model_dump())
+    info = timetable.run_info_from_dag_run(dag_run=cast("DagRun", stored))
+    assert info.data_interval is not None
+    assert (info.data_interval.start, info.data_interval.end) == (run.data_interval_start, run.data_interval_end)
 
 
 @pytest.mark.parametrize("logical_date", [None, CREATED])

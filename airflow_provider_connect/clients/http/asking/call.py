@@ -1,4 +1,4 @@
-"""A request to an API, and the whole answer."""
+"""A request to an API, and its whole answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_connect.values.json.slices import JsonSlicer
 _MOST_JSON_BYTES = 1 << 20
 
 Verdict = Literal["rows", "empty", "ignored"]
-"""``rows``: the body has rows. ``empty``: no rows. ``ignored``: a rule or ``allowed`` said to skip the answer."""
+"""``rows``: the body has rows. ``empty``: no rows. ``ignored``: skipped by a rule or ``allowed``."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Call:
 
     :param url: path below the connection's base URL, or a full URL such as a next link.
     :param method: defaults to GET, or POST with a body.
-    :param params: added to the query in this order. As pairs, a name may repeat.
-    :param headers: sent too. Those of the credentials take precedence.
-    :param allowed: statuses besides 2xx that give the verdict ``ignored`` instead of an error.
-    :param is_repeatable: True if the call may be repeated alone after a temporary failure. Otherwise the poll starts
-        again. Defaults to True for GET and HEAD only.
+    :param params: added to the query in order. Pairs may repeat a name.
+    :param headers: credentials take precedence.
+    :param allowed: statuses besides 2xx with the verdict ``ignored`` instead of an error.
+    :param is_repeatable: True to repeat this call alone after a temporary failure, instead of the poll. Defaults to
+        True for GET and HEAD only.
     :param about: description for messages, without secrets and record values.
     """
 
@@ -45,7 +45,7 @@ class Call:
 
     @property
     def verb(self) -> str:
-        """The HTTP method, after defaults."""
+        """HTTP method, after defaults."""
         return self.method or ("GET" if self.body is None else "POST")
 
     @property
@@ -59,11 +59,10 @@ class Reply:
     """One whole answer.
 
     :param headers: by lower-case name.
-    :param body: decompressed. Complete for a status 2xx, else only the beginning. b"" if the verdict is not ``rows``.
+    :param body: decompressed. Only the beginning unless the status is 2xx, b"" unless the verdict is ``rows``.
     :param url: final URL, base of relative links.
     :param is_cut: True if the body is incomplete and may end inside a secret.
-    :param secrets: texts that no message may quote.
-    :param tries: how often the call was sent until this answer came.
+    :param tries: number of times that the call was sent.
     """
 
     status: int
@@ -77,25 +76,22 @@ class Reply:
 
     @property
     def host(self) -> str:
-        """Name and port of the server that answered, for messages."""
+        """Name and port of the server that answered."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
     @property
     def is_success(self) -> bool:
-        """True for a status 2xx."""
+        """True for 2xx."""
         return 200 <= self.status < 300
 
     @property
     def text(self) -> str:
-        """The body as text. Bytes that are not UTF-8 become U+FFFD."""
+        """Body as text, with U+FFFD for invalid UTF-8."""
         return self.body.decode("utf-8", "replace")
 
     @property
     def document(self) -> Any:
-        """The JSON document in the body.
-
-        :raises SetupError: the body is not JSON.
-        """
+        """JSON document in the body. Raises SetupError if there is none."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):  # its text would be part of the message
@@ -109,15 +105,15 @@ class Reply:
         return self.headers.get(name.lower(), "")
 
     def at(self, path: str) -> Any:
-        """Return the value at a path of the JSON body, or ``MISSING``. Decodes only this value of a large body."""
+        """Return the value at a path of the JSON body, or ``MISSING``. Decodes nothing else of a large body."""
         try:
             if len(self.body) <= ERROR_TEXT_BYTES:
                 return value_at(json.loads(self.body), path)
             value = JsonSlicer().value_at(self.body.strip(), path_steps(path))
-            return value if value is MISSING else _decoded(bytes(value))
+            return value if value is MISSING else _decode(bytes(value))
         except (ValueError, RecursionError):
             return MISSING
 
 
-def _decoded(value: bytes) -> Any:
+def _decode(value: bytes) -> Any:
     return json.loads(value) if len(value) <= _MOST_JSON_BYTES else value[:1]

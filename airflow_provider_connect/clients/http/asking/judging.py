@@ -1,4 +1,4 @@
-"""Classifies answers by the declared rules, then by defaults, and reads requested pauses."""
+"""Classifies answers by declared rules, then defaults. Reads requested pauses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from airflow_provider_connect.clients.http.asking.call import Reply
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment, RuleAction, TimeFormat
@@ -15,7 +16,7 @@ from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, retry
 from airflow_provider_connect.values.json.paths import MISSING
 
 LONGEST_WAIT_SECONDS = 3600.0
-"""Longest pause accepted from an answer."""
+"""Longest accepted pause."""
 
 _TEMPORARY_STATUSES = (408, 425, 429)
 _NO_BODY = (204, 205)
@@ -44,8 +45,8 @@ class Judgement(NamedTuple):
 
     :param wait_seconds: requested pause, or None.
     :param reason: cause and remedy of a refusal, in our own words.
-    :param server_text: text of the answer. If the answer may hold rows, only the value at the rule's path.
-    :param is_declared: True if a declared rule applied, not a default.
+    :param server_text: text of the answer. If this may hold rows, only the value at the rule's path.
+    :param is_declared: False for a default.
     """
 
     action: RuleAction
@@ -55,12 +56,22 @@ class Judgement(NamedTuple):
     is_declared: bool = False
 
 
+def demands_login(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> bool:
+    """Return True if an answer shows that the credentials have expired: a 401, or by a rule with ``login``."""
+    if reply.status == 401:
+        return True
+    return any(rule.then == "login" for rule in rules) and judge(reply, rules, current_time).action == "login"
+
+
 def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> Judgement:
     """Classify an answer.
 
-    :param current_time: used to convert a date to a pause, unless the answer has a ``Date`` header.
+    :param current_time: converts a date to a pause, unless the answer has a ``Date`` header.
     """
-    rule = next((rule for rule in rules if _rule_matches(rule, reply)), None)
+    is_temporary = reply.status >= 500 or reply.status in _TEMPORARY_STATUSES
+    rule = next(
+        (rule for rule in rules if _rule_matches(rule, reply) and not (is_temporary and _is_about_bodies(rule))), None
+    )
     retry_after = retry_after_seconds(reply.header("Retry-After"), _clock(reply, current_time), LONGEST_WAIT_SECONDS)
     if rule is not None:
         declared_wait = wait_seconds(rule.until, reply, current_time) if rule.until is not None else None
@@ -77,10 +88,15 @@ def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -
         return Judgement("retry", retry_after, _ACCEPTED_REASON)
     if reply.is_success:
         return Judgement("rows")
-    if reply.status >= 500 or reply.status in _TEMPORARY_STATUSES:
+    if is_temporary:
         return Judgement("retry", retry_after, "the service is unavailable now", _server_text(reply))
     reason = _REFUSAL_REASONS.get(reply.status, "no rule declares this status: add one to errors")
     return Judgement("refuse", None, reason, _server_text(reply))
+
+
+def _is_about_bodies(rule: ErrorRule) -> bool:
+    """Return True if a rule by ``at`` alone takes an answer for final. A failing service may send any body."""
+    return (rule.status, rule.header, rule.text) == (None, None, None) and rule.then not in ("retry", "wait")
 
 
 def _server_text(reply: Reply, at: str | None = None) -> str:
@@ -96,7 +112,7 @@ def _rule_matches(rule: ErrorRule, reply: Reply) -> bool:
         return False
     if rule.header is not None:
         value = reply.headers.get(rule.header.lower())
-        if value is None or (rule.header_value is not None and value.strip() != rule.header_value):
+        if value is None or (rule.header_value is not None and not _header_matches(rule, value.strip())):
             return False
     if rule.text is not None:
         if statuses is None and reply.is_success:
@@ -104,6 +120,12 @@ def _rule_matches(rule: ErrorRule, reply: Reply) -> bool:
         if rule.text.lower() not in reply.body[:ERROR_TEXT_BYTES].decode("utf-8", "replace").lower():
             return False
     return rule.at is None or _value_matches(rule, reply.at(rule.at))
+
+
+def _header_matches(rule: ErrorRule, value: str) -> bool:
+    if rule.header is not None and rule.header.lower() == "location" and value != rule.header_value:
+        value = urlsplit(value).path
+    return value == rule.header_value
 
 
 def _value_matches(rule: ErrorRule, value: Any) -> bool:
@@ -116,7 +138,7 @@ def _value_matches(rule: ErrorRule, value: Any) -> bool:
 
 
 def wait_seconds(moment: Moment, reply: Reply, current_time: dt.datetime) -> float | None:
-    """Return the pause that an answer requests, from 0 to 3600 seconds. None if it is missing or unreadable."""
+    """Return the pause that an answer requests, from 0 to 3600 seconds, or None."""
     value = reply.headers.get(moment.header.lower()) if moment.header is not None else reply.at(moment.at or "")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -141,7 +163,7 @@ def _seconds(text: str, form: TimeFormat, current_time: dt.datetime) -> float | 
 
 
 def _clock(reply: Reply, current_time: dt.datetime) -> dt.datetime:
-    """Return the server's time from the header ``Date``, because its clock may differ from ours."""
+    """Return the server's time from the header ``Date``, because clocks differ."""
     return _date(reply.header("Date")) or current_time
 
 

@@ -1,4 +1,4 @@
-"""Spaces the requests of one process, so that they stay within its share of the rate limits."""
+"""Spaces a process's requests by its share of the rate limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_provider_connect.patience import Clock
 
 
 class RequestPace:
-    """One process's share of an API's rate limits. Lasts longer than a poll. Thread-safe.
+    """One process's share of an API's rate limits, across polls. Thread-safe.
 
     :param share: number of processes that divide the limits.
     """
@@ -21,15 +21,15 @@ class RequestPace:
     def __init__(self, limits: RateLimits, share: int) -> None:
         self._lock = threading.Lock()
         self._spans = [
-            _Span(most / share, seconds)
-            for most, seconds in ((limits.per_second, 1.0), (limits.per_minute, 60.0))
-            if most is not None
+            _Span(max_requests / share, seconds)
+            for max_requests, seconds in ((limits.per_second, 1.0), (limits.per_minute, 60.0))
+            if max_requests is not None
         ]
         self._slots = threading.BoundedSemaphore(max(1, limits.at_once // share)) if limits.at_once else None
         self._paused_until = -math.inf
 
     def wait_seconds(self, clock_seconds: float) -> float:
-        """Return the time until the next request may be sent. If it is 0, the request is counted as sent."""
+        """Return the time until the next request may be sent. At 0 the request counts as sent."""
         with self._lock:
             wait = max(
                 [self._paused_until - clock_seconds, 0.0, *(span.wait_seconds(clock_seconds) for span in self._spans)]
@@ -40,7 +40,7 @@ class RequestPace:
             return wait
 
     def pause_seconds_left(self, clock_seconds: float) -> float:
-        """Return how much longer the pause lasts that the API requested."""
+        """Return the rest of the pause that the API requested."""
         with self._lock:
             return max(self._paused_until - clock_seconds, 0.0)
 
@@ -51,9 +51,9 @@ class RequestPace:
 
     @contextmanager
     def concurrency_slot(self, clock: Clock, raise_if_ended: Callable[[], None]) -> Iterator[None]:
-        """Take one of the allowed concurrent requests while the block runs. Waits until one is free.
+        """Hold one of the allowed concurrent requests inside the block. Waits for a free one.
 
-        :param raise_if_ended: called during the wait. Raises if the poll has ended.
+        :param raise_if_ended: called during the wait.
         """
         if self._slots is None:
             yield
@@ -68,15 +68,15 @@ class RequestPace:
 
 
 class _Span:
-    """A limit of requests per time span. A fractional limit is rounded down, and the span shortened to match."""
+    """A limit of requests per time span. A fractional limit is rounded down, with a shorter span to match."""
 
-    def __init__(self, most: float, seconds: float) -> None:
-        self._most = max(1, math.floor(most))
-        self._seconds = seconds * self._most / most
-        self.send_times: deque[float] = deque(maxlen=self._most)
+    def __init__(self, max_requests: float, seconds: float) -> None:
+        self._max_requests = max(1, math.floor(max_requests))
+        self._seconds = seconds * self._max_requests / max_requests
+        self.send_times: deque[float] = deque(maxlen=self._max_requests)
 
     def wait_seconds(self, clock_seconds: float) -> float:
-        if len(self.send_times) < self._most:
+        if len(self.send_times) < self._max_requests:
             return 0.0
         return self.send_times[0] + self._seconds - clock_seconds
 
@@ -86,7 +86,7 @@ _paces_lock = threading.Lock()
 
 
 def request_pace(name: str, url: str, limits: RateLimits, share: int) -> RequestPace:
-    """Return the pace for an API and connection. All polls of this process share it."""
+    """Return the pace of an API and connection, one for the whole process."""
     key = name, url, limits, share
     with _paces_lock:
         return _paces.setdefault(key, RequestPace(limits, share))

@@ -1,8 +1,7 @@
 """Declares error rules and rate limits of an API. Light enough for DAG files.
 
-A rule matches answers by status, header, text or a value in the JSON body, and names an action. The first matching rule
-applies. If none matches, 408, 425, 429 and 5xx are retried, 204 and 205 are empty, every other 2xx has rows, and all
-other statuses are refused.
+The first matching rule decides. A rule by ``at`` alone, unless it retries or waits, does not apply to 408, 425, 429 and
+5xx. By default these are retried, 204 and 205 are empty, every other 2xx has rows, and other statuses are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from airflow_provider_connect.values.json.paths import FieldPath
 
-RuleAction = Literal["retry", "wait", "refuse", "ignore", "empty", "rows"]
+RuleAction = Literal["retry", "wait", "refuse", "ignore", "empty", "rows", "login"]
 TimeFormat = Literal["auto", "seconds", "epoch_s", "epoch_ms", "date"]
 
 _STATUS = re.compile(r"[1-5](?:[0-9]{2}|xx)")
@@ -40,13 +39,13 @@ def _as_statuses(value: Any) -> Any:
 
 
 class Declared(BaseModel):
-    """Base of all parts of a declaration: plain data without secrets."""
+    """Base of declarations: plain data without secrets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Moment(Declared):
-    """Where an answer states a pause, as a duration or as the time of its end."""
+    """Where an answer states a pause, as a duration or an end."""
 
     header: str | None = Field(default=None, description="Header with the pause.")
     at: FieldPath | None = Field(default=None, description="Location in the JSON body, such as /error/retry_after.")
@@ -63,7 +62,7 @@ class Moment(Declared):
 
 
 class ErrorRule(Declared):
-    """A rule for answers. It applies to an answer that meets all its conditions."""
+    """A rule for answers that meet all its conditions."""
 
     status: Annotated[tuple[str, ...] | None, BeforeValidator(_as_statuses)] = Field(
         default=None,
@@ -71,7 +70,9 @@ class ErrorRule(Declared):
         "because a row could contain it.",
     )
     header: str | None = Field(default=None, description="Name of a header in the answer.")
-    header_value: str | None = Field(default=None, description="Value of that header. By default any.")
+    header_value: str | None = Field(
+        default=None, description="Value of that header, or the path of a Location. By default any."
+    )
     text: str | None = Field(
         default=None,
         min_length=1,
@@ -80,14 +81,15 @@ class ErrorRule(Declared):
     at: FieldPath | None = Field(
         default=None,
         description="Location in the JSON body, such as error or /error/code. Its value must not be null, false, 0 or "
-        "empty, or must be one of values.",
+        "empty, or must be one of values. Without status, a 408, 425, 429 or 5xx is retried whatever its body.",
     )
     values: Annotated[tuple[Scalar, ...] | None, BeforeValidator(_as_values)] = Field(
         default=None, description="Accepted values at that location."
     )
     then: RuleAction = Field(
         description="retry: repeat after a pause. wait: repeat at the time in the answer. refuse: fail until a person "
-        "acts. ignore: skip this parent. empty: no rows. rows: read the answer as a page."
+        "acts. ignore: skip this parent. empty: no rows. rows: read the answer as a page. login: fetch new "
+        "credentials, then repeat once, as after a 401."
     )
     until: Moment | None = Field(
         default=None, description="Location of the pause in the answer. By default Retry-After."
@@ -110,9 +112,9 @@ class ErrorRule(Declared):
 class RateLimits(Declared):
     """Rate limits that all users of the connection share.
 
-    Every task reserves its part of the limits per hour and per minute in advance. A limit per minute is treated as 60
-    times as many per hour. Only the processes of one job share the limits per second and of concurrent requests, so
-    with several jobs the API may refuse a request. It is repeated later.
+    Every task reserves its part of the limits per hour and per minute in advance. A limit per minute counts as 60 times
+    as many per hour. Only the processes of one job share the limits per second and of concurrent requests, so with
+    several jobs the API may refuse a request. It is repeated later.
     """
 
     per_second: float | None = Field(default=None, gt=0, description="Largest number of requests in a second.")
@@ -131,6 +133,6 @@ class RateLimits(Declared):
 
     @property
     def max_processes(self) -> int | None:
-        """Number of processes that can divide the limits without rounding a part up. None: no limit."""
+        """Most processes that can divide the limits without rounding up, or None."""
         rates = (self.at_once, self.per_second, self.per_minute)
         return min((max(1, math.floor(rate)) for rate in rates if rate is not None), default=None)

@@ -1,1 +1,1 @@
-"""Sessions with other databases over JDBC, and the types that Spark's reader reads exactly."""
+"""Sessions with other databases over JDBC, and the types that Spark reads exactly."""

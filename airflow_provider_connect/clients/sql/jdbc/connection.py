@@ -15,12 +15,12 @@ from airflow_provider_connect.secrets import Secrets, is_secret_name
 JDBC = "jdbc"
 DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT = "driver_class", "properties", "fetchsize", "session_init_statement"
 DEFAULT_FETCH_ROWS = 10_000
-"""Rows per fetch. Drivers' own defaults range from ten rows to all."""
+"""Rows per fetch. Drivers' defaults range from ten rows to all."""
 _EXTRA_FIELDS = (DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT)
 _IGNORED_FIELDS = ("driver_path", "sqlalchemy_scheme", "sqlalchemy_driver", "sqlalchemy_query", "placeholder")
-"""Fields of Airflow's hook without effect here. An editor of a connection must not choose a jar that runs."""
+"""Fields of Airflow's hook without effect. An editor of a connection must not choose a jar that runs."""
 _OWN_READERS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlite": "sqlite"}
-"""Connection types for databases that this package reads without JDBC.
+"""Connection types for databases read without JDBC.
 
 Spark has no dialect for MariaDB and would read its column names as values.
 """
@@ -38,7 +38,7 @@ _SPARK_OPTIONS = {
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Validate a connection without network. Returns the problems, or []. They show no value from the URL."""
+    """Validate a connection without network. Returns the problems, without values from the URL."""
     label = f"connection {connection.conn_id!r}"
     return [f"{label}: {text}" for text in (*_url_problems(connection.host or ""), *_extra_problems(connection))]
 
@@ -84,7 +84,6 @@ def reader_options(connection: Connection, relation: str, limits: SessionLimits)
     """Return the options for Spark's reader. They contain the password: never print them.
 
     :param relation: a SELECT in brackets with an alias.
-    :raises ConfigError: the connection is not valid.
     """
     refuse_any(connection_problems(connection))
     extra = connection.extra
@@ -107,7 +106,7 @@ def reader_options(connection: Connection, relation: str, limits: SessionLimits)
 
 
 def connection_secrets(connection: Connection) -> Secrets:
-    """Return the secrets to remove from the driver's messages."""
+    """Return the secrets to remove from messages."""
     properties = connection.extra.get(PROPERTIES) or {}
     secret_values = [str(value) for name, value in properties.items() if is_secret_name(name)]
     return Secrets([*secret_values, connection.password.get_secret_value() if connection.password else ""])

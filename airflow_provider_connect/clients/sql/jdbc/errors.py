@@ -1,4 +1,4 @@
-"""Converts the JVM's exceptions to this package's errors, by class and database codes. Their texts may quote values."""
+"""Converts JVM exceptions by class and database codes. Their texts may quote values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DRIVER_ADVICE = (
 _TIMEOUT_STATES = ("HYT00", "HYT01", "57014", "XCL52")
 _LOGIN_STATES = ("08004", "28", "04501")
 _LOGIN_CODES = (1017, 28000, 18456)
-"""Codes for a refused login of Oracle and SQL Server, whose SQLSTATE does not show it. Retries would lock the login."""
+"""Codes of Oracle and SQL Server for a refused login, without such a SQLSTATE. Retries would lock the login."""
 _SQL_STATES = ("42", "0A", "07", "2A", "3D", "3F", "37", "S0002")
 _VALUE_STATES = ("22", "21")
 
@@ -42,7 +42,7 @@ class JvmException:
         self.code = java.getErrorCode() if self.is_sql else 0
 
     def has_class(self, *names: str) -> bool:
-        """Return whether the exception's class or a superclass has one of these names, written without package."""
+        """Return whether the exception is of one of these classes, named without package."""
         return any(name.rpartition(".")[2] in names for name in self.class_names)
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ def _class_names(java: Any) -> Iterator[str]:
 
 
 def jvm_exceptions(error: Exception) -> list[JvmException]:
-    """Return the Java exceptions that caused a Python exception, outermost first, or []."""
+    """Return the Java exceptions behind a Python exception, outermost first."""
     # Py4J uses the first name, PySpark's own exceptions the second.
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     exceptions: list[JvmException] = []
@@ -73,8 +73,7 @@ def error_for_exceptions(
 ) -> ConnectError:
     """Return this package's error for Java exceptions.
 
-    :param secrets: secrets to remove from texts about the SQL, which are hidden without it. Leave it out while rows are
-        read.
+    :param secrets: removed from texts about the SQL, which are hidden without it. Leave it out while rows are read.
     """
     if any(cause.has_class("ClassNotFoundException", "NoClassDefFoundError") for cause in exceptions):
         return ConfigError(f"{subject}: {_DRIVER_ADVICE}")

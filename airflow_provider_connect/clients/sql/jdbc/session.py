@@ -1,4 +1,4 @@
-"""A session through a JDBC driver, in the JVM of Spark's driver. It reads column names, types and key bounds.
+"""A session through a JDBC driver, in the JVM of Spark's driver. Reads column names, types and key bounds.
 
 Spark's reader fetches the rows (:func:`.reader_options`) and connects in the same way, so both get the same answers.
 Spark is passed in and never imported.
@@ -35,7 +35,7 @@ _NO_ROWS = "1 = 0"
 
 
 class JdbcDatabase(Database):
-    """A session over JDBC. See :class:`.Database`.
+    """A session over JDBC.
 
     :ivar quote_mark: character before and after a quoted name.
     """
@@ -49,10 +49,9 @@ class JdbcDatabase(Database):
 
     @classmethod
     def open(cls, connection: Connection, spark: Any, limits: SessionLimits) -> Self:
-        """Open a session.
+        """Open a session in the JVM of a ``SparkSession``.
 
-        :param spark: a ``SparkSession``.
-        :raises ConfigError: the connection is not valid, there is no driver, or Spark's dialect quotes names wrongly.
+        :raises ConfigError: the connection is invalid, there is no driver, or Spark's dialect quotes names wrongly.
         :raises RetriableError: the database cannot be reached.
         """
         jvm = spark.sparkContext._jvm
@@ -79,7 +78,7 @@ class JdbcDatabase(Database):
         return database
 
     def close(self) -> None:
-        """End the session. No error if it is already lost."""
+        """End the session, even a lost one."""
         try:
             self._java_connection.close()
         except Exception as error:
@@ -96,12 +95,12 @@ class JdbcDatabase(Database):
 
     @property
     def version(self) -> str:
-        """Product name and version, from the driver."""
+        """Product name and version."""
         metadata = self._call_driver(self._java_connection.getMetaData)
         return f"{metadata.getDatabaseProductName()} {str(metadata.getDatabaseProductVersion()).splitlines()[0]}"
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns in order, without reading a row."""
+        """Return the columns without reading a row."""
         sql = self.select(["*"], self.relation(table_or_query), where=_NO_ROWS)
         return list(self._call_driver(lambda: self._run(sql, _columns)))
 
@@ -114,7 +113,7 @@ class JdbcDatabase(Database):
             statement.close()
 
     def primary_key(self, table: Table) -> list[str]:
-        """Return the primary key's columns in order, or []."""
+        """Return the primary key's columns, or []."""
 
         def read() -> list[tuple[int, str]]:
             schema = table.schema or self._java_connection.getSchema()
@@ -130,11 +129,11 @@ class JdbcDatabase(Database):
         return [name for _, name in sorted(self._call_driver(read))]
 
     def quote(self, name: str) -> str:
-        """Quote a name for SQL."""
+        """Quote a name."""
         return f"{self.quote_mark}{name.replace(self.quote_mark, self.quote_mark * 2)}{self.quote_mark}"
 
     def literal(self, value: object) -> str:
-        """Write a value as a SQL literal. Dates and times have JDBC's escape form, known to every driver."""
+        """Write a value. Dates and times have JDBC's escape form, known to every driver."""
         if isinstance(value, dt.datetime):
             if value.tzinfo is not None:
                 raise ConfigError("an instant cannot be written for every database: cast the column in a query")
@@ -148,7 +147,7 @@ class JdbcDatabase(Database):
         raise ConfigError(f"a value of {type(value).__name__} cannot be compared in every database")
 
     def relation(self, table_or_query: Table | Query) -> str:
-        """Return the SQL that names the table or query after FROM, without AS, which some databases refuse."""
+        """Return the table or query as SQL without AS, which some databases refuse."""
         if isinstance(table_or_query, Query):
             return f"(\n{table_or_query.sql.strip().rstrip(';')}\n) {self.quote('query')}"
         return super().relation(table_or_query)
@@ -162,7 +161,7 @@ class JdbcDatabase(Database):
         order_by: str = "",
         limit: int = -1,
     ) -> str:
-        """Return a SELECT statement without LIMIT, which some databases do not know."""
+        """Return a SELECT statement without LIMIT, unknown to some databases."""
         if limit == 0:
             where = f"({where}) AND {_NO_ROWS}" if where else _NO_ROWS
         sql = super().select(expressions, relation, where=where, order_by=order_by)
@@ -175,14 +174,11 @@ class JdbcDatabase(Database):
         """Do nothing."""
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement with few result rows. Values that are no numbers, dates or timestamps are texts."""
+        """Run a statement. Values are numbers, dates, timestamps or texts."""
         return list(self._call_driver(lambda: self._run(sql, _rows)))
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Decide how columns are read.
-
-        :raises ConfigError: Spark's reader would change a column's values.
-        """
+        """Decide how columns are read. Raises ConfigError if Spark would change values."""
         return [read_column(column, choices, self.quote(column.name)) for column in columns]
 
     def _read(

@@ -1,6 +1,6 @@
 """Types of columns read over JDBC, by the driver's type codes.
 
-A type whose values Spark's reader would change silently is refused, so that the user casts it.
+Refuses a type whose values Spark's reader would change silently. The user must cast it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LOSSES = {
 
 
 def base_type(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
-    """Return a column's base type from the driver's type code. "" for an unknown code."""
+    """Return the base type of a driver's type code, or ""."""
     name = BASE_TYPES.get(code, "")
     if name in ("decimal", "numeric"):
         return f"{name}({precision},{scale})"
@@ -68,10 +68,7 @@ def base_type(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
 
 
 def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadColumn:
-    """Decide how a column is read.
-
-    :raises ConfigError: Spark's reader would change its values.
-    """
+    """Decide how a column is read. Raises ConfigError if Spark would change its values."""
     import pyarrow as pa
 
     if (decimal := _DECIMAL.fullmatch(column.base)) is not None:
@@ -136,10 +133,9 @@ def _make_column(
 
 
 def require_same_types(columns: Sequence[ReadColumn], spark_types: Sequence[str]) -> None:
-    """Require that Spark would read the columns as their planned types.
+    """Raise ConfigError unless Spark would read the columns as their planned types.
 
-    :param spark_types: Spark's names of the types it would read.
-    :raises ConfigError: Spark's dialect for this database chose another type.
+    :param spark_types: Spark's names of the types.
     """
     for column, name in zip(columns, spark_types, strict=True):
         kind = _arrow_type_of_spark(name)
@@ -173,7 +169,7 @@ def _arrow_type_of_spark(name: str) -> pa.DataType | None:
 
 
 def _converts_exactly(spark_type: pa.DataType, read_type: pa.DataType) -> bool:
-    """Return whether a cast either keeps each value or fails."""
+    """Return whether a cast keeps or refuses each value."""
     from pyarrow import types
 
     both_types = (spark_type, read_type)
@@ -187,7 +183,7 @@ def _converts_exactly(spark_type: pa.DataType, read_type: pa.DataType) -> bool:
 def convert_batch(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.Array]:
     """Convert Spark's batch to the columns' read types. Decimals to be read as text stay decimals here.
 
-    :raises DataError: a value does not fit. The message does not show it.
+    :raises DataError: a value does not fit.
     """
     return [_convert_column(array, column) for array, column in zip(batch.columns, columns, strict=True)]
 

@@ -30,7 +30,7 @@ ORDER BY 1, 2 LIMIT 10000
 
 
 def columns_query(schema: str, table: str) -> str:
-    """Return the query for each column's name, type, nullability and character set."""
+    """Return the query for columns: name, type, nullability and character set."""
     return f"""
 SELECT column_name, column_type, is_nullable, character_set_name
 FROM information_schema.columns
@@ -52,7 +52,7 @@ WHERE constraint_schema = {schema} AND table_name = {table}
 
 
 def indexes_query(schema: str, table: str) -> str:
-    """Return the query for each column or expression of each index, in order."""
+    """Return the query for the columns and expressions of each index, in order."""
     return f"""
 SELECT s.index_name, s.column_name, s.non_unique = 0, s.sub_part, s.index_type, t.engine
 FROM information_schema.statistics s, information_schema.tables t
@@ -69,7 +69,7 @@ SELECT table_rows FROM information_schema.tables WHERE table_schema = {schema} A
 
 
 def counter_query(schema: str, table: str, column: str) -> str:
-    """Return the query for a column's next AUTO_INCREMENT number and the server's settings for it.
+    """Return the query for a column's next AUTO_INCREMENT number and its server settings.
 
     The number is NULL on a read-only server, since a replica may lag.
     """
@@ -83,7 +83,7 @@ WHERE c.table_schema = {schema} AND c.table_name = {table} AND c.column_name = {
 
 
 def counter_gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
-    """Return the reasons why a lower AUTO_INCREMENT number may come after a higher one."""
+    """Return the reasons for lower AUTO_INCREMENT numbers after higher ones."""
     reasons = []
     if engine.lower() == "innodb" and lock_mode == _INTERLEAVED_LOCK_MODE:
         reasons.append("with innodb_autoinc_lock_mode=2, statements that insert many rows take numbers in turns")
@@ -93,14 +93,14 @@ def counter_gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
 
 
 def primary_key_columns(parts: Iterable[tuple[Any, ...]]) -> list[str]:
-    """Return the primary key's columns from rows of :func:`indexes_query`, including partly indexed texts."""
+    """Return the primary key's columns from rows of :func:`indexes_query`, partly indexed texts included."""
     return [column for name, column, *_ in parts if name == "PRIMARY"]
 
 
 def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
     """Build indexes from rows of :func:`indexes_query`.
 
-    An index's columns end before its first expression or partly indexed text.
+    Their columns end before the first expression or partly indexed text.
     """
     by_name: dict[str, Index] = {}
     incomplete: set[str] = set()
@@ -116,7 +116,7 @@ def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
 
 
 def lag_seconds(status: list[dict[str, Any]]) -> float | None:
-    """Return a replica's largest lag behind its sources, from the rows of its status. None if it has no sources.
+    """Return a replica's largest lag from its status. None without sources.
 
     :raises RetriableError: replication is stopped.
     """

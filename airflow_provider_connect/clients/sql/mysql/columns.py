@@ -1,7 +1,7 @@
 """Arrow types for MySQL's and MariaDB's types, and the SQL that writes their values.
 
-The server writes a row as one CSV line, so each column is an expression for one item. NULL must become an empty item:
-CONCAT_WS skips NULL, which would shift the following items.
+The server writes a row as one CSV line. NULL must become an empty item: CONCAT_WS skips NULL, which would shift the
+following items.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _CHARSET = re.compile(r" character set (\w+)$")
 UNKNOWN_CHARSET = "unknown"
-"""Character set of a text for which the server reports none."""
+"""Character set that the server does not report."""
 _UNICODE_CHARSETS = {"utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4", "latin1"}
-"""Character sets with only Unicode characters, such as MySQL's latin1. ucs2 allows halves of surrogate pairs."""
+"""Character sets with only Unicode characters. ucs2 allows halves of surrogate pairs."""
 _TYPE = re.compile(r"(?P<name>[a-z]+\d?)\b(?:\s*\((?P<size>\d+)(?:,(?P<scale>\d+))?\))?")
 
 _PLAIN = "ifnull({column}, '')"
@@ -54,7 +54,7 @@ _INTEGER_TYPES = {
     "int": ("int32", "int64"),
     "bigint": ("int64", "decimal128(20, 0)"),
 }
-"""Arrow types of signed and unsigned integers. All are signed, since Spark and Delta have no unsigned types."""
+"""Arrow types of signed and unsigned integers. All are signed, since Spark and Delta have no unsigned ones."""
 _TEXT_TYPES = {
     "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid", "inet4", "inet6",
     "null",
@@ -81,7 +81,7 @@ _CHARACTER_ADVICE = (
 
 
 def base_type(kind: str, charset: str | None) -> str:
-    """Return a column's type, followed by its character set if Unicode lacks some of its characters.
+    """Return a column's type, with its character set if Unicode lacks some of its characters.
 
     :param charset: None if the column holds no text.
     """
@@ -89,10 +89,7 @@ def base_type(kind: str, charset: str | None) -> str:
 
 
 def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadColumn:
-    """Decide how a column is read. ``quoted`` is its quoted name.
-
-    :raises ConfigError: the type is not supported.
-    """
+    """Decide how a column is read. Raises ConfigError for an unsupported type."""
     import pyarrow as pa
 
     type_match = _TYPE.match(column.base)

@@ -23,7 +23,7 @@ _SSL_FIELDS = {"ca", "capath", "cert", "check_hostname", "cipher", "key"}
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Validate a connection without network. Returns the problems, or []."""
+    """Validate a connection without network. Returns the problems."""
     problems = []
     if connection.extra.get("iam"):
         problems.append("extra field 'iam' requests an AWS token, which is not supported: set login and password")
@@ -46,10 +46,7 @@ def connection_problems(connection: Connection) -> list[str]:
 
 
 def connect_arguments(connection: Connection, connect_seconds: float) -> dict[str, Any]:
-    """Return PyMySQL's arguments.
-
-    :raises ConfigError: a certificate cannot be read.
-    """
+    """Return PyMySQL's arguments. Raises ConfigError for an unreadable certificate."""
     password = connection.password.get_secret_value() if connection.password else ""
     fields = {name: connection.option(name) for name in ("connect_timeout", "init_command", "unix_socket")}
     return {
@@ -66,7 +63,7 @@ def connect_arguments(connection: Connection, connect_seconds: float) -> dict[st
 
 
 def connection_secrets(connection: Connection) -> Secrets:
-    """Return the secrets that messages must not show."""
+    """Return the connection's secrets."""
     return Secrets([connection.password.get_secret_value()] if connection.password else [])
 
 
@@ -79,7 +76,7 @@ def _ssl_options(connection: Connection) -> dict[str, Any]:
 
 
 def _tls_arguments(connection: Connection) -> dict[str, Any]:
-    """Return PyMySQL's TLS arguments. If there are none, TLS is used if the server supports it.
+    """Return PyMySQL's TLS arguments. Without any, TLS is used if the server supports it.
 
     With a certificate authority, the server's certificate and host name must match, unless ``ssl_mode`` requires less.
     """
@@ -92,13 +89,13 @@ def _tls_arguments(connection: Connection) -> dict[str, Any]:
         context = ssl.create_default_context(cafile=ssl_options.get("ca"), capath=ssl_options.get("capath"))
         # Certificates that servers generate do not pass Python 3.13's strict checks.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        verifies = mode in ("VERIFY_CA", "VERIFY_IDENTITY") or (
+        verifies_certificate = mode in ("VERIFY_CA", "VERIFY_IDENTITY") or (
             not mode and bool(ssl_options.get("ca") or ssl_options.get("capath"))
         )
         context.check_hostname = (
-            verifies and mode != "VERIFY_CA" and ssl_options.get("check_hostname", True) is not False
+            verifies_certificate and mode != "VERIFY_CA" and ssl_options.get("check_hostname", True) is not False
         )
-        context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
+        context.verify_mode = ssl.CERT_REQUIRED if verifies_certificate else ssl.CERT_NONE
         if ssl_options.get("cert"):
             context.load_cert_chain(ssl_options["cert"], keyfile=ssl_options.get("key"))
         if ssl_options.get("cipher"):

@@ -1,8 +1,7 @@
-"""Converts MySQL's and MariaDB's errors to this package's, by number.
+"""Converts MySQL's and MariaDB's errors by number.
 
-Numbers: https://dev.mysql.com/doc/mysql-errors/8.4/en/ and
-https://mariadb.com/docs/server/reference/error-codes (2026-11). Texts may quote a value, so only texts about names and
-rights are shown.
+Numbers: https://dev.mysql.com/doc/mysql-errors/8.4/en/ and https://mariadb.com/docs/server/reference/error-codes
+(2026-11). Texts may quote a value, so only those about names and rights are shown.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def error_number(error: pymysql.MySQLError) -> int:
 
 
 def connecting_error(error: pymysql.MySQLError | OSError, label: str, secrets: Secrets) -> ConnectError:
-    """Return the error for a failed connection. It has the server's text without the password."""
+    """Return the error for a failed connection, with the server's text but no password."""
     import pymysql
 
     number = error_number(error) if isinstance(error, pymysql.MySQLError) else 0
@@ -73,7 +72,7 @@ def sql_error(
 ) -> ConnectError:
     """Return the error for a failed statement.
 
-    :param shows_syntax: True if the SQL is only the user's own, so that a syntax error may quote it.
+    :param shows_syntax: True if a syntax error may quote the SQL, because it is only the user's.
     """
     import pymysql
 

@@ -7,7 +7,7 @@ and https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-res
 
 Warnings: https://dev.mysql.com/doc/mysql-errors/9.4/en/server-error-reference.html and
 https://mariadb.com/docs/server/reference/error-codes (2026-11). The server warns if it cut or replaced a value that it
-sent. A warning's text quotes the value, so it is not shown.
+sent. The text quotes the value, so it is not shown.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _CHAR = 254
 _UUID_BYTES = 36 * 4
 """Bytes of a UUID's text in utf8mb4, every session's character set."""
 QUERIED_TEXTS = {"longtext", "enum", "set"}
-"""Types of a query's columns that have a character set."""
+"""Types of a query's columns with a character set."""
 _TEXTS = {15, 247, 248, 249, 250, 251, 252, 253, 254}
 
 
 def type_name(field: Any) -> str:
-    """Return the type name of a result column, a ``FieldDescriptorPacket`` of PyMySQL."""
+    """Return the type name of a result column, PyMySQL's ``FieldDescriptorPacket``."""
     code, flags = field.type_code, field.flags
     unsigned = " unsigned" if flags & _UNSIGNED else ""
     if code in _INTEGERS:
@@ -68,7 +68,7 @@ _FETCHED_ROWS = 1_000
 
 
 def stream_cursor(session: pymysql.Connection[Any]) -> Any:
-    """Return a cursor that does not store rows. It adds ``fields``, :meth:`texts` and :meth:`abandon`."""
+    """Return an unbuffered cursor with ``fields``, :meth:`texts` and :meth:`abandon`."""
     return _stream_cursor_class()(session)
 
 
@@ -79,14 +79,11 @@ def _stream_cursor_class() -> type[Any]:
     class Stream(SSCursor):
         @property
         def fields(self) -> list[Any]:
-            """The protocol's description of the columns. ``description`` lacks sign and character set."""
+            """Columns as the protocol describes them, with sign and character set."""
             return list(self._result.fields)  # type: ignore[attr-defined]
 
         def texts(self) -> Iterator[bytes | None]:
-            """Yield the rows, one text each. At the end ``warning_count`` is the server's number of warnings.
-
-            :raises MySQLError: as PyMySQL raises it.
-            """
+            """Yield the rows, one text each, then set ``warning_count``."""
             while rows := self.fetchmany(_FETCHED_ROWS):
                 for (text,) in rows:
                     yield text
@@ -116,19 +113,20 @@ _LOSSY_WARNINGS = {
     1916: "a number lies outside its type's range: cast it to a wider type",
     1977: "a character has no counterpart in another character set: read it with cast(column as binary)",
 }
-"""Numbers of warnings that a sent value differs from the stored value, with remedies."""
+"""Warnings, by number, that a sent value differs from the stored value, with remedies."""
 
 
 def require_unchanged_values(numbers: Sequence[int], count: int, label: str) -> None:
     """Refuse rows if the server warned that it cut or replaced a value.
 
-    :param numbers: numbers of the warnings that the server lists.
-    :param count: number of all its warnings.
-    :raises DataError: a value was cut or replaced, or the server does not list all warnings.
+    :param numbers: of the listed warnings.
+    :param count: number of all warnings.
+    :raises DataError: a value was cut or replaced, or warnings are unlisted.
     """
-    refused = Counter(number for number in numbers if number in _LOSSY_WARNINGS)
+    lossy_warnings = Counter(number for number in numbers if number in _LOSSY_WARNINGS)
     reasons = [
-        f"{_LOSSY_WARNINGS[number]} (warning {number}, {times:,} times)" for number, times in sorted(refused.items())
+        f"{_LOSSY_WARNINGS[number]} (warning {number}, {times:,} times)"
+        for number, times in sorted(lossy_warnings.items())
     ]
     if not reasons and len(numbers) < count:
         reasons = [f"of {count:,} warnings it lists only {len(numbers):,}: raise max_error_count"]

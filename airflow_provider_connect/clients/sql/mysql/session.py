@@ -68,8 +68,8 @@ _MAX_CONCAT_BYTES = (1 << 64) - 1
 class MySQL(Database):
     """A session of PyMySQL.
 
-    :param connect: opens a session. A second one is needed to end a statement of the first.
-    :param comment: SQL comment before every read, visible in the list of processes.
+    :param connect: opens a session. To end a statement, a second session is opened.
+    :param comment: SQL comment before every read, visible in the process list.
     """
 
     queried_uuids_were_texts = True
@@ -88,7 +88,7 @@ class MySQL(Database):
 
     @classmethod
     def open(cls, connection: Connection, application_name: str, limits: SessionLimits) -> Self:
-        """Open a session. See :func:`.opening.open_database`."""
+        """Open a session."""
         try:
             import pymysql
         except ImportError:
@@ -103,15 +103,15 @@ class MySQL(Database):
             "write_timeout": limits.connect_seconds,
         }
         try:
-            opened = cls(lambda: pymysql.connect(**arguments), label, f"/* {_comment_text(application_name)} */ ")
+            database = cls(lambda: pymysql.connect(**arguments), label, f"/* {_comment_text(application_name)} */ ")
         except (pymysql.MySQLError, OSError) as error:
             raise connecting_error(error, label, connection_secrets(connection)) from None
         try:
-            opened._prepare(limits)
+            database._prepare(limits)
         except BaseException:
-            opened.close()
+            database.close()
             raise
-        return opened
+        return database
 
     def _prepare(self, limits: SessionLimits) -> None:
         # PyMySQL has one timeout for both login and rows.
@@ -139,17 +139,14 @@ class MySQL(Database):
         return self._version
 
     def lag_seconds(self) -> float | None:
-        """Return the replica's lag as the server reports it.
-
-        :raises ConfigError: the user has no right to read it.
-        """
+        """Return the replica's lag. Raises ConfigError without the right to read it."""
         from pymysql.cursors import DictCursor
 
         statement = catalog.MARIADB_REPLICA_STATUS if self._is_mariadb else catalog.REPLICA_STATUS
         return catalog.lag_seconds(self.rows(statement, "reading the replica's lag", DictCursor))
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return a table's columns from the information schema, or a query's from the optimizer."""
+        """Return columns from the information schema, or a query's from the optimizer."""
         if isinstance(table_or_query, Query):
             fields = [(field.name, type_name(field)) for field in self._fields(table_or_query, shows_syntax=True)]
             charsets = (
@@ -181,7 +178,7 @@ class MySQL(Database):
         return suggest_table(table, [Table(name, schema) for schema, name in tables])
 
     def require_all_columns(self, table: Table) -> None:
-        """Select all columns without rows, since the information schema hides columns that the user may not read."""
+        """Select all columns. The information schema hides those that the user may not read."""
         action = f"selecting every column of {table.name!r}"
         try:
             self.rows(self.select("*", self.relation(table), limit=0), action)
@@ -192,7 +189,7 @@ class MySQL(Database):
             ) from None
 
     def _charsets(self, query: Query) -> list[str | None]:
-        """Return the character set of each column of a query. The server reports it only while it converts no texts."""
+        """Return a query's character sets. The server reports them only while it converts no texts."""
         self.rows("SET SESSION character_set_results = NULL", "describing the query")
         try:
             numbers = [field.charsetnr for field in self._fields(query)]
@@ -210,7 +207,7 @@ class MySQL(Database):
             return list(rows.fields)
 
     def _json_columns(self, table: Table) -> set[str]:
-        """Return the columns with the constraint ``json_valid``, which make up MariaDB's JSON type."""
+        """Return the columns with the constraint ``json_valid``: MariaDB's JSON type."""
         clauses = self.rows(catalog.checks_query(*self._table_literals(table)), "reading the table's constraints")
         return {
             match[1].replace("``", "`")
@@ -233,7 +230,7 @@ class MySQL(Database):
         return self.rows(catalog.indexes_query(*self._table_literals(table)), f"reading the indexes of {table.name!r}")
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return the engine's estimate of a table's rows."""
+        """Return the engine's estimate."""
         rows = self.rows(
             catalog.row_estimate_query(*self._table_literals(table)), f"reading the size of {table.name!r}"
         )
@@ -245,20 +242,20 @@ class MySQL(Database):
         rows = self.rows(catalog.counter_query(*self._table_literals(table), self.literal(column)), action)
         if not rows:
             return None
-        upcoming, lock_mode, step, engine = rows[0]
-        last_number = None if upcoming is None else int(upcoming) - 1
+        next_number, lock_mode, step, engine = rows[0]
+        last_number = None if next_number is None else int(next_number) - 1
         return ColumnCounter(
             "its AUTO_INCREMENT", last_number, catalog.counter_gaps(int(lock_mode), int(step), engine or "")
         )
 
     def quote(self, name: str) -> str:
-        """Quote a name with backticks."""
+        """Quote with backticks."""
         if not name or "\0" in name:
             raise ConfigError(f"{name!r} is not a valid name in MySQL")
         return "`" + name.replace("`", "``") + "`"
 
     def literal(self, value: object) -> str:
-        """Write a value as a SQL literal, with PyMySQL."""
+        """Write a value with PyMySQL, bytes in hexadecimal digits."""
         if isinstance(value, bytes):
             return f"X'{value.hex()}'"
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
@@ -272,7 +269,7 @@ class MySQL(Database):
         return f"{quoted} + 0" if column.base.startswith("bit") else quoted
 
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a transaction. Its snapshot is taken with the first row."""
+        """Begin a transaction. The first row takes its snapshot."""
         if snapshot is not None:
             self.export_snapshot()
         # Not WITH CONSISTENT SNAPSHOT: if another table takes the name while we wait for its lock, that snapshot would
@@ -281,7 +278,7 @@ class MySQL(Database):
         self._is_in_transaction = True
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
-        """Open the tables, which prevents changes to them. No row is read, so the snapshot is taken later."""
+        """Open the tables, which prevents changes to them, without reading a row. The snapshot is taken later."""
         self.rows(self.select(["1"], self.relation(table_or_query), limit=0), "opening the table")
         return self.describe(table_or_query)
 
@@ -292,7 +289,7 @@ class MySQL(Database):
             self._is_in_transaction = False
 
     def rows(self, sql: str, action: str = "querying the database", cursor: type[Any] | None = None) -> list[Any]:
-        """Run a statement. Rows are tuples, unless ``cursor`` is another of PyMySQL's cursor classes."""
+        """Run a statement. Rows are tuples, unless ``cursor`` is another cursor class of PyMySQL."""
         with self._translate_errors(action), contextlib.closing(self._session.cursor(cursor)) as open_cursor:
             open_cursor.execute(sql)
             return list(open_cursor.fetchall())
@@ -356,7 +353,7 @@ class MySQL(Database):
             cursor.execute(f"KILL QUERY {self._id:d}")
 
     def close(self) -> None:
-        """End the session. A running statement is killed, since the server would go on computing."""
+        """End the session. Kills a running statement, since the server would go on computing."""
         import pymysql
 
         if not self._session.open:
@@ -383,5 +380,5 @@ class MySQL(Database):
 
 
 def _comment_text(name: str) -> str:
-    """Replace all characters that could end a SQL comment or make it a hint."""
+    """Replace characters that could end a SQL comment or make it a hint."""
     return re.sub(r"[^\w .:+=@-]", "_", name)

@@ -1,4 +1,4 @@
-"""Queries on PostgreSQL's catalog. The table's or view's quoted name is a parameter."""
+"""Queries on PostgreSQL's catalog. The relation's quoted name is a parameter."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _arrow_types() -> dict[str, pa.DataType]:
 
 
 def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadColumn:
-    """Decide how a column is read. ``quoted`` is its quoted name."""
+    """Decide how a column is read."""
     import pyarrow as pa
 
     name = _IN_PARENTHESES.sub("", column.base)
@@ -93,7 +93,7 @@ def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadCo
 
 
 def with_bytes_advice(column: ReadColumn) -> ReadColumn:
-    """Add advice about bytes that are not UTF-8 to a text column. For databases in SQL_ASCII."""
+    """Add advice about invalid UTF-8 to a text column, for databases in SQL_ASCII."""
     import pyarrow as pa
 
     return (

@@ -26,7 +26,7 @@ _KEEPALIVE_DEFAULTS = {"keepalives_idle": "60", "keepalives_interval": "10", "ke
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Validate a connection without network. Returns the problems, or []."""
+    """Validate a connection without network. Returns the problems."""
     problems = []
     if not connection.path and not connection.extra.get("service"):
         problems.append("its schema field is empty: name the database")
@@ -65,8 +65,8 @@ def connect_parameters(connection: Connection, application_name: str, connect_se
 
 
 def connection_secrets(connection: Connection) -> Secrets:
-    """Return the secrets that messages must not show."""
+    """Return the connection's secrets."""
     password = connection.password.get_secret_value() if connection.password else ""
-    hidden = [str(value) for name, value in connection.extra.items() if value and is_secret_name(name)]
+    secret_values = [str(value) for name, value in connection.extra.items() if value and is_secret_name(name)]
     # The path of a key is not secret and may be shown.
-    return Secrets([password, *(value for value in hidden if not value.startswith("/"))])
+    return Secrets([password, *(value for value in secret_values if not value.startswith("/"))])

@@ -1,4 +1,4 @@
-"""Converts PostgreSQL's errors to this package's, by SQLSTATE.
+"""Converts PostgreSQL's errors by SQLSTATE.
 
 Codes: https://www.postgresql.org/docs/18/errcodes-appendix.html (2026-11). A server's text may quote a value, so it is
 shown only for failed connections and for codes about names and logins.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _CANCELED = "57014"
 _REFUSED_BY_POLICY = "check_enable_rls"
-"""The server's function that refuses a read if a policy hides rows. Its name, unlike the message, is never translated.
+"""The server's function that refuses a read if a policy hides rows. Its name is never translated.
 
 https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/misc/rls.c (2026-11)
 """
@@ -75,11 +75,11 @@ _UNKNOWN_HOST = re.compile(r"\[Errno -[25]\]|could not translate host name .* no
 
 
 def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> ConnectError:
-    """Return the error for a failed connection. It has the server's text without the password."""
+    """Return the error for a failed connection, with the server's text but no password."""
     server_text = " ".join(secrets.redact(str(error)).split())
-    refused = _PERMANENT_REFUSAL.search(server_text)
+    is_permanent = _PERMANENT_REFUSAL.search(server_text)
     message = f"{label}: PostgreSQL refuses the connection: {server_text}"
-    if refused:
+    if is_permanent:
         return ConfigError(f"{message}: correct the connection")
     return SetupError(message) if _UNKNOWN_HOST.search(server_text) else RetriableError(message)
 

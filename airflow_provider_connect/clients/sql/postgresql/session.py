@@ -59,11 +59,11 @@ _SETTINGS = {
 _ROW_SECURITY: dict[RowSecurity, str] = {"refuse": "off", "accept": "on"}
 """``off`` does not turn policies off: the server refuses a statement whose rows a policy would cut."""
 _CLIENT_CHECK_INTERVAL = "10s"
-"""How often the server, while it computes, checks that its client is still connected."""
+"""How often a computing server checks that its client is connected."""
 
 
 class PostgreSQL(Database):
-    """A session of psycopg 3. Use :meth:`open`."""
+    """A session of psycopg 3."""
 
     shares_snapshots = True
 
@@ -76,7 +76,7 @@ class PostgreSQL(Database):
     def open(
         cls, connection: Connection, application_name: str, limits: SessionLimits, row_security: RowSecurity = "refuse"
     ) -> Self:
-        """Open a session. See :func:`.opening.open_database`."""
+        """Open a session."""
         try:
             import psycopg
         except ImportError:
@@ -89,13 +89,13 @@ class PostgreSQL(Database):
             )
         except psycopg.Error as error:
             raise connecting_error(error, label, connection_secrets(connection)) from None
-        opened = cls(session, label)
+        database = cls(session, label)
         try:
-            opened._prepare(limits, row_security)
+            database._prepare(limits, row_security)
         except BaseException:
-            opened.close()
+            database.close()
             raise
-        return opened
+        return database
 
     def _prepare(self, limits: SessionLimits, row_security: RowSecurity) -> None:
         settings = _SETTINGS | {
@@ -118,11 +118,11 @@ class PostgreSQL(Database):
 
     @property
     def _takes_any_bytes(self) -> bool:
-        """True if the database's encoding is SQL_ASCII, whose texts may be in any encoding."""
+        """True if the database's encoding is SQL_ASCII, with texts in any encoding."""
         return self._session.info.parameter_status("server_encoding") == "SQL_ASCII"
 
     def lag_seconds(self) -> float | None:
-        """Return the age of a standby's last replayed transaction. 0 if it has replayed all data it received.
+        """Return the age of a standby's last replayed transaction. 0 if it has replayed all received data.
 
         :raises RetriableError: the standby has replayed nothing since its start and receives nothing.
         """
@@ -135,22 +135,22 @@ class PostgreSQL(Database):
         return None if lag is None else float(lag)
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return a table's columns from the catalog, or a query's from the planner."""
+        """Return columns from the catalog, or a query's from the planner."""
         if isinstance(table_or_query, Table):
-            described = self.rows(
+            described_columns = self.rows(
                 catalog.COLUMNS_QUERY, f"describing {table_or_query.name!r}", (self.relation(table_or_query),)
             )
-            if not described:
+            if not described_columns:
                 raise ConfigError(
                     f"{self._label}: there is no table {self.relation(table_or_query)}, or the user may not see it. "
                     f"Names are case-sensitive, as in the catalog{self._suggest_table(table_or_query)}"
                 )
         else:
-            described = [(*column, True) for column in self._describe_by_planner(table_or_query)]
-        types = self._resolve_types([(oid, modifier) for _, oid, modifier, _ in described])
+            described_columns = [(*column, True) for column in self._describe_by_planner(table_or_query)]
+        types = self._resolve_types([(oid, modifier) for _, oid, modifier, _ in described_columns])
         return [
             SqlColumn(name, kind, base, nullable)
-            for (name, _, _, nullable), (kind, base) in zip(described, types, strict=True)
+            for (name, _, _, nullable), (kind, base) in zip(described_columns, types, strict=True)
         ]
 
     def _suggest_table(self, table: Table) -> str:
@@ -160,16 +160,16 @@ class PostgreSQL(Database):
     def _describe_by_planner(
         self, table_or_query: Table | Query, names: Sequence[str] = ()
     ) -> list[tuple[str, int, int]]:
-        """Return each column's name, type and type modifier from the planner, which sees the current table."""
+        """Return columns (name, type, type modifier) from the planner, which sees the current table."""
         action = "describing the query" if isinstance(table_or_query, Query) else f"describing {table_or_query.name!r}"
         with self._translate_errors(action), self._session.cursor() as cursor:
-            chosen = [self.quote(name) for name in names] or "*"
-            cursor.execute(self.select(chosen, self.relation(table_or_query), limit=0).encode())
+            selected_columns = [self.quote(name) for name in names] or "*"
+            cursor.execute(self.select(selected_columns, self.relation(table_or_query), limit=0).encode())
             result = cursor.pgresult
-            described = cursor.description or []
+            descriptors = cursor.description or []
             columns = [
                 (column.name, column.type_code, result.fmod(position) if result else -1)
-                for position, column in enumerate(described)
+                for position, column in enumerate(descriptors)
             ]
         names = [name for name, *_ in columns]
         for name in names:
@@ -196,12 +196,12 @@ class PostgreSQL(Database):
         return [(Index(name, tuple(columns), *properties), is_key) for name, columns, *properties, is_key in rows]
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return the planner's estimate of a table's rows. None before the first ANALYZE."""
+        """Return the planner's estimate. None before the first ANALYZE."""
         rows = self.rows(catalog.ROW_ESTIMATE_QUERY, f"reading the size of {table.name!r}", (self.relation(table),))
         return int(rows[0][0]) if rows and rows[0][0] >= 0 else None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
-        """Return the sequence of an identity column or a default. None if the sequence counts down.
+        """Return the sequence of an identity column or a default. None if it counts down.
 
         The last number is None if the user may not read it, or on a standby, which may lag.
         """
@@ -220,13 +220,13 @@ class PostgreSQL(Database):
         return ColumnCounter(f"sequence {name}", last_number, tuple(gaps))
 
     def quote(self, name: str) -> str:
-        """Quote a name with double quotes."""
+        """Quote with double quotes."""
         if not name or "\0" in name:
             raise ConfigError(f"{name!r} is not a valid name in PostgreSQL")
         return '"' + name.replace('"', '""') + '"'
 
     def literal(self, value: object) -> str:
-        """Write a value as a SQL literal, with psycopg."""
+        """Write a value with psycopg."""
         from psycopg import sql
 
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
@@ -245,24 +245,24 @@ class PostgreSQL(Database):
             raise RetriableError(f"{error}: the session that exported it has ended") from None
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
-        """Lock the tables as a read does. Raises RetriableError if they were rewritten after the snapshot was taken."""
-        described = self.describe(table_or_query)  # as of the snapshot
-        by_name = {column.name: column for column in described}
+        """Lock the tables as a read does. Raises RetriableError if they were rewritten since the snapshot."""
+        described_columns = self.describe(table_or_query)  # as of the snapshot
+        by_name = {column.name: column for column in described_columns}
         existing_names = [name for name in names if name in by_name]
         if isinstance(table_or_query, Table) and existing_names:
-            locked = self._describe_by_planner(table_or_query, existing_names)
-            types = self._resolve_types([(oid, modifier) for _, oid, modifier in locked])
-            described = [
+            locked_columns = self._describe_by_planner(table_or_query, existing_names)
+            types = self._resolve_types([(oid, modifier) for _, oid, modifier in locked_columns])
+            described_columns = [
                 by_name[name]._replace(type=kind, base=base)
-                for (name, *_), (kind, base) in zip(locked, types, strict=True)
+                for (name, *_), (kind, base) in zip(locked_columns, types, strict=True)
             ]
-        if changed := self.rows(catalog.REWRITTEN_TABLES_QUERY, "checking whether the table was rewritten"):
-            tables = ", ".join(name for (name,) in changed)
+        if changed_tables := self.rows(catalog.REWRITTEN_TABLES_QUERY, "checking whether the table was rewritten"):
+            tables = ", ".join(name for (name,) in changed_tables)
             raise RetriableError(
                 f"{self._label}: {tables} was rewritten, emptied, replaced or attached after the snapshot was taken, "
                 "so the snapshot does not show its rows. Read it again"
             )
-        return described
+        return described_columns
 
     def end(self) -> None:
         """Commit, which changes nothing."""
@@ -270,13 +270,13 @@ class PostgreSQL(Database):
             self.rows("COMMIT", "ending the read")
 
     def export_snapshot(self) -> str:
-        """Export the snapshot and return its name. Standbys can export snapshots too."""
+        """Export the snapshot and return its name. Standbys can too."""
         return str(self.rows("SELECT pg_export_snapshot()", "exporting the snapshot")[0][0])
 
     def rows(
         self, sql: str, action: str = "querying the database", values: tuple[Any, ...] | None = None
     ) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows."""
+        """Run a statement."""
         with self._translate_errors(action), self._session.cursor() as cursor:
             cursor.execute(sql.encode(), values)
             return cursor.fetchall() if cursor.description else []
@@ -309,7 +309,7 @@ class PostgreSQL(Database):
             self._session.cancel_safe(timeout=_CANCEL_SECONDS)
 
     def close(self) -> None:
-        """End the session. A running statement is cancelled."""
+        """End the session. Cancels a running statement."""
         import psycopg
         from psycopg.pq import TransactionStatus
 

@@ -1,7 +1,7 @@
 """Checks a connection before the first run and reports findings with remedies.
 
-A check sends one request to the stream's API, and one to each other region if this region does not know the
-credentials. Credentials go only to Mixpanel's own hosts, or to the host in the connection.
+Sends one request to the stream's API, and one to each other region if this one does not know the credentials.
+Credentials go only to Mixpanel's hosts, or to the connection's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _API_NAMES: dict[Api, str] = {"export": "the export", "query": "the Query API", 
 
 @dataclass(frozen=True)
 class MixpanelReport(findings.PreflightReport):
-    """Findings of one check, and the number of counted requests that it sent."""
+    """Findings of one check, with its number of counted requests."""
 
     requests_by_api: dict[Api, int] = field(default_factory=dict)
 
@@ -55,7 +55,7 @@ class MixpanelReport(findings.PreflightReport):
         return ", ".join(f"{count} of {_API_NAMES[api]}" for api, count in self.requests_by_api.items()) or "none"
 
     def __str__(self) -> str:
-        """Return the report, problems first. Each line is a sentence, so lines may be joined."""
+        """Return the report, problems first. Each line is a sentence."""
         return f"{super().__str__()}\nRequests sent: {self.requests_text}."
 
 
@@ -68,8 +68,8 @@ def check_connection(
 ) -> MixpanelReport:
     """Check a connection.
 
-    :param options: options of the source. None checks the export, without a zone.
-    :param store: store of the tasks' shared count of requests.
+    :param options: None for the export without a zone.
+    :param store: tasks' shared count of requests.
     """
     return _Check(connection, options, store, clock).report()
 
@@ -168,7 +168,7 @@ class _Check:
         return [region for region in HOSTS if region != region_in_use]
 
     def _find_region(self) -> tuple[str, dict[str, str]]:
-        """Return the region that knows the credentials, or "", and the reasons of regions that gave no answer."""
+        """Return the region that knows the credentials, or "", and error texts of regions without an answer."""
         silent_regions = {}
         for region in self._other_regions():
             extra = {**self._connection.extra, "region": region}
@@ -233,7 +233,6 @@ class _Check:
     # Quota
 
     def _probe(self, connection: Connection) -> ProbeResult:
-        """Send one request and count it with the requests of all tasks."""
         access, quota = MixpanelAccess.from_connection(connection, self._api), quota_of(connection, self._api)
         turns = self._turns(quota)
         times: list[float] = []

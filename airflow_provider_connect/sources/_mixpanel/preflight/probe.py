@@ -1,4 +1,4 @@
-"""Sends the small request of a connection check and reads its answer."""
+"""Sends the request of a connection check and reads its answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_connect.sources._mixpanel.preflight.regime_detection impor
 from airflow_provider_connect.sources._mixpanel.refusals import refusal_error, status_of_refusal
 
 _EVENTS = 10_000
-"""Number of events in the sample. They suffice to detect the regime, and are about a megabyte on the wire."""
+"""Events in the sample: enough to detect the regime, about a megabyte on the wire."""
 
 _LIMITS = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 64 << 20
@@ -29,9 +29,9 @@ _LATEST = 1 << 33
 class ProbeResult:
     """Result of a check's request.
 
-    :param status: status of the answer, or of the error document in an answer with status 200.
+    :param status: of the answer, or of an error document in an answer with status 200.
     :param error: None for success.
-    :param clock_ahead_seconds: least lead of our clock over the server's. None if the answer has no date.
+    :param clock_ahead_seconds: see :func:`clock_ahead_seconds`.
     """
 
     status: int
@@ -47,15 +47,14 @@ class ProbeResult:
 
     @property
     def rejects_credentials(self) -> bool:
-        """True if the host reports that it does not know the credentials."""
+        """True if the host does not know the credentials."""
         return self.status == 401 or (self.status == 400 and "authenticate" in str(self.error).lower())
 
 
 def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Callable[[], None]) -> ProbeResult:
-    """Send one small request to an API.
+    """Send one small request to an API. Raises ConnectError without an answer.
 
-    :param on_sent: called when the request is sent. Mixpanel may count it from then on.
-    :raises ConnectError: there is no answer.
+    :param on_sent: called when the request is sent, from when Mixpanel may count it.
     """
     sent_at = clock()
     # It is over in every zone: the last one leaves it at noon of the day after.
@@ -72,10 +71,10 @@ def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Cal
 
 
 def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetime) -> float | None:
-    """Return the least lead of our clock over a server's, in seconds. Negative if our clock is behind.
+    """Return the least lead of our clock over a server's. Negative if our clock is behind.
 
-    :param date: the answer's header Date. Both other times are by our clock.
-    :return: 0 if ``date`` lies between both times, None if it is unreadable.
+    :param date: the answer's header Date. The other times are by our clock.
+    :return: 0 if ``date`` lies between both, None if unreadable.
     """
     try:
         server_time = email.utils.parsedate_to_datetime(date)
@@ -122,12 +121,12 @@ class _AnswerHead(NamedTuple):
 def _read_export(answer_head: _AnswerHead) -> ProbeResult:
     first_line, samples = None, []
     try:
-        for line in _lines(answer_head.answer):
+        for line in _read_lines(answer_head.answer):
             if first_line is None:
                 first_line = line
                 if not _is_record(line):
                     return answer_head.refused(first_line.decode("utf-8", "replace"))
-            sample = _sample(line)
+            sample = _read_event_times(line)
             if sample is not None:
                 samples.append(sample)
     except RetriableError:
@@ -145,7 +144,7 @@ def _read_answer(answer_head: _AnswerHead) -> ProbeResult:
     return answer_head.refused(body.text, is_cut=body.is_cut)
 
 
-def _lines(answer: HttpResponse) -> Iterator[bytes]:
+def _read_lines(answer: HttpResponse) -> Iterator[bytes]:
     is_gzip = answer.header("Content-Encoding").strip().lower() == "gzip"
     wire = answer.chunks()
     remainder, size = b"", 0
@@ -160,32 +159,34 @@ def _lines(answer: HttpResponse) -> Iterator[bytes]:
 
 
 def _is_record(line: bytes) -> bool:
-    parsed = _parsed(line)
+    parsed = _parse_json_or_none(line)
     return "event" in parsed if isinstance(parsed, dict) else parsed is None and line.startswith(b'{"event"')
 
 
 def _has_error(text: str) -> bool:
-    parsed = _parsed(text)
+    parsed = _parse_json_or_none(text)
     return isinstance(parsed, dict) and bool(parsed.get("error"))
 
 
-def _parsed(text: str | bytes) -> Any:
+def _parse_json_or_none(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _sample(line: bytes) -> EventTimes | None:
-    record = _parsed(line)
+def _read_event_times(line: bytes) -> EventTimes | None:
+    record = _parse_json_or_none(line)
     properties = record.get("properties") if isinstance(record, dict) else None
     if not isinstance(properties, dict):
         return None
-    time, received = _instant(properties.get("time"), 1), _instant(properties.get("mp_processing_time_ms"), 1000)
+    time, received = (
+        _plausible_time(properties.get("time"), 1),
+        _plausible_time(properties.get("mp_processing_time_ms"), 1000),
+    )
     return None if time is None or received is None else EventTimes(time, received / 1000)
 
 
-def _instant(value: Any, units_per_second: int) -> int | None:
-    """Return a time since 1970, or None if it is implausible."""
+def _plausible_time(value: Any, units_per_second: int) -> int | None:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return value if is_whole and 0 < value < _LATEST * units_per_second else None

@@ -1,7 +1,7 @@
-"""Detects the time regime from a sample of events: UTC, or the clock times of the project's zone.
+"""Detects the time regime from a sample of events: UTC, or the clock of the project's zone.
 
-The times of a day look alike in both regimes. But each event also has the UTC time at which Mixpanel received it, and
-live devices send events immediately. So the least delay, if equal at many times of the day, is the zone's offset or 0.
+Each event also has the UTC time at which Mixpanel received it, and live devices send immediately. So the least delay,
+if equal at many times of the day, is the zone's offset, or 0.
 """
 
 from __future__ import annotations
@@ -15,18 +15,16 @@ from zoneinfo import ZoneInfo
 from airflow_provider_connect.sources._mixpanel.columns import Regime
 
 _LOW_QUANTILE = 0.05
-"""Share of the shortest delays to ignore, because some devices have wrong clocks."""
+"""Share of shortest delays to ignore: some devices have wrong clocks."""
 
 _QUICK_SECONDS = 600
 _MIN_EVENTS = 20
 _MIN_QUARTERS = 6
-"""Least number of quarter-hours with quick events. Live devices have them all day, devices with a few uploads a day
-only just before an upload.
-"""
+"""Fewest quarter-hours with quick events. Devices that upload a few times a day fill fewer."""
 
 _QUARTER = 900
 _EARLY_SECONDS, _LATE_SECONDS = -300, 3000
-"""Allowed delay of quick events. No two relevant zones are closer than this range is wide."""
+"""Allowed delay of quick events. Any two relevant zones differ by more than this range."""
 
 _HOURS_AHEAD = range(-12, 15)
 
@@ -35,7 +33,7 @@ class EventTimes(NamedTuple):
     """Times of one event, in seconds since 1970.
 
     :param time: as exported, in the unknown regime.
-    :param received: when Mixpanel received the event (UTC).
+    :param received: by Mixpanel (UTC).
     """
 
     time: int
@@ -47,7 +45,7 @@ class RegimeReading:
     """Result of a detection.
 
     :param regime: None if unknown.
-    :param reason: evidence for the regime, or why it is unknown.
+    :param reason: evidence, or why the regime is unknown.
     :param ahead_minutes: approximate lead of the exported times over UTC.
     :param matches_zone: True if the configured zone has this lead.
     """
@@ -59,9 +57,9 @@ class RegimeReading:
 
 
 def detect_regime(samples: Sequence[EventTimes], zone: str | None) -> RegimeReading:
-    """Detect a project's time regime from events of one day, in any order.
+    """Detect a project's time regime from one day's events, in any order.
 
-    :param zone: configured zone of the project.
+    :param zone: configured zone.
     """
     count = len(samples)
     if count < _MIN_EVENTS:

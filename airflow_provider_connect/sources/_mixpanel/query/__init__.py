@@ -1,1 +1,1 @@
-"""Definitions and readers of the streams of the Query and App APIs."""
+"""Streams of the Query and App APIs: definitions and readers."""

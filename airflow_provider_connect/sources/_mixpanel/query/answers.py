@@ -1,4 +1,4 @@
-"""Parses values and lists in answers of the Query API, and makes rows of them."""
+"""Parses answers of the Query API into rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def to_json_text(value: Any) -> str:
 
 
 def flag_or_none(value: Any) -> bool | None:
-    """Convert true, false, 1 or 0 to a boolean, else return None."""
+    """Return true, false, 1 or 0 as a boolean, else None."""
     return bool(value) if value in (0, 1) else None
 
 
@@ -64,7 +64,7 @@ def wall_time_or_none(value: Any) -> dt.datetime | None:
 
 
 def instant_or_none(value: Any) -> dt.datetime | None:
-    """Convert a time with an offset, such as ``2026-03-01T00:00:00-08:00``, to UTC, else return None."""
+    """Convert a time such as ``2026-03-01T00:00:00-08:00`` to UTC, else return None."""
     try:
         parsed = dt.datetime.fromisoformat(value)
         return parsed.astimezone(dt.UTC) if parsed.tzinfo is not None else None
@@ -82,7 +82,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def same_named_columns(stream: MixpanelStream, sent_object: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that are named like fields of the object, converted by type."""
+    """Return the columns named like fields of the object."""
     columns = stream.columns.items()
     return {name: _READERS[column.kind](sent_object.get(name)) for name, column in columns if column.kind in _READERS}
 
@@ -91,7 +91,7 @@ def fetch_member(client: MixpanelClient, call: Call, *path: str, kind: type) -> 
     """Send a request and return the value at ``path``, a sequence of nested names.
 
     :param kind: required type, ``dict`` or ``list``.
-    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or if the answer has another shape.
+    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or the answer has another shape.
     """
     data = client.fetch(call)
     value = client.parse_json(data)
@@ -117,9 +117,9 @@ def fetch_entries(
 
 
 def value_of_day(client: MixpanelClient, by_date: Any, report_name: str) -> Any:
-    """Return a report's value for the requested day, or None. Counts entries of other days as ``other_day``.
+    """Return a report's value for the requested day, or None. Counts other days as ``other_day``.
 
-    :param by_date: values by date. A time may follow the date.
+    :param by_date: values by date, perhaps with a time.
     :raises RetriableError: the report has other days only.
     """
     if not isinstance(by_date, dict):
@@ -135,10 +135,7 @@ def value_of_day(client: MixpanelClient, by_date: Any, report_name: str) -> Any:
 
 
 def require_count(value: Any, report_name: str) -> int:
-    """Return the value if it is a whole number.
-
-    :raises DataError: for any other value.
-    """
+    """Return a whole number. Raises DataError for any other value."""
     count = bigint_or_none(value)
     if count is None:
         raise DataError(f"{report_name}: a count is not a whole number. Report it to Mixpanel")
@@ -152,7 +149,7 @@ _ROWS_AT_ONCE = 10_000
 
 
 def batch_reader(fetch_rows: Callable[[MixpanelClient], Iterable[RowValues]]) -> BatchReader:
-    """Return a stream's ``read_batches`` for a function that fetches its rows."""
+    """Return a ``read_batches`` that uses a function to fetch rows."""
 
     def read(stream: MixpanelStream, client: MixpanelClient) -> Iterator[pa.RecordBatch]:
         rows = iter(fetch_rows(client))

@@ -1,11 +1,10 @@
-"""Parses the pages of an engage session and checks that they are consistent. Sends no requests.
+"""Parses and checks the pages of an engage session. Sends no requests.
 
-Mixpanel keeps an answer for a while as a session. Page 0 has the total and the page size, so a missing, repeated or
-short page is detected. Later pages of the real API have no ``total`` (``EngagePaginationStrategy`` of Airbyte and
+Mixpanel keeps an answer for a while as a session. Page 0 has the total and the page size, which reveal missing,
+repeated and short pages. Later pages of the real API have no ``total`` (``EngagePaginationStrategy`` of Airbyte and
 ``source-mixpanel-native`` of Estuary, 2026-11).
 
-A profile is rewritten as a line ``{"event":<distinct_id>,"properties":<properties>}``, which :class:`.RecordReader`
-decodes in bulk.
+A profile becomes a line ``{"event":<distinct_id>,"properties":<properties>}`` for :class:`.RecordReader`.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ class GoneError(RetriableError):
 
 
 class EngagePage(NamedTuple):
-    """Header of a page. Missing fields are None. A missing session is "".
+    """Header of a page. Missing fields are None, a missing session "".
 
-    :param number: number of the page, from 0.
-    :param size: greatest number of profiles on a page.
-    :param total: number of profiles on all pages.
+    :param number: from 0.
+    :param size: most profiles on a page.
+    :param total: profiles on all pages.
     :param fingerprint: equal only for pages with the same profiles.
     """
 
@@ -57,7 +56,7 @@ class EngagePage(NamedTuple):
 
 
 class EngageSession:
-    """Checks that the pages of a session come in order from page 0, without gaps or repeats.
+    """Checks that pages come in order from page 0, without gaps or repeats.
 
     :raises RetriableError: page 0 contradicts itself.
     """
@@ -85,10 +84,7 @@ class EngageSession:
         return self._next_number == self.page_count
 
     def accept(self, page: EngagePage) -> None:
-        """Check the next page.
-
-        :raises RetriableError: the page has an unexpected number, session or number of profiles.
-        """
+        """Check the next page. Raises RetriableError for another number, session or number of profiles."""
         number = self._next_number
         subject = f"page {number} of {self.page_count}"
         if page.session not in ("", self.id):
@@ -114,9 +110,9 @@ class EngageSession:
 
 
 def is_session_lost(status: int, text: str) -> bool:
-    """Return True if the refusal of a later page means that Mixpanel has dropped the session.
+    """Return True if a refusal of a later page means that the session is gone.
 
-    The wording is not documented. "request for page in uncached query" has been seen.
+    The wording is undocumented. "request for page in uncached query" has been seen.
     """
     return status >= 400 and status != 429 and _GONE.search(text) is not None
 
@@ -135,7 +131,7 @@ _NUMBER_STARTS = tuple(b"%c" % byte for byte in b"-0123456789")
 
 
 class _Profile(NamedTuple):
-    """Profile as encoded JSON parts. A missing part is b""."""
+    """Encoded JSON parts of a profile. A missing part is b""."""
 
     id: bytes
     properties: bytes
@@ -144,9 +140,9 @@ class _Profile(NamedTuple):
 class PageProfiles(NamedTuple):
     """Profiles of a page.
 
-    :param records: profiles, with distinct_id as the event's name.
+    :param records: profiles, with distinct_id as event.
     :param rejects: profiles that cannot be rows. Their position is their number in the session.
-    :param notes: names of the counts to increase.
+    :param notes: names of counts to increase.
     """
 
     records: tuple[RecordColumns, ...]
@@ -158,7 +154,7 @@ class PageReader:
     """Parses pages.
 
     :param promoted_names: properties to decode.
-    :param is_cohort: True for members of a cohort, which may have no profile.
+    :param is_cohort: True for members of a cohort, which may lack a profile.
     """
 
     def __init__(self, client: MixpanelClient, promoted_names: tuple[str, ...], *, is_cohort: bool = False) -> None:
@@ -183,7 +179,7 @@ class PageReader:
     def read_page(self, data: bytes) -> tuple[EngagePage, list[Any]]:
         """Return the header of a page, and its profiles for :meth:`read_profiles`.
 
-        :raises RetriableError: the document is not a page of profiles, or reports an error.
+        :raises RetriableError: the document is no page of profiles, or reports an error.
         """
         try:
             page: Any = self._page.decode(data)
@@ -199,7 +195,7 @@ class PageReader:
         return EngagePage(number, session, page.page_size, page.total, len(page.results), fingerprint), page.results
 
     def _decode_tolerantly(self, data: bytes) -> Any:
-        """Read a page that msgspec refuses, because a profile has lone surrogates, NaN or invalid UTF-8."""
+        """Read a page with lone surrogates, NaN or invalid UTF-8, which msgspec refuses."""
         text = data.decode("utf-8", "surrogateescape")
         try:
             page_members = dict(members(text, _TOLERANT))
@@ -210,7 +206,10 @@ class PageReader:
         except (ValueError, RecursionError):  # its text would be part of the message
             raise self._client.incomplete_answer_error(len(data)) from None
         results = [
-            _Profile(_encoded(members_of_profile.get("$distinct_id")), _encoded(members_of_profile.get("$properties")))
+            _Profile(
+                _encode_escaped(members_of_profile.get("$distinct_id")),
+                _encode_escaped(members_of_profile.get("$properties")),
+            )
             for members_of_profile in profiles
         ]
         return SimpleNamespace(results=results, **{name: header_fields.get(name) for name in _HEAD})
@@ -218,7 +217,7 @@ class PageReader:
     def read_profiles(self, results: list[Any], first_number: int) -> PageProfiles:
         """Parse the profiles of a page.
 
-        :param first_number: number of the page's first profile in the session.
+        :param first_number: of its first profile in the session.
         """
         ids = [bytes(profile.id) or b"null" for profile in results]
         if not all(encoded_id[:1] == b'"' for encoded_id in ids):
@@ -256,7 +255,7 @@ class PageReader:
         return PageProfiles((RecordColumns.from_list(records),) if records else (), tuple(rejects), tuple(notes))
 
 
-def _encoded(text: str | None) -> bytes:
+def _encode_escaped(text: str | None) -> bytes:
     return (text or "").encode("utf-8", "surrogateescape")
 
 

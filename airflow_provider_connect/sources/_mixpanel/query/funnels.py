@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LIST = Call("/api/query/funnels/list", about="saved funnels")
 
 MAX_FUNNEL_DURATION = dt.timedelta(days=90)
-"""Longest time that a funnel gives a user. A completion counts for the day on which the user began."""
+"""Most time to complete a funnel. A completion counts for the user's first day."""
 
 
 def _rows(api_client: MixpanelClient) -> Iterator[RowValues]:

@@ -1,10 +1,10 @@
-"""Stream ``insights``: values of a saved report, as its page in Mixpanel shows them.
+"""Stream ``insights``: values of a saved report, as shown in Mixpanel.
 
 https://developer.mixpanel.com/reference/insights-query (2026-11). Reports of Funnels and Retention have this shape too:
 https://github.com/jaredmcfarland/mixpanel_data/blob/main/context/research/bookmarks-api-findings.md.
 
-An Insights report has dates as the innermost names: ``{"Sign up": {"DE": {"2026-03-01T00:00:00-08:00": 12}}}``. A
-Retention report has dates in the middle, above lists. A Funnels report has no dates.
+Dates are the innermost names of Insights reports: ``{"Sign up": {"DE": {"2026-03-01T00:00:00-08:00": 12}}}``. In
+Retention reports they stand above lists. Funnels reports have none.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _WITH_OFFSET = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,}(?:Z|[+-][0-9]{2}:[0-9]{2})")
 
 PathName = str | int | None
-"""Name above a value: text, or a position in a list. None stands for a time between other names."""
+"""Text, or a position in a list, above a value. None replaces a time between other names."""
 
 
 class SeriesValue(NamedTuple):
@@ -43,7 +43,7 @@ class SeriesValue(NamedTuple):
 
     :param path: names above the value, without the time.
     :param date: date of the time, in its own offset.
-    :param time: time in UTC.
+    :param time: in UTC.
     """
 
     path: tuple[PathName, ...]
@@ -66,7 +66,7 @@ def series_values(series: Any) -> Iterator[SeriesValue]:
 
 
 def walk_leaves(tree: Any) -> Iterator[tuple[tuple[PathName, ...], Any]]:
-    """Yield each value of a tree of objects and lists, with the names above it. Empty ones are skipped."""
+    """Yield each value of nested objects and lists, with the names above it."""
     pending: list[tuple[tuple[PathName, ...], Any]] = [((), tree)]
     while pending:
         path, node = pending.pop()

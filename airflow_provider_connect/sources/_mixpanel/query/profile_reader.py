@@ -1,4 +1,4 @@
-"""Reads engage sessions into batches of rows, several pages at a time."""
+"""Reads engage sessions into batches, several pages concurrently."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ENGAGE_PATH = "/api/query/engage"
 
 CONCURRENT_PAGES = 4
-"""One less than a project's concurrent queries, so that other clients have room
+"""One less than a project's concurrent queries, to leave one for other clients
 (https://developer.mixpanel.com/reference/rate-limits, 2026-11).
 """
 
@@ -46,7 +46,7 @@ _LAST_SEEN = "$last_seen"
 
 
 class ProfileReader:
-    """Reads sessions one after another. Drops profiles that occurred before in any session."""
+    """Reads sessions one after another. Drops profiles that occurred in any session before."""
 
     def __init__(self, stream: MixpanelStream, client: MixpanelClient) -> None:
         options = client.options
@@ -74,8 +74,8 @@ class ProfileReader:
         """Start a session and yield its rows.
 
         :param subject: requested cohort, for messages.
-        :param constant_columns: columns with the same value in every row.
-        :raises RetriableError: Mixpanel drops the session, or its pages do not fit together.
+        :param constant_columns: columns with one value in all rows.
+        :raises RetriableError: Mixpanel drops the session, or its pages are inconsistent.
         """
         page, results = self._reader.read_page(
             self._client.fetch(Call(ENGAGE_PATH, body=form_body(form), about=subject))
@@ -132,7 +132,7 @@ class ProfileReader:
                 if isinstance(error, GoneError) or wait > _LONGEST_WAIT_SECONDS or not patience.wait_and_retry(wait):
                     raise
 
-    def _batches(self, results: list[Any], constant: dict[str, int]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, results: list[Any], constant_columns: dict[str, int]) -> Iterator[pa.RecordBatch]:
         profiles = self._reader.read_profiles(results, self._tally.rows)
         self._tally.rows += len(results)
         self._tally.counts.update(profiles.notes)
@@ -141,15 +141,15 @@ class ProfileReader:
             self._tolerance.require(self._tally.counts["rejected"] + 1, message)
             self._tally.reject(reject)
         for records in profiles.records:
-            yield self._batch(records, constant)
+            yield self._batch(records, constant_columns)
 
-    def _batch(self, records: RecordColumns, constant: dict[str, int]) -> pa.RecordBatch:
+    def _batch(self, records: RecordColumns, constant_columns: dict[str, int]) -> pa.RecordBatch:
         import numpy as np
         import pyarrow as pa
 
         values = {name: records.field_values[index] for name, index in self._index.items()}
         columns: dict[str, pa.Array] = {
-            name: pa.array(np.full(len(records), value, np.int64)) for name, value in constant.items()
+            name: pa.array(np.full(len(records), value, np.int64)) for name, value in constant_columns.items()
         }
         columns["distinct_id"] = records.events
         columns["last_seen"], unreadable = read_instants(values[_LAST_SEEN])

@@ -1,4 +1,4 @@
-"""Stream ``retention``: users who began on a day, and how many came back in each later interval.
+"""Stream ``retention``: users who began on a day, and came back in each later interval.
 
 https://developer.mixpanel.com/reference/retention-query (2026-11).
 """
@@ -36,7 +36,7 @@ _REPORT_NAME = "the retention report"
 
 
 class ReturnInterval(NamedTuple):
-    """Time range (UTC) in which the users of a day come back for the n-th time.
+    """Time range (UTC) in which a day's users come back for the n-th time.
 
     :param start: start of the first user's range.
     :param end: end of the last user's range.
@@ -47,9 +47,9 @@ class ReturnInterval(NamedTuple):
 
 
 def interval_of_day(day: Day, number: int, days: int) -> ReturnInterval:
-    """Return the time range that covers interval ``number`` of all users of a day.
+    """Return the time range of interval ``number`` for all users of a day.
 
-    A user's interval begins ``number`` times ``days`` days after the user's first event.
+    A user's interval begins ``number`` times ``days`` days after the first event.
     """
     first = day.date + number * days * ONE_DAY
     return ReturnInterval(start_of(first, day.zone), start_of(first + (days + 1) * ONE_DAY, day.zone))

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sources._mixpanel.client import MixpanelClient
 
 MAX_SEGMENTS = 10_000
-"""Greatest number of segments that Mixpanel returns. Without a limit in the request it returns 60."""
+"""Most segments that Mixpanel returns. It returns 60 unless the request sets a limit."""
 
 MAX_EVENT_NAMES = 255
-"""Number of names that Mixpanel lists by default. Counting them takes seven queries. On request it lists up to 5,000
+"""Names that Mixpanel lists by default. Counting them takes seven queries. On request it lists up to 5,000
 (https://github.com/jaredmcfarland/mixpanel_data, get_events, 2026-05).
 """
 
@@ -45,11 +45,11 @@ _NAMES_IN_ONE_URL = 40  # in one URL
 
 
 def count_events(client: MixpanelClient, event_names: Sequence[str], expression: str | None = None) -> dict[str, int]:
-    """Return Mixpanel's count of each named event on the day. 0 if the event did not happen.
+    """Return Mixpanel's count of each named event on the day, or 0.
 
-    Costs one query for 40 names, or with ``expression`` one for each name.
+    Costs one query for 40 names, or with ``expression`` one for each.
 
-    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or if the answer lacks the day.
+    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or the answer lacks the day.
     """
     if expression is not None:
         return {name: _total(client, name, _segments(client, name, expression)) for name in event_names}
@@ -64,7 +64,7 @@ def count_events_by_hour(
 ) -> Counter[str]:
     """Return Mixpanel's count of the named events by hour of the project's clock (``2026-03-01 14:00:00``).
 
-    Cost and errors are those of :func:`count_events`.
+    Cost and errors as :func:`count_events`.
     """
     if expression is None:
         answers: Iterable[Mapping[str, Any]] = (values for _, values in _counts_by_group(client, event_names, "hour"))
@@ -91,7 +91,7 @@ def _counts_by_group(
 
 
 def fetch_frequent_events(client: MixpanelClient) -> list[str]:
-    """Request the project's most frequent event names of the last 31 days. Costs one query."""
+    """Request the most frequent event names of the last 31 days, with one query."""
     call = Call(
         "/api/query/events/names", params={"type": "general", "limit": str(MAX_EVENT_NAMES)}, about="event names"
     )
@@ -100,7 +100,7 @@ def fetch_frequent_events(client: MixpanelClient) -> list[str]:
 
 
 def queries_to_count(event_count: int, expression: str | None) -> int:
-    """Return the number of queries that count this number of event names on a day."""
+    """Return the number of queries that count so many event names on a day."""
     return event_count if expression is not None else -(-event_count // _NAMES_IN_ONE_URL)
 
 
@@ -119,7 +119,7 @@ def _rows(client: MixpanelClient) -> Iterator[RowValues]:
 def _segments(
     client: MixpanelClient, name: str, expression: str | None, on: str | None = None, unit: str = "day"
 ) -> Mapping[str, Any]:
-    """Request the counts of each segment by date. Without ``on`` the event is the only segment."""
+    """Request counts by segment and date. Without ``on`` the event is the only segment."""
     limit = None if on is None else str(MAX_SEGMENTS)
     optional_params = {"event": name, "type": "general", "where": expression, "on": on, "limit": limit}
     params = {key: value for key, value in optional_params.items() if value is not None}

@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 20.0  # a person waits
 
 
 def propose_declaration(request: ProposalRequest, connection: Connection | None) -> str:
-    """Return a YAML declaration, from an OpenAPI document or from one answer of the API.
+    """Return a YAML declaration.
 
     :raises ConfigError: the path is missing, or not exactly one of document and connection is set.
     :raises ConnectError: as in a poll.
@@ -43,7 +43,7 @@ def propose_declaration(request: ProposalRequest, connection: Connection | None)
 
 
 def propose_from_document(path: str, document: Path) -> str:
-    """Return a YAML declaration for ``GET path``, read from an OpenAPI 3 document without network.
+    """Return a YAML declaration for ``GET path`` from an OpenAPI 3 document. No network.
 
     :raises ConfigError: the document is not OpenAPI 3, or lacks the path.
     """
@@ -51,7 +51,7 @@ def propose_from_document(path: str, document: Path) -> str:
 
 
 def propose_from_answer(path: str, connection: Connection) -> str:
-    """Request ``GET path`` once and return a YAML declaration, without values of the answer.
+    """Request ``GET path`` once. Returns a YAML declaration without values of the answer.
 
     :raises ConnectError: as in a poll. :class:`.DataError` if the answer has no records.
     """
@@ -148,12 +148,12 @@ def declaration_yaml(path: str, parameters: Sequence[Parameter], shape: Response
 
 
 def _yaml(value: Any) -> str:
-    """Return a value as JSON, which is also YAML. Characters that YAML forbids are escaped."""
+    """Return a value as JSON, which is also YAML. Escapes characters that YAML forbids."""
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def _columns(shape: ResponseShape) -> dict[str, tuple[str, str]]:
-    """Return (field, type) by column name. Two names always differ in more than case, because sinks ignore case."""
+    """Return (field, type) by column name. Names differ in more than case, because sinks ignore case."""
     columns: dict[str, tuple[str, str]] = {}
     taken_names = {*_RESERVED_NAMES}
     for field, kind in shape.columns.items():
@@ -213,7 +213,6 @@ def _paging(names: Mapping[str, Parameter], shape: ResponseShape) -> _Guess:
 
 
 def _pagings(names: Mapping[str, Parameter], shape: ResponseShape) -> Iterator[_Guess]:
-    """Yield the pagings that fit parameters and answer, the most certain first."""
     if shape.has_next_link:
         yield _Guess({"kind": "link_header", "ends": "no_token"}, f"the answer has a Link header. {_CHECK_END}")
     more = _first_field_matching(shape, _HAS_MORE, "boolean")

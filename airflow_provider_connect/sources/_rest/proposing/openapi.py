@@ -1,4 +1,4 @@
-"""Reads parameters and the answer's fields from an OpenAPI 3 document: https://spec.openapis.org/oas/v3.1.0."""
+"""Reads an OpenAPI 3 document: https://spec.openapis.org/oas/v3.1.0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FORMATS = {"date-time": "timestamp", "date": "date"}
 
 
 class OpenApi:
-    """An OpenAPI 3 document. Its references must point into the same file.
+    """An OpenAPI 3 document, with references into the same file.
 
     :raises ConfigError: the document is not OpenAPI 3.
     """

@@ -30,10 +30,10 @@ class ResponseShape:
     """Structure of an answer, without its values.
 
     :param at: path of the list of records.
-    :param columns: column type by scalar field of a record.
+    :param columns: type by scalar field of a record.
     :param other_fields: kind of each scalar field outside the list, by path: ``string``, ``link``, ``integer``,
         ``boolean``, ``null`` or ``number``.
-    :param has_next_link: True if a header Link names a next page.
+    :param has_next_link: a header Link names a next page.
     """
 
     at: str
@@ -43,7 +43,7 @@ class ResponseShape:
 
 
 def pointer_to(*keys: str) -> str:
-    """Join keys to a path: one key stays as it is, several become a JSON Pointer."""
+    """Join keys to a path. Several keys become a JSON Pointer."""
     if len(keys) == 1 and keys[0] and not keys[0].startswith("/"):
         return keys[0]
     return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in keys)
@@ -110,7 +110,7 @@ def _kind(value: Any) -> str:
 
 
 def _column(values: list[Any]) -> str | None:
-    """Return the narrowest column type for all values of a field. None if it is empty or nested."""
+    """Return the narrowest column type for all values of a field. None if empty or nested."""
     kinds = {_type(value) for value in values if value is not None}
     if not kinds or "nested" in kinds:
         return None

@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airflow_provider_connect.clients.sql.database import (
     Database,
@@ -25,6 +27,7 @@ from airflow_provider_connect.clients.sql.database import (
     ValueChoices,
 )
 from airflow_provider_connect.clients.sql.opening import open_database
+from airflow_provider_connect.clients.sql.sqlite_types import exact_decimal
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, DeadlineError, RetriableError
 
@@ -96,7 +99,10 @@ def test_a_value_is_read_unchanged(make: Make, declared: str, stored: str, kind:
         ("date", "'0000-00-00'", "holds a value that is not a valid date32[day]"),
         ("datetime", "'2026-10-05 01:02:03Z'", "holds a value that is not a valid timestamp[us]"),
         ("timestamptz", "'2026-10-05 01:02:03'", "holds a value that is not a valid timestamp[us, tz=UTC]"),
-        ("decimal(10,2)", "1.1", "but holds floating numbers: SQLite may store a floating number"),
+        ("decimal(10,2)", "1.125", "not a valid decimal128(10, 2): SQLite stored a floating number"),
+        ("decimal(10,2)", "1e300", "not a valid decimal128(10, 2): SQLite stored a floating number"),
+        ("decimal(38,2)", "123456789012345.75", "not a valid decimal128(38, 2): SQLite stored a floating"),
+        ("decimal(10,2)", "9e999", "not a valid decimal128(10, 2): SQLite stored a floating number"),
         ("decimal(3,0)", "1000", "holds a value that is not a valid decimal128(3, 0)"),
         ("decimal(10,2)", f"'{CANARY}'", "holds a value that is not a valid decimal128(10, 2)"),
         ("decimal", "1.1", "decimals='double' reads it"),
@@ -112,6 +118,16 @@ def test_a_value_of_another_storage_class_fails_and_is_not_shown(
         read(database, Table("t"))
     assert message in str(caught.value)
     assert CANARY not in str(caught.value)
+
+
+@given(cents=st.integers(-(10**14), 10**14), scale=st.integers(0, 6))
+def test_a_decimal_that_sqlite_stores_as_a_floating_number_is_read_exactly(cents: int, scale: int) -> None:
+    decimal = Decimal(cents).scaleb(-scale)
+    with closing(sqlite3.connect(":memory:")) as file:
+        file.execute(f"CREATE TABLE t (a decimal(38,{scale}))")
+        file.execute("INSERT INTO t VALUES (?)", [str(decimal)])
+        ((stored,),) = file.execute("SELECT a FROM t")
+    assert exact_decimal(stored, scale) == decimal
 
 
 def test_decimals_follow_the_option(make: Make) -> None:

@@ -101,3 +101,104 @@ def test_a_next_link_that_is_no_address_is_told(link: str) -> None:
 
     with AnsweringServer(answer) as server, pytest.raises(RetriableError, match="page 1 has a link to a next page"):
         read(server, {})
+
+
+ROWS = [{"id": number, "at": f"{DATE}T12:00:00Z", "name": "a"} for number in range(4)]
+SESSION = {"auth": "session", "auth_url": "/login", "auth_result": "id", "send_as": "X-Session"}
+
+
+class SessionApi:
+    """Two pages. Each session is good for one of them, and the answer after it is ``ended``."""
+
+    def __init__(self, ended: Said, *, is_final: bool = False) -> None:
+        self._ended = ended
+        self._is_final = is_final
+        self.sessions = 0
+        self._left = 0
+
+    def __call__(self, heard: Heard) -> Said:
+        if heard.path == "/login":
+            self.sessions += 1
+            self._left = 0 if self._is_final and self.sessions > 1 else 1
+            return Said({"id": f"s{self.sessions}"})
+        if heard.path == "/welcome":
+            return Said(b"<html>Please log in</html>", headers={"Content-Type": "text/html"})
+        if heard.headers.get("x-session") != f"s{self.sessions}" or not self._left:
+            return self._ended
+        self._left -= 1
+        page = int(dict(heard.params).get("page", 1))
+        return Said({"items": ROWS[2 * page - 2 : 2 * page], "next": "/items?page=2" if page == 1 else None})
+
+
+LOGGED_OUT = {
+    "403": (Said({}, 403), {"status": 403}),
+    "419": (Said({}, 419), {"status": 419}),
+    "redirect": (
+        Said({}, 302, {"Location": "/welcome?next=%2Fitems"}),
+        {"header": "location", "header_value": "/welcome"},
+    ),
+    "error in a 200": (Said({"error": {"code": 17}}), {"at": "/error/code", "values": [17]}),
+}
+
+
+@pytest.mark.parametrize("way", LOGGED_OUT)
+@pytest.mark.parametrize("is_final", [False, True])
+def test_a_session_that_ends_is_begun_again_once(way: str, *, is_final: bool) -> None:
+    ended, rule = LOGGED_OUT[way]
+    api = SessionApi(ended, is_final=is_final)
+    source = declared(
+        "items",
+        NextLink(at="next", ends="no_token"),
+        at="items",
+        errors=[rule | {"then": "login"}],
+        retry_budget_seconds=0,
+    )
+    with AnsweringServer(api) as server:
+        connection = Connection(
+            conn_id="api", conn_type="http", host=server.url, login="me", password=CANARY, extra=SESSION
+        )
+        if is_final:
+            with pytest.raises(ConfigError, match="takes it for the end of a session, and new credentials do not help"):
+                poll(source, connection, DAY)
+        else:
+            assert sorted(ids(poll(source, connection, DAY))) == [0, 1, 2, 3]
+        assert api.sessions == 2
+
+
+def test_credentials_that_cannot_be_fetched_again_are_a_person_s_matter() -> None:
+    source = declared(
+        "items", NextLink(at="next", ends="no_token"), at="items", errors=[{"status": 403, "then": "login"}]
+    )
+    with AnsweringServer(lambda _: Said({}, 403)) as server:
+        connection = Connection(conn_id="api", conn_type="http", host=server.url, login="me", password=CANARY)
+        with pytest.raises(ConfigError, match="only sessions and OAuth tokens can be fetched again"):
+            poll(source, connection, DAY)
+        assert len(server.heard) == 1
+
+
+@pytest.mark.parametrize("keep_host", [True, False])
+def test_links_that_name_the_service_by_another_host_keep_the_host_if_declared(*, keep_host: bool) -> None:
+    """Such a host gets no credentials, and its refusal says so."""
+
+    def serve(heard: Heard) -> Said:
+        page = int(dict(heard.params).get("page", 1))
+        link = f"{other.url}/items?page=2" if page == 1 else None
+        return Said({"items": ROWS[2 * page - 2 : 2 * page], "next": link})
+
+    with AnsweringServer(lambda _: Said({}, 401)) as other, AnsweringServer(serve) as server:
+        source = declared("items", NextLink(at="next", ends="no_token", keep_host=keep_host), at="items")
+        connection = Connection(
+            conn_id="api",
+            conn_type="http",
+            host=server.url,
+            login="me",
+            password=CANARY,
+            extra={"allowed_hosts": [other.url]},
+        )
+        if keep_host:
+            assert sorted(ids(poll(source, connection, DAY))) == [0, 1, 2, 3]
+            assert all(heard.headers["authorization"].startswith("Basic ") for heard in server.heard)
+        else:
+            with pytest.raises(ConfigError, match=r"asked without the credentials of connection 'api'.*set keep_host"):
+                poll(source, connection, DAY)
+        assert len(other.heard) == (not keep_host)

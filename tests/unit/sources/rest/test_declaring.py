@@ -13,13 +13,21 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest import poller as polling
-from airflow_provider_connect.sources.rest import Count, LinkHeader, PageNumber, Records, Request, RestSource
+from airflow_provider_connect.sources.rest import (
+    Count,
+    LinkHeader,
+    PageNumber,
+    Records,
+    Request,
+    RestSource,
+)
 from airflow_provider_connect.window import Day
 from tests.equipment.rest_api.items import DATE, items_of, parents
 from tests.equipment.rest_api.reading import DAY, declared, ids, read, records
@@ -347,3 +355,36 @@ def test_a_key_may_be_of_several_columns() -> None:
         polled = read(api, declared("/single", {"kind": "single"}, records=one))
     assert len({key for _, _, batch in polled.batches for key in batch.column("record_key").to_pylist()}) == 3
     assert records().key == ("id",)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"paging": {"kind": "offset", "end": "empty_page"}},
+            "paging.offset.end: unknown option; did you mean 'ends'?",
+        ),
+        (
+            {"paging": {"kind": "next_link", "at": "x", "ends": {"rule": "flag", "at": "m", "lst": True}}},
+            "paging.next_link.ends.flag.lst: unknown option; did you mean 'last'?",
+        ),
+        (
+            {"records": {"key": ["id"], "columns": {"id": {"type": "bigint", "formt": "iso"}}}},
+            "records.columns.id.formt: unknown option; did you mean 'format'?",
+        ),
+        ({"errors": [{"status": 404, "than": "empty"}]}, "errors.0.than: unknown option; did you mean 'then'?"),
+    ],
+)
+def test_a_misspelt_option_of_a_part_is_named_with_the_part_s_own(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        RestSource(**MINIMAL | options)
+    assert text in str(caught.value)
+
+
+def test_a_file_without_a_connection_is_valid_by_the_schema() -> None:
+    """The example's DAG gives the connection. A parent takes it from its child."""
+    declaration = yaml.safe_load((Path(__file__).parents[4] / "dags" / "stripe_events.yaml").read_text())
+    validator = Draft202012Validator(RestSource.json_schema())
+    child = declaration | {"parent": declaration | {"snapshot": "replace"}}
+    assert [error.message for file in (declaration, child) for error in validator.iter_errors(file)] == []
+    assert list(validator.iter_errors({"conn_id": "a"}))

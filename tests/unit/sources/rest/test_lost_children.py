@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.completeness import Rules, findings
-from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sources.rest import Cap, ErrorRule, PageNumber, RestSource
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.sources.rest import Cap, ErrorRule, PageNumber, RestSource, Single
 from airflow_provider_connect.stage.manifest import PollResult
 from tests.equipment.rest_api.items import DATE, items_of, parents
 from tests.equipment.rest_api.reading import counts, declared, ids, read, records
@@ -164,8 +164,92 @@ def test_a_child_that_changes_while_its_parent_is_read_is_a_duplicate(*, is_next
                 else None
             )
         )
-        polled = read(server, children())
-    assert (ids(polled), counts(polled)["duplicates"]) == (ALL[:20], 10)
+        polled = read(server, children(records=records(on_duplicate="first")))
+        with pytest.raises(RetriableError, match="10 records have the key of an earlier record and differ"):
+            read(server, children())
+    assert (ids(polled), counts(polled)["duplicates"], counts(polled)["differing_duplicates"]) == (ALL[:20], 10, 10)
+
+
+SHOPS = [
+    {"id": "a", "kind": "shop", "open": True, "rank": 1},
+    {"id": "b", "kind": "depot", "open": True, "rank": 2},
+    {"id": "", "kind": "shop", "open": True, "rank": 3},
+    {"id": "d", "kind": "shop", "open": False, "rank": 1},
+    {"id": None, "kind": None, "open": True, "rank": 1},
+]
+
+
+def of_shops(**options: Any) -> RestSource:
+    parent = {
+        "conn_id": "api",
+        "stream": "shops",
+        "request": {"path": "/shops"},
+        "paging": Single(),
+        "records": {
+            "key": ["number"],
+            "columns": {
+                "number": "bigint",
+                "id": "string",
+                "kind": "string",
+                "open": "boolean",
+                "rank": "bigint",
+                "at": "timestamp",
+            },
+        },
+        "snapshot": "replace",
+    }
+    return declared("/shops/{parent.id}/items", Single(), parent=parent, **options)
+
+
+@pytest.mark.parametrize(
+    ("where", "requested", "filtered", "without_value"),
+    [
+        ({}, ["a", "b", "d"], 0, 2),
+        ({"open": True}, ["a", "b"], 1, 2),
+        ({"kind": ["shop", None], "open": True}, ["a"], 2, 2),
+        ({"kind": "shop", "rank": [1, 2]}, ["a", "d"], 3, 0),
+        ({"rank": [7]}, [], 5, 0),
+    ],
+)
+def test_only_the_parents_that_are_meant_are_requested(
+    where: Any, requested: list[str], filtered: int, without_value: int
+) -> None:
+    with RestApi() as server:
+        shops = [shop | {"number": number} for number, shop in enumerate(SHOPS)]
+        server.faults.append(lambda asked: Answer(shops if asked.path == "/shops" else []))
+        polled = read(server, of_shops(parent_where=where, parent_without_value="skip"))
+        paths = sorted(asked.path for asked in server.asked if asked.path != "/shops")
+    assert paths == [f"/shops/{name}/items" for name in requested]
+    found = counts(polled)
+    assert [found.get(name, 0) for name in ("parents", "filtered_parents", "parents_without_value")] == [
+        len(requested),
+        filtered,
+        without_value,
+    ]
+
+
+def test_a_parent_without_a_value_fails_the_day_unless_it_is_skipped() -> None:
+    with RestApi() as server:
+        shops = [shop | {"number": number} for number, shop in enumerate(SHOPS)]
+        server.faults.append(lambda asked: Answer(shops if asked.path == "/shops" else []))
+        with pytest.raises(DataError, match="set parent_without_value='skip'"):
+            read(server, of_shops())
+        assert counts(read(server, of_shops(parent_where={"kind": ["depot"]})))["parents"] == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ({"opn": True}, "parent_where.opn: the parent has no such column; did you mean 'open'?"),
+        ({"open": 1}, "parent_where.open: a value of another type than the column, which is boolean"),
+        ({"rank": [1, "2"]}, "parent_where.rank: a value of another type than the column, which is bigint"),
+        ({"at": "2026-10-05"}, "parent_where.at: a value of another type than the column, which is timestamp"),
+    ],
+)
+def test_a_filter_that_matches_no_parent_by_mistake_is_refused(where: Any, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        of_shops(parent_where=where)
+    assert text in str(caught.value)
 
 
 def children(**options: Any) -> RestSource:

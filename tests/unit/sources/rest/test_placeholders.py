@@ -14,7 +14,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest.bounds import day_bound
 from airflow_provider_connect.sources._rest.placeholders import fill_request
-from airflow_provider_connect.sources.rest import Bounds, PageNumber, Request
+from airflow_provider_connect.sources.rest import Bounds, PageNumber, Request, Single
 from airflow_provider_connect.window import Day
 from tests.equipment.rest_api.reading import DAY, declared, records
 
@@ -56,7 +56,7 @@ def test_all_wrong_places_are_named_at_once_with_the_nearest_name() -> None:
     for message in (
         "request.path: unknown {parnt.id}",
         "request.params.a: unknown {day.strt}; did you mean 'day.start'?",
-        "request.params.b: unknown format 'epochms' of {day.end}; did you mean 'epoch_ms'?",
+        "request.params.b: {day.end}: unknown format 'epochms'; did you mean 'epoch_ms'?",
         "request.params.c: '{ day.start }' is not one of {day.start}, {day.end}",
         "request.headers.X-Until: unknown {day.end.iso}; did you mean 'day.end'?",
         "request.body.deep.0: unknown {parent.id}; no parent is declared",
@@ -127,6 +127,13 @@ def _cut(moment: dt.datetime, seconds: int, offset: dt.timedelta) -> dt.datetime
         ("date", {}, ("2026-10-05", "2026-10-06")),
         ("sql", {"end": "inclusive", "granularity": "minute"}, ("2026-10-05 00:00:00", "2026-10-05 23:59:00")),
         ("epoch_ms", {}, (1_791_158_400_000, 1_791_244_800_000)),
+        ("iso_us", {"end": "inclusive", "granularity": "microsecond"},
+         ("2026-10-05T00:00:00.000000Z", "2026-10-05T23:59:59.999999Z")),
+        ("rfc2822", {}, ("Mon, 05 Oct 2026 00:00:00 +0000", "Tue, 06 Oct 2026 00:00:00 +0000")),
+        ("%Y%m%d", {"end": "inclusive"}, ("20261005", "20261005")),
+        ("%m/%d/%Y", {}, ("10/05/2026", "10/06/2026")),
+        ("%Y-%m-%d %H:%M UTC", {"end": "inclusive", "granularity": "minute"},
+         ("2026-10-05 00:00 UTC", "2026-10-05 23:59 UTC")),
     ],
 )  # fmt: skip
 def test_bounds_are_written_in_the_declared_format(form: str, bounds: dict[str, Any], sent: tuple[Any, Any]) -> None:
@@ -167,3 +174,30 @@ def test_a_day_whose_bounds_cover_others_is_refused_unless_those_are_dropped(out
     else:
         with pytest.raises(ConfigError, match="also covers records of another day"):
             poller.plan([day])
+
+
+def test_a_pattern_is_a_format_of_a_placeholder() -> None:
+    source = declared("/x", Single(), request={"path": "/x", "params": {"day": "{day.start:%d.%m.%Y}"}})
+    assert fill_request(source.request, DAY, source.bounds, {}).params == (("day", "05.10.2026"),)
+    with pytest.raises(ConfigError, match=r"\{day\.start\}: the pattern '%Y' needs %Y, %m and %d"):
+        declared("/x", Single(), request={"path": "/x", "params": {"day": "{day.start:%Y}"}})
+
+
+def test_a_pattern_of_a_local_time_is_never_in_the_hour_that_comes_twice() -> None:
+    bounds = Bounds(format="%Y-%m-%d %H:%M", zone="Europe/London")
+    assert day_bound(Day(date=dt.date(2026, 10, 25)), "start", bounds) == ("2026-10-25 00:00", True)
+    with_zone = Bounds(format="%Y-%m-%d %H:%M %z", zone="Europe/London")
+    assert day_bound(Day(date=dt.date(2026, 10, 25)), "start", with_zone) == ("2026-10-25 01:00 +0100", False)
+
+
+@pytest.mark.parametrize("query", ["query{orders{id}}", "{orders{id}}", "query($a:Int){orders(n:$a){day{start},id}}"])
+def test_braces_of_a_query_are_literal_text(query: str) -> None:
+    body = {"query": query, "since": "{day.start}", "until": "{day.end}"}
+    source = declared("/x", Single(), request={"path": "/x", "method": "POST", "body": body})
+    assert fill_request(source.request, DAY, source.bounds, {}).body["query"] == query
+
+
+@pytest.mark.parametrize("text", ["{start}", "from {start:date} on"])
+def test_a_name_without_a_dot_is_no_placeholder(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"request\.params\.since: unknown \{start\}; did you mean 'day\.start'"):
+        declared("/x", Single(), request={"path": "/x", "params": {"since": text, "until": "{day.end}"}})

@@ -184,4 +184,6 @@ def test_whatever_fields_are_called_the_proposal_can_be_read(
     except ConnectError as error:
         assert "repeated" in str(error) or "place" in str(error), text  # noqa: PT017
         return
+    if source.templates:
+        return  # a name with {{ waits until a task renders it
     assert len(source.records.columns) == len(names)

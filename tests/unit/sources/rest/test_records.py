@@ -6,13 +6,16 @@ import datetime as dt
 import json
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sources.rest import RestSource, Single
+from airflow_provider_connect.sources._rest.column_builder import build_column
+from airflow_provider_connect.sources._rest.time_forms import NAMED_FORMS, precision_of, write_time
+from airflow_provider_connect.sources.rest import Column, RestSource, Single
 from airflow_provider_connect.testing.polls import Poll
 from tests.equipment.rest_api.reading import DAY, counts, read, tally_of
 from tests.equipment.rest_api.server import Answer, RestApi
@@ -70,6 +73,32 @@ def column(values: list[str], kind: Any) -> list[Any]:
          [MARCH] * 2),
         ({"type": "timestamp", "format": "epoch_ms"}, ["1772323200000", "null"], [MARCH, None]),
         ({"type": "timestamp", "format": "epoch_s"}, ["1772323200.5"], [MARCH.replace(microsecond=500_000)]),
+        ({"type": "timestamp", "format": "epoch_s"}, ['"1772323200.123456"', '"1772323200"', "null"],
+         [MARCH.replace(microsecond=123_456), MARCH, None]),
+        ({"type": "timestamp", "format": "epoch_ms"}, ['"1772323200000"'], [MARCH]),
+        ({"type": "timestamp", "format": "epoch_us"}, ["1772323200000001", '"1772323200000001"'],
+         [MARCH.replace(microsecond=1)] * 2),
+        ({"type": "timestamp", "format": "rfc2822"},
+         ['"Sun, 01 Mar 2026 01:00:00 +0100"', '"1 Mar 2026 00:00:00 GMT"', '"Sun, 01 Mar 2026 00:00 UTC"'],
+         [MARCH] * 3),
+        ({"type": "timestamp", "format": "%Y%m%d"}, ['"20260301"', "20260301"], [MARCH] * 2),
+        ({"type": "timestamp", "format": "%m/%d/%Y %H:%M", "zone": "Europe/Berlin"}, ['"03/01/2026 01:00"'], [MARCH]),
+        ({"type": "timestamp", "format": "%d.%m.%Y %H:%M:%S %z"}, ['"01.03.2026 01:00:00 +0100"'], [MARCH]),
+        ("timestamp", ['"2026-03-01 00:00:00 UTC"', '"2026-03-01 01:00:00 +0100"', '"2026-03-01T00:00:00Z"'],
+         [MARCH] * 3),
+        ({"type": "timestamp", "format": "sql"}, ['"2026-03-01 00:00:00"', '"2026-03-01"'], [MARCH] * 2),
+        ({"type": "date", "format": "%m/%d/%Y"}, ['"03/01/2026"', '"3/1/2026"', "null"],
+         [dt.date(2026, 3, 1)] * 2 + [None]),
+        ("bigint", ['"12"', '"-9223372036854775808"', "3"], [12, -(2**63), 3]),
+        ("double", ['"1.5"', '"-2"', '"1e3"', "3"], [1.5, -2.0, 1000.0, 3.0]),
+        ({"type": "date", "null_if": ["", "0000-00-00"]}, ['""', '"0000-00-00"', '"2026-03-01"'],
+         [None, None, dt.date(2026, 3, 1)]),
+        ({"type": "timestamp", "null_if": ["0000-00-00 00:00:00"]}, ['"0000-00-00 00:00:00"'], [None]),
+        ({"type": "bigint", "null_if": ["", 0]}, ['""', "0", '"0"', "1"], [None, None, 0, 1]),
+        ({"type": "decimal(5,2)", "null_if": ["", "ä", -1]}, ['""', '"ä"', r'"\u00e4"', "-1", "1.50"],
+         [None] * 4 + [Decimal("1.50")]),
+        ({"type": "string", "null_if": ["n/a", 7]}, ['"n/a"', "7", '"7"', '""', "[1]"], [None, None, "7", "", "[1]"]),
+        ({"type": "json", "null_if": [""]}, ['""', "[]"], [None, "[]"]),
     ],
 )  # fmt: skip
 def test_each_type_is_decoded(kind: Any, values: list[str], found: list[Any]) -> None:
@@ -79,11 +108,16 @@ def test_each_type_is_decoded(kind: Any, values: list[str], found: list[Any]) ->
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        ("bigint", '"1"'), ("bigint", "1.5"), ("bigint", "9223372036854775808"), ("bigint", "true"),
+        ("bigint", '"1.0"'), ("bigint", '"1 "'), ("bigint", '""'), ("bigint", '"9223372036854775808"'),
+        ("double", '"1,060"'), ("double", '"inf"'), ("double", '"1e999"'), ("boolean", '"true"'),
+        ("bigint", "1.5"), ("bigint", "9223372036854775808"), ("bigint", "true"),
         ("double", "9007199254740993"), ("boolean", "0"), ("date", '"2026-02-30"'), ("date", '"2026-03-01T00:00:00Z"'),
         ("decimal(4,2)", "1.234"), ("decimal(4,2)", "123.4"), ("decimal(4,2)", '"x"'), ("decimal(4,2)", "[1]"),
         ("timestamp", '"soon"'), ("timestamp", "1772323200"),
-        ({"type": "timestamp", "format": "epoch_s"}, '"1772323200"'),
+        ({"type": "timestamp", "format": "epoch_s"}, '"2026-03-01"'),
+        ({"type": "timestamp", "format": "%Y%m%d"}, '"2026311"'),
+        ({"type": "timestamp", "format": "rfc2822"}, '"Sun, 01 Mar 2026 00:00:00 XYZ"'),
+        ({"type": "date", "format": "%m/%d/%Y"}, '"2026-03-01"'),
         ({"type": "timestamp", "format": "epoch_s"}, "1e300"),
     ],
 )  # fmt: skip
@@ -205,7 +239,8 @@ def test_a_record_without_its_day_is_no_row_where_the_day_decides() -> None:
     ],
 )
 def test_a_column_of_any_type_may_be_a_key(kind: str, value: str) -> None:
-    (row,) = rows(polled(f'[{{"id":1,"x":{value}}},{{"id":2,"x":{value}}}]'.encode(), source({"x": kind}, key=["x"])))
+    twice = f'[{{"id":1,"x":{value}}},{{"id":2,"x":{value}}}]'.encode()
+    (row,) = rows(polled(twice, source({"x": kind}, key=["x"], on_duplicate="first")))
     assert row["id"] == 1
 
 
@@ -286,3 +321,41 @@ def test_a_column_whose_field_no_record_has_is_counted(records: list[Any], absen
     found = counts(polled(records, source({"x": "string"})))
     assert found.get("column_absent.x", 0) == absent
     assert "column_absent.id" not in found
+
+
+def test_a_column_whose_field_must_occur_is_counted_as_refused() -> None:
+    """A null in the middle of a page is a field, too."""
+    records = [{"id": number} for number in range(90)]
+    assert counts(polled(records, source({"x": "string"}, absent="fail")))["column_refused.x"] == 90
+    records[45]["x"] = None
+    assert "column_refused.x" not in counts(polled(records, source({"x": "string"}, absent="fail")))
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ({"type": "timestamp", "format": "iso8601"}, "unknown format 'iso8601'; known: date, epoch_ms"),
+        ({"type": "timestamp", "format": "%Y-%m"}, "the pattern '%Y-%m' needs %Y, %m and %d"),
+        ({"type": "timestamp", "format": "%d %B %Y"}, "unknown directive '%B' in '%d %B %Y'"),
+        ({"type": "timestamp", "format": "epoch_s", "zone": "Europe/Berlin"}, "the format 'epoch_s' needs no zone"),
+        ({"type": "date", "format": "%Y-%m-%d %H:%M"}, "format and zone belong to type='timestamp'"),
+        ({"type": "bigint", "format": "epoch_s"}, "format and zone belong to type='timestamp'"),
+    ],
+)
+def test_a_format_that_is_none_is_refused(column: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        source({"x": column})
+    assert text in str(caught.value)
+
+
+FORMS = [*NAMED_FORMS, "%Y%m%d", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S UTC", "%Y%m%d%H%M%S%f", "%d.%m.%Y %H:%M %z"]
+
+
+@given(st.integers(631_152_000_000_000, 4_102_444_800_000_000), st.sampled_from(FORMS))
+def test_the_same_formats_are_written_in_requests_and_read_in_records(micros: int, form: str) -> None:
+    instant = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)
+    text = write_time(instant, form, ZoneInfo("UTC"))
+    array, misfits = build_column(Column(type="timestamp", format=form), [text, str(text)], lambda _: None)
+    step = {"day": 86_400 * 10**6, "second": 10**6, "minute": 60 * 10**6, "millisecond": 1_000, "microsecond": 1}
+    expected = instant - dt.timedelta(microseconds=micros % step[precision_of(form)])
+    assert (array.to_pylist(), misfits) == ([expected] * 2, [])

@@ -105,7 +105,7 @@ def test_an_option_that_does_not_fit_the_database_is_a_problem(
     assert "does not work yet" in str(report)
 
 
-@pytest.mark.parametrize(("price", "level"), [(12.5, "problem"), (12, "ok")])
+@pytest.mark.parametrize(("price", "level"), [(12.125, "problem"), (12.5, "ok"), (12, "ok")])
 def test_floating_numbers_in_a_decimal_column_of_sqlite_are_a_problem(
     shop: Connection, price: float, level: str
 ) -> None:

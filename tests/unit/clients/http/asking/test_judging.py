@@ -43,6 +43,18 @@ def test_the_first_rule_that_fits_counts() -> None:
     assert then(seen(410), *rules) == "refuse"
 
 
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+@pytest.mark.parametrize("action", ["refuse", "ignore", "empty", "rows"])
+def test_a_body_alone_takes_no_failing_service_for_an_answer(status: int, action: str) -> None:
+    rule = {"at": "error", "then": action}
+    body = {"error": "busy"}
+    assert then(seen(status, body), rule) == "retry"
+    assert then(seen(status, body), rule | {"status": status}) == action
+    assert then(seen(200, body), rule) == action
+    assert then(seen(404, body), rule) == action
+    assert then(seen(status, body), rule | {"then": "wait"}) == "wait"
+
+
 def test_a_rate_limit_that_comes_as_a_403_is_told_by_its_header() -> None:
     """GitHub's."""
     rule = {
@@ -124,7 +136,7 @@ def test_only_the_error_in_a_page_is_quoted_not_its_rows() -> None:
         ({"status": 403, "until": {"header": "a"}, "then": "refuse"}, "until requires"),
         ({"status": 403, "until": {}, "then": "wait"}, "set either header or at"),
         ({"status": 403, "until": {"header": "a", "at": "b"}, "then": "wait"}, "set either header or at"),
-        ({"status": 403, "then": "panic"}, "'retry', 'wait', 'refuse', 'ignore', 'empty' or 'rows'"),
+        ({"status": 403, "then": "panic"}, "'retry', 'wait', 'refuse', 'ignore', 'empty', 'rows' or 'login'"),
         ({"at": "/a~2", "then": "retry"}, "in a JSON Pointer"),
         ({"stat": 403, "status": 403, "then": "retry"}, "Extra inputs are not permitted"),
     ],

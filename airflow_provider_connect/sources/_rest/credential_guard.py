@@ -1,0 +1,76 @@
+"""Refuses credentials in a declaration. DAG files import this."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from airflow_provider_connect.config import has_template
+from airflow_provider_connect.sources._rest.placeholders import placeholders_in
+from airflow_provider_connect.sources._rest.request import Request
+
+_ONLY_CREDENTIALS = re.compile(
+    r"authorization|proxy-authorization|cookie|(x-)?api[-_]?key|access[-_]token|client[-_]secret"
+)
+"""Names that hold only credentials, unlike ``page_token`` and ``sort_key``."""
+_OWNERS = "x|api|app|application|auth|access|refresh|client|consumer|private|session|subscription|developer|user|bearer"
+_LIKE_CREDENTIALS = re.compile(
+    rf"((({_OWNERS})[-_]?)*(secret|token|key|password|passphrase)([-_]?key)?|passwd|pwd|credentials?)"
+)
+
+
+def credential_problems(request: Request, paging_names: Collection[str]) -> Iterator[str]:
+    """Yield a problem for each credential in a request, without its value.
+
+    Refused are headers and params that hold only credentials, and literal texts with a name like a credential's. Names
+    in ``request.public`` pass.
+
+    :param paging_names: names that the paging uses, which pass too.
+    """
+    allowed_names = {*request.public, *paging_names}
+    for name in (*request.headers, *request.params):
+        if _ONLY_CREDENTIALS.fullmatch(name.lower()):
+            yield f"{name!r} is a credential. Move it to the connection"
+            allowed_names.add(name)
+    parts = {"query": request.params, "body": request.body, "form": request.form}
+    for part, fields in parts.items():
+        for name, value in _named_texts(fields):
+            is_literal = value != "" and not placeholders_in(value)
+            if name not in allowed_names and is_literal and _LIKE_CREDENTIALS.fullmatch(name.lower()):
+                location = "query" if part == "query" else "body"
+                yield (
+                    f"{name!r} looks like a credential. Move it to the connection, into the extra field credentials: "
+                    f'{{"{location}": {{"{name}": "…"}}}}. If it is none, add the name to request.public'
+                )
+
+
+def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str) and name:
+        yield name, value
+    elif isinstance(value, Mapping):
+        for inner_name, inner in value.items():
+            yield from _named_texts(inner, str(inner_name))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _named_texts(inner, name)
+
+
+def publish_templated_names(rendered: Any, declared: Any) -> Any:
+    """Return a rendered request with the names of templated credentials in ``public``, because they are no literals.
+
+    :param declared: the request before rendering, as a model or as plain data.
+    """
+    plain = declared.model_dump() if isinstance(declared, Request) else declared
+    if not isinstance(plain, Mapping) or not isinstance(rendered, Mapping):
+        return rendered
+    names = sorted({name for name in _templated_names(plain) if _LIKE_CREDENTIALS.fullmatch(name.lower())})
+    return {**rendered, "public": [*rendered.get("public", ()), *names]} if names else rendered
+
+
+def _templated_names(fields: Mapping[Any, Any]) -> Iterator[str]:
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from _templated_names(value)
+        elif has_template(value):
+            yield str(name)
