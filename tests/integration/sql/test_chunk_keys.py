@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.chunks import key_from_json, key_to_json
@@ -85,6 +86,19 @@ def test_not_a_number_and_the_infinities_of_a_numeric_key_are_in_one_chunk(
         f" FROM ({postgresql.series(ROWS)}) s",
     )
     require_whole(postgresql, monkeypatch)
+
+
+def test_infinity_as_a_chunk_s_last_key_is_no_lost_connection(
+    postgresql: OwnDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 5)
+    postgresql.run(
+        "CREATE TABLE t (k timestamp, n int, PRIMARY KEY (k, n))",
+        f"INSERT INTO t SELECT 'infinity', n FROM ({postgresql.series(ROWS)}) s",
+    )
+    source = SqlSource(conn_id="sql_default", table="t", snapshot="replace", parallel_chunks=4)
+    with source.open(postgresql.connection(), PollContext()) as poller, pytest.raises(DataError, match="is infinity"):
+        poller.plan([DAY])
 
 
 @pytest.mark.parametrize(
