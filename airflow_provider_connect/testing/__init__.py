@@ -20,13 +20,16 @@ from __future__ import annotations
 
 import pytest
 
-_SUITES = "bench confirmations connectors definitions differences faults gaps kinds polls races recovery sinks sources"
+_SUITES = (
+    "bench confirmations connectors definitions differences faults gaps kinds merges polls races recovery sinks sources"
+)
 for _suite in _SUITES.split():
     # Without it, a failed assert does not show its values.
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")
 
 from airflow_provider_connect.testing.bench import Bench, Target  # noqa: E402
 from airflow_provider_connect.testing.connectors import LOGIN, PASSWORD, ConnectorConformance  # noqa: E402
+from airflow_provider_connect.testing.merges import MergeConformance  # noqa: E402
 from airflow_provider_connect.testing.sinks import SinkConformance  # noqa: E402
 from airflow_provider_connect.testing.sources import Served, SourceConformance  # noqa: E402
 
@@ -35,6 +38,7 @@ __all__ = [
     "PASSWORD",
     "Bench",
     "ConnectorConformance",
+    "MergeConformance",
     "Served",
     "SinkConformance",
     "SourceConformance",

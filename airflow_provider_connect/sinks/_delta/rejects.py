@@ -1,7 +1,7 @@
 """The source's rejected records of a Delta table's days, in files of the attempts that polled them.
 
-No sweep, vacuum or erase deletes the rejects of a published attempt. An application transaction names each generation's
-attempt for good. The number of rejects is only in the commit's metadata, which the log's clean-up deletes.
+No sweep, vacuum or erase deletes a published attempt's rejects. A transaction names each generation's attempt for good.
+The number of rejects is only in the commit's metadata, which the log's clean-up deletes.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from airflow_provider_connect.window import ONE_DAY
 
 _ATTEMPTS = f"{CONTROL_FOLDER}/attempts"
 _Answer = tuple[dt.date, int]
-"""A day, and the generation that published an answer of the source."""
+"""A day and a generation."""
 
 
 def rejects_of(view: LedgerView, stage: Folder, first: dt.date, last: dt.date) -> Iterator[DayRejects]:
     """Yield the rejects of each published day's newest answer.
 
-    :param stage: folder with the attempts.
+    :param stage: the attempts' folder.
     """
     if not view.belongs_to_stream:
         return
@@ -51,7 +51,7 @@ def rejects_of(view: LedgerView, stage: Folder, first: dt.date, last: dt.date) -
 
 
 def _answer_generations(view: LedgerView) -> dict[dt.date, int]:
-    """Return by day the newest generation that a poll published. Skips generations that an erase published."""
+    """Return each day's newest generation that a poll published, not an erase."""
     erase_generations: dict[dt.date, set[int]] = {}
     for attempt, generation in _published_attempts(view).items():
         day = day_of_attempt(attempt)
@@ -90,8 +90,7 @@ def _attempts_with_rejects(view: LedgerView, stage: Folder) -> dict[_Answer, str
 def _reject_files(stage: Folder, attempt: str) -> list[StagedFile]:
     """Return an attempt's files of rejects, ordered by partition.
 
-    If Spark ran a task twice, there are two files, and the manifest names one of them. Without a readable manifest,
-    returns either. Both have the same records if the source answered alike.
+    Spark may have written two for a partition. Without a readable manifest, returns either.
     """
     try:
         manifest = Manifest.model_validate_json(stage.read(manifest_file(attempt)))

@@ -38,7 +38,7 @@ def test_each_call_of_airflow_loads_the_declaration_and_nothing_else_of_ours() -
 
 def test_every_command_leads_to_a_function() -> None:
     found = list(actions(get_commands()))
-    assert len(found) == 20
+    assert len(found) == 21
     for command in found:
         name = command.func.__closure__ and [cell.cell_contents for cell in command.func.__closure__]
         module, _, function = next(each for each in name or () if isinstance(each, str)).rpartition(".")
