@@ -46,6 +46,7 @@ CAPABILITIES: Mapping[str, Mapping[str, str]] = {
         "CommitCountsDifferences": "commit_counts_differences",
         "Erases": "find erase copies",
         "KeepsRejects": "rejects",
+        "RewritesByKey": "rewrite_by_key",
         "Sweeps": "sweep leftovers",
         "KeepsNotes": "note",
         "InspectsTarget": "inspect",

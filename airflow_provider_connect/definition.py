@@ -106,8 +106,10 @@ def compare_definitions(
     """
     refusals, notices = [], []
     if published.key != present.key:
-        text = f"the key was ({', '.join(published.key)}), and is ({', '.join(present.key)})"
-        if identifies_by_key:
+        text = _key_change(published.key, present.key)
+        if identifies_by_key and not present.key:
+            refusals.append(f"{text}: the target identifies rows by it. Set key= to these columns")
+        elif identifies_by_key:
             refusals.append(
                 f"{text}: the target would keep each row twice, once by each key. Set key= as before, or name a new "
                 "target"
@@ -126,6 +128,12 @@ def compare_definitions(
     return Comparison(
         tuple(refusals), tuple(acceptable), tuple(notices), tuple(_changes(published.access, present.access))
     )
+
+
+def _key_change(earlier: Sequence[str], present: Sequence[str]) -> str:
+    if not present:
+        return f"rows have no key any more, it was ({', '.join(earlier)})"
+    return f"the key was ({', '.join(earlier)}), and is ({', '.join(present)})"
 
 
 def days_with_other_rows(

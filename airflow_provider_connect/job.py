@@ -51,6 +51,7 @@ class JobConfig(Wire):
 
     :param source_name: the source's name, also in ledger and offset.
     :param lookback: earlier days that are loaded again, after ``days``.
+    :param has_lookback: the task has ``lookback_days``, although this run may have no lookback day.
     :param attempt: unique for every start of a job, so that no two attempts write the same file name.
     :param staging: path or URL of the stage, if the sink has none. A day's files are deleted after the publish.
     :param allowance: request limit of the job. None without a quota.
@@ -66,6 +67,7 @@ class JobConfig(Wire):
     sink: dict[str, Any]
     days: tuple[Day, ...]
     lookback: tuple[Day, ...] = ()
+    has_lookback: bool = False
     intent: Intent
     attempt: str
     report: str
@@ -86,6 +88,11 @@ class JobConfig(Wire):
     def all_days(self) -> tuple[Day, ...]:
         """All days in processing order. The lookback's come last, in case the source stops answering."""
         return (*self.days, *self.lookback)
+
+    @property
+    def digests_answers(self) -> bool:
+        """True if a lookback will compare the answers, or the report has digests of a transform's rows."""
+        return self.has_lookback or bool(self.lookback) or self.transform is not None
 
     @property
     def is_remote(self) -> bool:

@@ -6,6 +6,7 @@ Also looks up capabilities, with defaults.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import importlib
 import pkgutil
 from collections.abc import Collection, Sequence
@@ -98,9 +99,13 @@ def stages_marks(sink: Sink, kind: SourceKind) -> bool:
     return marking is not None and marking.stages_marks(kind)
 
 
-def _ours(room: str) -> set[str]:
-    package = importlib.import_module(f"airflow_provider_connect.{room}")
-    return {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
+def _ours(room: str) -> frozenset[str]:
+    return _modules_in(*importlib.import_module(f"airflow_provider_connect.{room}").__path__)
+
+
+@functools.cache  # every lookup of a class needs it
+def _modules_in(*folders: str) -> frozenset[str]:
+    return frozenset(module.name for module in pkgutil.iter_modules(folders) if not module.name.startswith("_"))
 
 
 def _others(room: str) -> dict[str, EntryPoint]:

@@ -116,6 +116,8 @@ class _Reading(NamedTuple):
 
         :param decode: turns an escape into characters, each with the length of its part of the escape.
         """
+        if pattern.search(self.text) is None:
+            return self
         text: list[str] = []
         begins: list[int] = []
         ends: list[int] = []
@@ -137,6 +139,8 @@ class _Reading(NamedTuple):
     def without_half_an_escape(self) -> _Reading:
         half = _HALF_AN_ESCAPE.search(self.text)
         end = half.start() if half is not None else len(self.text)
+        if end == len(self.text):
+            return self
         return _Reading(self.text[:end], self.begins[:end], self.ends[:end])
 
 

@@ -30,7 +30,7 @@ RARE = {
     "XSearchSource": "endpoint access_level user_fields media_fields poll_fields place_fields read_timeout_seconds "
     "request_deadline_seconds",
     "BigQuerySink": "on_published_day load_method partition_expiration_days labels kms_key staging_dataset "
-    "maximum_bytes_billed",
+    "maximum_bytes_billed differences",
     "DeltaSink": "sweep_after",
     "KafkaSink": "atomicity turns record_name subject_strategy schema_registration headers partitions "
     "replication_factor topic_config topic_groups dead_letter_topic ledger_topic transaction_timeout_seconds "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.stage.erase_list import Erasure, ShapingDigest, no_shaping
@@ -126,6 +126,21 @@ class InspectsTarget(ABC):
     @abstractmethod
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return the problems that ``preflight`` would find. Creates nothing."""
+
+
+class RewrittenRows(NamedTuple):
+    """Number of a table's rows before and after a rewrite by key."""
+
+    before: int
+    after: int
+
+
+class RewritesByKey(ABC):
+    """A publisher that merges by key, and can write a table by key that another write mode has filled."""
+
+    @abstractmethod
+    def rewrite_by_key(self) -> RewrittenRows:
+        """Keep the newest row of each key, so that later publishes can merge. Safe to repeat."""
 
 
 class TestsConnection(ABC):

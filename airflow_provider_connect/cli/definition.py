@@ -200,6 +200,12 @@ _COMMANDS = (
     ),
     _tasks_command("sweep", "sweep.sweep", "Delete or list leftovers of dead attempts in the sink", _DRY_RUN),
     _task_command(
+        "rewrite",
+        "rewrite.rewrite",
+        "Keep the newest row of each key in the sink's table, for a task that merges from now on",
+        ARG_YES,
+    ),
+    _task_command(
         "erase",
         "erase.erase_people",
         "Count people's rows in the sink, or delete them and keep them out of later loads",

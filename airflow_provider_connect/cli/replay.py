@@ -125,10 +125,15 @@ def _note_differences(pipeline: RenderedTask, day: Day, old_state: DayInSink, ne
         print_note(
             f"{day_name}: the source reads snapshots. These rows are its present state, not that of the earlier load"
         )
-    if new_state.row.answer is not None and new_state.row.answer == old_state.row.answer:
+    if _is_same_answer(old_state, new_state):
         print_note(
             f"{day_name}: the source sent the same answer, and the DAG's options have the same effect. Correct one of "
             "them first"
+        )
+    elif _has_same_keys(old_state, new_state):
+        print_note(
+            f"{day_name}: all rows have the same keys and all rejects the same reasons as before, with this source and "
+            "the DAG's present options. Correct one of them first"
         )
     loss = old_state.row.rows + old_state.rejected - new_state.row.rows - new_state.rejected
     if loss > 0:
@@ -136,6 +141,18 @@ def _note_differences(pipeline: RenderedTask, day: Day, old_state: DayInSink, ne
             f"{day_name}: rows and rejects together are {loss:,} fewer than before. The source no longer has these "
             "rows, or the DAG now leaves them out"
         )
+
+
+def _is_same_answer(old_state: DayInSink, new_state: DayInSink) -> bool:
+    return new_state.row.answer is not None and new_state.row.answer == old_state.row.answer
+
+
+def _has_same_keys(old_state: DayInSink, new_state: DayInSink) -> bool:
+    """Return True if keys and rejects are equal, and a ledger row lacks its answer's digest (without a lookback)."""
+    if None not in (old_state.row.answer, new_state.row.answer) or new_state.row.digest is None:
+        return False
+    old, new = ((state.row.digest, state.rejected, state.reasons) for state in (old_state, new_state))
+    return old == new
 
 
 def _state_line(when: str, state: DayInSink, output: str) -> dict[str, Any]:

@@ -253,9 +253,8 @@ class ConnectOperator(DeclaredOperator):
                 quota_runner = QuotaRunner.for_task(spec, quota, context, TaskProgress(**(left or {})))
                 report = quota_runner.move(lambda quota_job: self._run_job(spec, context, quota_job))
         except ConnectError as error:
-            self._push_failed_report(
-                error, context, quota_runner.progress if quota_runner else TaskProgress(**(left or {}))
-            )
+            progress = quota_runner.progress if quota_runner else TaskProgress(**(left or {}))
+            self._push_failed_report(error, context, progress)
             raise to_airflow_error(error) from None
         self.published_link = next((day.link for day in reversed(report.days) if day.link and not day.lookback), "")
         self._report = report
@@ -347,6 +346,7 @@ class ConnectOperator(DeclaredOperator):
             log=self.log,
             metrics=Metrics.for_task(self.source, self.sink, context["ti"]),
             end_date=self.end_date,
+            has_lookback=bool(self.lookback_days),
         )
         return replace(spec, lookback=find_lookback_days(spec, self.lookback_days, self.ready_after, context))
 

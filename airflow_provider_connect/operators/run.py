@@ -53,6 +53,7 @@ class RunSpec:
     """Inputs of a run: the operator's rendered arguments, and Spark's.
 
     :param lookback: earlier days to load again.
+    :param has_lookback: the operator has ``lookback_days``.
     :param declared_options: fields of :class:`.DeclaredOptions`.
     :param end_date: the task's or its DAG's, whichever is earlier.
     :param allowance: the job's share of the source's quota.
@@ -83,6 +84,7 @@ class RunSpec:
     allowance: Allowance | None = None
     count_allowance: Allowance | None = None
     lookback: tuple[Day, ...] = ()
+    has_lookback: bool = False
     end_date: dt.datetime | None = None
 
     @property
@@ -157,6 +159,7 @@ class Run:
             allowance=spec.allowance,
             count_allowance=spec.count_allowance,
             lookback=spec.lookback,
+            has_lookback=spec.has_lookback,
             intent=intent,
             attempt=attempt,
             report=report,

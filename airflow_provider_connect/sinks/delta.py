@@ -17,6 +17,8 @@ begin with ``connect/<connector>/<stream>/`` and continue with
 - ``<day>/span/<number>/<ends>``: the span that an increment read. ``increment``: number of the newest span.
 - ``<day>/increment/<number>``: the same ids of the day's later spans. ``<day>/file/<attempt>``: the generation of the
   day, or of that span, that an attempt published.
+- ``merge/<rule>``: 1 for the rule that the table is merged by. ``tombstones``: number of the file of deleted keys.
+  ``attempt/<attempt>/merged``: number of the files that a merge wrote.
 
 **Connection.** None. Rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine) of
 the Airflow task, the driver and the executors. A path with credentials, and an environment that disables conditional
@@ -27,6 +29,11 @@ day still has the generation from before the attempt's poll. Delta refuses the c
 same application transaction since that version. The publish then decides again. A reload replaces the day, and older
 versions stay readable until they are vacuumed. A snapshot replaces the whole table, or with ``snapshot="daily"`` its
 day.
+
+**Merge.** ``write_mode="merge"`` keeps one row for each ``key``, the newest, in the day that wrote it. A reload or an
+older day replaces no newer row. ``delete_where`` deletes keys, which the table remembers. A merge writes the files that
+hold a merged key again. Merges of a table follow each other. A merged snapshot deletes and counts the
+rows whose key vanished.
 
 **Sweep.** A sweep deletes unpublished files of attempts that have been silent for ``sweep_after`` by the storage's
 clock. The log first records the attempt as swept, so no clock makes a sweep delete committed files. If the log is
@@ -83,8 +90,8 @@ class DeltaSink(DeltaOptions, Sink, StagesMarks):
         return self.deletes_softly(kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Return True if the sink finds vanished rows by their key."""
-        return self.deletes_softly(kind)
+        """Return True if the sink merges rows, or finds vanished rows, by their key."""
+        return self.write_mode == "merge" or self.deletes_softly(kind)
 
     @property
     def keeps_spans(self) -> bool:

@@ -73,12 +73,13 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 
 from airflow_provider_connect.capabilities.source import Inspects, NamesColumns, ReloadsWhenLost
+from airflow_provider_connect.clients.sql.startup_settings import search_path
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import C
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller
-from airflow_provider_connect.sources._sql.options import JDBC, RECORD_KEY, SqlOptions, option_problems
+from airflow_provider_connect.sources._sql.options import JDBC, POSTGRES, RECORD_KEY, SqlOptions, option_problems
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
@@ -94,6 +95,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
     row_options: ClassVar[Mapping[str, RowRole]] = {
         "table": "reading",
         "day_column": "reading",
+        "day_column_unit": "reading",
         "snapshot": "reading",
         "mode": "reading",
         "timestamp_column": "reading",
@@ -130,11 +132,14 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         """Return the loaded columns. None if ``columns`` or ``key`` is not set."""
         if self.columns is None or self.key is None:
             return None
-        return [*self.columns, RECORD_KEY]
+        return [*(self.rename.get(name, name) for name in self.columns), RECORD_KEY]
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return database and ``db_timezone`` (default UTC), which decide the rows."""
-        return {"database": connection.path, "db_timezone": self.db_timezone or "UTC"}
+        """Return database, ``db_timezone`` (default UTC) and PostgreSQL's search path, which decide the rows."""
+        parts = {"database": connection.path, "db_timezone": self.db_timezone or "UTC"}
+        if connection.conn_type != POSTGRES:
+            return parts
+        return parts | {"search_path": search_path(str(connection.extra.get("options") or ""))}
 
     def check(self, connection: Connection) -> list[str]:
         """Return the problems of options and connection."""

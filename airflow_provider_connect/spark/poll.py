@@ -58,6 +58,7 @@ class PollTask(BaseModel):
     :param ends_late: a deadline error is not retried here, because the driver can plan smaller requests.
     :param tables: assigns rows to tables, or None for one table.
     :param is_first_load: the stream has never published a day.
+    :param digests_answers: results have ``contents``, which cost CPU time.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,6 +81,7 @@ class PollTask(BaseModel):
     soft_deletes: bool = False
     rejects_keep: RejectsKeep = "record"
     is_first_load: bool = False
+    digests_answers: bool = False
 
 
 class PollOutcome(BaseModel):
@@ -242,22 +244,24 @@ def stage_partition_once(
         for writer in writers.values():
             stack.enter_context(writer)
         digests = {day: KeyDigest(schema) for day in attempts}
-        contents = {day: AnswerDigest(schema) for day in attempts}
+        contents = {day: AnswerDigest(schema) for day in attempts} if task.digests_answers else {}
         for day, batch in stack.enter_context(closing(prefetch(shaped(), depth=1))):
             writers[day].write(batch)
             digests[day].add(batch)
-            contents[day].add(batch)
+            if task.digests_answers:
+                contents[day].add(batch)
             _bound_memory(writers.values())
     rows = [tally.for_day(day).rows for day in attempts]
     bytes_of = zip(share_bytes(tally.wire_bytes, rows), share_bytes(tally.raw_bytes, rows), strict=True)
     polled = {}
     for (day, attempt), (wire_bytes, raw_bytes) in zip(attempts.items(), bytes_of, strict=True):
         rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.for_day(day).rejects, task.rejects_keep)
-        contents[day].add_rejects((reject.reason, reject.record) for reject in tally.for_day(day).rejects)
+        if task.digests_answers:
+            contents[day].add_rejects((reject.reason, reject.record) for reject in tally.for_day(day).rejects)
         polled[day.date] = _polled_of(tally.for_day(day), writers[day].files, rejects).model_copy(
             update={
                 "digest": digests[day].text,
-                "contents": contents[day].text,
+                "contents": contents[day].text if task.digests_answers else None,
                 "wire_bytes": wire_bytes,
                 "raw_bytes": raw_bytes,
             }

@@ -2,6 +2,9 @@
 
 Each row becomes unique bytes. The digest is a hash of the columns' names and types, followed by the sum of the rows'
 hashes.
+
+500,000 rows of 420 MB take 0.2 to 0.4 CPU seconds, so only tasks that compare answers compute it. Memoryview slices
+took as long as lists of bytes. With numpy and no object for each row, 128 sound bits take 0.4 seconds.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ if TYPE_CHECKING:
 
 _SCHEMA_DIGITS, _SUM_DIGITS = 16, 32
 _MODULUS = 1 << 128
-_SLICE_BYTES = 16 << 20
-"""Rows are hashed in slices of this size, because hashing copies each slice twice."""
+_SLICE_BYTES = 4 << 20
+"""Rows are hashed in slices of this size, because hashing copies each twice. Larger ones leave the CPU's cache."""
 _WORD_BYTES = 8
 _OF_REJECTS = 1
 """Hash seed of rejects. It differs from the seed of rows."""

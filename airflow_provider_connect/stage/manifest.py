@@ -53,7 +53,8 @@ class PollResult(Wire):
     :param rows_read: records in the answer, including duplicates.
     :param counts: ``duplicates``, ``rejected`` and the source's own.
     :param digest: 32 hex digits over the keys of all rows, in any order, with repeats. None if rows have no key.
-    :param contents: 48 hex digits over all columns and the rejects. None if a column's type cannot be read.
+    :param contents: 48 hex digits over all columns and the rejects. None if nothing compares answers, or a column's
+        type cannot be read.
     """
 
     files: tuple[StagedFile, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import posixpath
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_connect.stage.manifest import StagedFile
@@ -23,12 +24,16 @@ class RowWriter:
 
     When the block ends, the file is on the disk. Only columns with ``few_values`` in their field metadata get a
     dictionary, which costs time for others.
+
+    :param key: columns with statistics in the row groups whatever their type. Those of texts stay out of
+        ``StagedFile.stats``: a log keeps them longer than the file.
     """
 
-    def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
+    def __init__(self, folder: Folder, path: str, schema: pa.Schema, key: Collection[str] = ()) -> None:
         self._folder = folder
         self._path = path
         self._schema = schema
+        self._key = key
         self._pending: list[pa.RecordBatch] = []
         self._rows = self._pending_rows = self._pending_bytes = 0
         self._footers: list[pq.FileMetaData] = []
@@ -51,7 +56,9 @@ class RowWriter:
                     compression="zstd",
                     compression_level=1,
                     use_dictionary=[field.name for field in self._schema if b"few_values" in (field.metadata or {})],
-                    write_statistics=[field.name for field in self._schema if _has_short_order(field.type)],
+                    write_statistics=[
+                        field.name for field in self._schema if _has_short_order(field.type) or field.name in self._key
+                    ],
                     metadata_collector=self._footers,
                 )
         except BaseException:
@@ -98,8 +105,14 @@ class RowWriter:
                 path=self._path,
                 rows=self._rows,
                 size_bytes=self._folder.entries([self._path])[self._path].size_bytes,
-                stats=delta_statistics(self._footers[0]),
+                stats=delta_statistics(self._footers[0], self._columns_of_log),
             )
+
+    @property
+    def _columns_of_log(self) -> set[str] | None:
+        if not self._key:
+            return None
+        return {field.name for field in self._schema if _has_short_order(field.type)}
 
     def _abandon(self) -> None:
         # On a full disk closing fails too, but the file must go.
@@ -121,13 +134,17 @@ class RowWriter:
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
 
-def delta_statistics(footer: pq.FileMetaData) -> dict[str, Any]:
+def delta_statistics(footer: pq.FileMetaData, columns: Collection[str] | None = None) -> dict[str, Any]:
     """Return a file's column statistics in the JSON form of Delta's protocol ("Per-file Statistics").
 
     Leaves out columns without statistics in a row group.
+
+    :param columns: names of the columns to cover. None covers all.
     """
     result: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for index, column in enumerate(footer.schema.names):
+        if columns is not None and column not in columns:
+            continue
         groups = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
         if any(group is None or not group.has_null_count for group in groups):
             continue

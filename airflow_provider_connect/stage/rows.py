@@ -37,7 +37,7 @@ def read_batches(
 
     :param batch_bytes: approximate size of a batch.
     """
-    start = _first_position(path)
+    start = first_position(path)
     with open_parquet(Folder(stage_root), path, _PAGE_BYTES) as file:
         for batch in iterate_batches(file, batch_bytes, columns):
             yield start, batch
@@ -77,7 +77,7 @@ def rows_per_batch(metadata: Any, batch_bytes: int) -> int:
     return max(1, min(int(batch_bytes / row_bytes), _MAX_BATCH_ROWS))
 
 
-def _first_position(path: str) -> int:
+def first_position(path: str) -> int:
     """Return the position in the day of a file's first row, or 0 for other files, such as rejects."""
     match = DATA_FILE_PATTERN.fullmatch(path)
     return int(match["part"]) << POSITION_BITS if match else 0

@@ -21,8 +21,8 @@ from __future__ import annotations
 import pytest
 
 _SUITES = (
-    "bench confirmations connectors definitions differences faults gaps increments kinds polls races recovery sinks "
-    "sources"
+    "bench confirmations connectors definitions differences faults gaps increments kinds merges polls races recovery "
+    "sinks sources"
 )
 for _suite in _SUITES.split():
     # Without it, a failed assert does not show its values.
@@ -30,6 +30,7 @@ for _suite in _SUITES.split():
 
 from airflow_provider_connect.testing.bench import Bench, Target  # noqa: E402
 from airflow_provider_connect.testing.connectors import LOGIN, PASSWORD, ConnectorConformance  # noqa: E402
+from airflow_provider_connect.testing.merges import MergeConformance  # noqa: E402
 from airflow_provider_connect.testing.sinks import SinkConformance  # noqa: E402
 from airflow_provider_connect.testing.sources import Served, SourceConformance  # noqa: E402
 
@@ -38,6 +39,7 @@ __all__ = [
     "PASSWORD",
     "Bench",
     "ConnectorConformance",
+    "MergeConformance",
     "Served",
     "SinkConformance",
     "SourceConformance",

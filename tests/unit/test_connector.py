@@ -16,7 +16,7 @@ from airflow_provider_connect.sink import Publisher, Sink
 from airflow_provider_connect.source import Poller, Source
 
 MODULES = ("source", "poller", "publisher")
-NO_CAPABILITY = ("Together",)
+NO_CAPABILITY = ("RewrittenRows", "Together")
 CONTRACTS: dict[str, type] = {"source": Source, "poller": Poller, "publisher": Publisher, "sink": Sink}
 
 
@@ -38,6 +38,7 @@ def old(contract: type, member: str) -> type:
         ("publisher", "put", "publisher.StagesByExecutors"),
         ("publisher", "confirm", "publisher.Confirms"),
         ("publisher", "erase", "publisher.Erases"),
+        ("publisher", "rewrite_by_key", "publisher.RewritesByKey"),
         ("publisher", "sweep", "publisher.Sweeps"),
         ("publisher", "note", "publisher.KeepsNotes"),
         ("sink", "stages_marks", "publisher.StagesMarks"),

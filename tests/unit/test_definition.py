@@ -78,6 +78,11 @@ NARROWED = [
     ),
 ]
 READ_OTHERWISE = [
+    (
+        shop(SHOP.model_copy(update={"extra": {"options": "-c search_path=old -c jit=off"}}), **BY_DAY),
+        shop(SHOP.model_copy(update={"extra": {"options": "-c jit=on -c search_path=new"}}), **BY_DAY),
+        "search_path",
+    ),
     (mixpanel(), mixpanel(zone="US/Pacific", timestamps="utc"), "zone"),
     (
         mixpanel(zone="US/Pacific", timestamps="utc"),
@@ -88,6 +93,7 @@ READ_OTHERWISE = [
     (shop(**BY_DAY), shop(**BY_DAY, db_timezone="Asia/Tokyo"), "db_timezone"),
     (shop(snapshot="replace"), shop(**FOLLOWED), "kind"),
     (shop(**BY_DAY), shop(day_column="updated_at"), "day_column"),
+    (shop(**BY_DAY), shop(**BY_DAY, day_column_unit="seconds"), "day_column_unit"),
     (shop(**FOLLOWED), shop(mode="incrementing", incrementing_column="number"), "incrementing_column"),
     (shop(**BY_DAY, key=["id"]), shop(**BY_DAY, key=["code"]), "key"),
     (shop(**BY_DAY), shop(SHOP.model_copy(update={"path": "old_shop"}), **BY_DAY), "database"),
@@ -118,6 +124,7 @@ def test_another_way_of_reading_is_refused_until_a_person_accepts_it(
 
 def test_columns_and_what_only_spares_the_source_are_no_parts() -> None:
     assert shop(**BY_DAY) == shop(**BY_DAY, columns=["id", "created_at"], statement_timeout_seconds=60)
+    assert shop(**BY_DAY) == shop(**BY_DAY, exclude_columns=["note"])
     assert mixpanel() == mixpanel(promote=["$os"], split_rows=1000, max_rejects=1)
 
 
@@ -147,6 +154,17 @@ def test_a_key_of_other_columns_or_classes_is_refused_where_rows_are_merged_by_i
     replaced = compare_definitions(before, after, is_same_task=True, identifies_by_key=False)
     assert replaced.notices == ("the key was (id: integer), and is (id: text)",)
     assert not replaced.refusals
+
+
+def test_a_dropped_key_is_told_and_refused_only_where_rows_are_merged_by_it() -> None:
+    before = add_key(shop(**BY_DAY), {b"key": json.dumps([["id", "n"]]).encode()})
+    replaced = compare_definitions(before, shop(**BY_DAY), is_same_task=True, identifies_by_key=False)
+    assert replaced == replaced._replace(refusals=(), acceptable=(), access=())
+    assert replaced.notices == ("rows have no key any more, it was (id: n)",)
+    merged = compare_definitions(before, shop(**BY_DAY), is_same_task=True, identifies_by_key=True)
+    assert merged.refusals == (
+        "rows have no key any more, it was (id: n): the target identifies rows by it. Set key= to these columns",
+    )
 
 
 def test_shapes_and_the_keys_of_masks_are_parts() -> None:

@@ -7,6 +7,7 @@ special meaning.
 from __future__ import annotations
 
 import difflib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -18,18 +19,20 @@ from airflow_provider_connect.errors import ConfigError, DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Decimals = Literal["exact", "string", "double"]
+Decimals = str
 """How decimal numbers are read.
 
-``exact``: as decimals, or as text if 38 digits (the limit of Arrow and Spark) are too few or none are declared.
-``string``: as text. ``double``: as the nearest double.
+``exact``: as decimals, or as text if 38 digits (the limit of Arrow and Spark) are too few or the column declares no
+precision. ``decimal(p,s)``: as decimals, of this type where ``exact`` reads text. ``string``: as text. ``double``: as
+the nearest double.
 """
 ZeroDates = Literal["fail", "null"]
 """MySQL's dates with month or day zero fail the read, or become NULL."""
 RowSecurity = Literal["refuse", "accept"]
 """If PostgreSQL's policies hide rows, the read fails (``refuse``) or returns the visible rows (``accept``)."""
 DEFAULT_BLOCK_BYTES = 1 << 20
-"""Approximate size of a batch."""
+"""Approximate size of a batch in bytes."""
+_DECIMAL_CHOICE = re.compile(r"decimal\((\d+), ?(\d+)\)")
 MAX_DECIMAL_DIGITS = 38
 """Most digits of a decimal in Arrow's decimal128, Spark and Delta."""
 StatementBuilder = Callable[[list[str]], str]
@@ -160,8 +163,28 @@ def decimal_type(precision: int, scale: int, choices: ValueChoices) -> pa.DataTy
 
     if choices.decimals == "double":
         return pa.float64()
-    is_exact = choices.decimals == "exact" and 0 < precision <= MAX_DECIMAL_DIGITS and 0 <= scale <= precision
-    return pa.decimal128(precision, scale) if is_exact else pa.string()
+    if choices.decimals == "string":
+        return pa.string()
+    if _is_decimal128(precision, scale):
+        return pa.decimal128(precision, scale)
+    undeclared = decimal_digits(choices.decimals)
+    return pa.decimal128(*undeclared) if undeclared else pa.string()
+
+
+def decimal_digits(decimals: Decimals) -> tuple[int, int] | None:
+    """Return precision and scale of a choice such as ``decimal(38,9)``. None for other texts."""
+    match = _DECIMAL_CHOICE.fullmatch(decimals)
+    digits = (int(match[1]), int(match[2])) if match else (0, 0)
+    return digits if _is_decimal128(*digits) else None
+
+
+def digits_advice(kind: pa.DataType) -> str:
+    """Return the remedy for a number with more digits than a chosen type."""
+    return f"more digits than {kind}? Round it in a query, or set decimals='string'"
+
+
+def _is_decimal128(precision: int, scale: int) -> bool:
+    return 0 < precision <= MAX_DECIMAL_DIGITS and 0 <= scale <= precision
 
 
 class SessionLimits(NamedTuple):
@@ -243,6 +266,10 @@ class Database(Closable, ABC):
     @abstractmethod
     def literal(self, value: object) -> str:
         """Write None, a bool, a number, a text, bytes, a date or a time as SQL, instants in UTC."""
+
+    def key_value(self, column: SqlColumn) -> str:
+        """Return the SQL expression for a column's value in :meth:`rows`, in a form that :meth:`literal` writes."""
+        return self.quote(column.name)
 
     def select(
         self,

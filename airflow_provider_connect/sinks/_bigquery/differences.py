@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, column_list, literal, quoted
 from airflow_provider_connect.clients.bigquery.tables import find_table
@@ -32,16 +32,22 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 
 _log = logging.getLogger(__name__)
+DifferencesMode = Literal["counts", "off"]
 COUNT_SECONDS = 300.0
 """Time limit of the query."""
 
 
-def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
-    """Return the plan with the counts ``added``, ``changed`` and ``vanished``.
+def count_differences(
+    api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, str], mode: DifferencesMode = "counts"
+) -> PublishPlan:
+    """Return the plan with the counts ``added``, ``changed`` and ``vanished``, unless ``mode`` is ``off``.
 
     Errors are logged and leave the plan unchanged.
     """
     if not is_reload(plan):
+        return plan
+    if mode == "off":
+        _log.info("day %s: its changed rows are not counted (differences='off')", plan.publish.day)
         return plan
     action = f"count the changes of {plan.publish.day} in {plan.target.id}"
     try:

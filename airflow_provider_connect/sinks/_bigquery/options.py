@@ -135,6 +135,11 @@ class BigQueryOptions(Options):
         description="Dataset for staging tables, 'dataset' or 'project.dataset', in the same location as the table's "
         "dataset, which is the default.",
     )
+    differences: Literal["counts", "off"] = Field(
+        default="counts",
+        description="'counts' counts the rows that a reload adds, changes and removes, by a billed query. 'off' counts "
+        "none. For write_mode='replace'.",
+    )
     maximum_bytes_billed: int | None = Field(
         default=None,
         ge=10_000_000,
@@ -203,6 +208,8 @@ class BigQueryOptions(Options):
             raise ValueError(f"{', '.join(only_merge)}: only with write_mode='merge'")
         if self.write_mode != "append" and self.on_published_day != "refuse":
             raise ValueError("on_published_day: only with write_mode='append'")
+        if self.write_mode != "replace" and self.differences != "counts":
+            raise ValueError("differences: only with write_mode='replace'. The other modes count none")
         if problem := self._partition_problem() or self._template_problem() or self._soft_delete_problem():
             raise ValueError(problem)
         return self

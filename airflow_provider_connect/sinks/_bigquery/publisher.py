@@ -220,7 +220,7 @@ class BigQueryPublisher(
             plan = make_publish_plan(self.tables, publish, token, streams, rejects)
             self._require_rows_left(plan)
             require_no_rejects(plan)
-            plan = count_differences(self.api, plan, job_labels)
+            plan = count_differences(self.api, plan, job_labels, self.options.differences)
             published = publish_or_keep_staging(self.api, plan, job_labels)
         except GoneError:
             # The staging table may be gone because the day is published already.

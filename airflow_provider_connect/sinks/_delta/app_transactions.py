@@ -1,10 +1,10 @@
 """Application transactions that record a publish in a Delta table's log, and the metadata of its commit.
 
-A transaction has an id, which is a text, and a version, which is a number. Transactions outlive the clean-up of the
-log, and reading them does not need its history. They cannot be deleted, so values that no longer apply are set to 0.
+A transaction is an id (text) and a version (number). Transactions outlive the log's clean-up and cannot be deleted, so
+values that no longer apply are set to 0.
 
-``…/<day>/late`` is 1 if the source of the newest publish knew when its rows arrived. Counts are
-``…/<day>/late_3_days``, ``…/<day>/erased``, ``…/<day>/shape_filtered`` and ``…/<day>/deleted``.
+``…/<day>/late`` is 1 if the newest publish's source knew when its rows arrived. Counts are ``…/<day>/late_3_days``,
+``…/<day>/erased``, ``…/<day>/shape_filtered`` and ``…/<day>/deleted``.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ CONFIRMED_FIELDS = ("checks", "token", "run", "clear_number", "polled_at")
 HALF_BITS = 64
 """Bits of a transaction's version, a signed number."""
 _CHECKS_BITS = 32
-"""Low bits of :func:`check_version`, which hold the number of confirmations."""
+"""Low bits of :func:`check_version`."""
 SWEPT = 0
-"""An attempt's recorded generation once a sweep may delete its files. Published generations start at 1."""
+"""An attempt's recorded generation once a sweep may delete its files. Generations start at 1."""
 DELETED_SUFFIX = "/deleted"
 _LATE, _POLLED = "/late", f"/{ROWS_POLLED}"
 _KEPT_OUT = ("erased", FILTERED)
 
 FindTransaction = Callable[[dt.date, str], int | None]
-"""Takes a day and the end of an application id. Returns the transaction's version, or None."""
+"""Takes a day and an application id's end. Returns the transaction's version, or None."""
 
 
 def app_prefix(key: StreamKey) -> str:
-    """Return the prefix of all application ids of a stream."""
+    """Return the prefix of a stream's application ids."""
     return f"connect/{key}/"
 
 
@@ -52,12 +52,12 @@ def app_id(key: StreamKey, day: dt.date, suffix: str = "") -> str:
 
 
 def attempt_id(key: StreamKey, attempt: str) -> str:
-    """Return the Delta application id whose version is the generation that an attempt published, or :data:`SWEPT`."""
+    """Return the application id of the generation that an attempt published, or :data:`SWEPT`."""
     return f"{app_prefix(key)}attempt/{attempt}"
 
 
 def deleted_file_id(key: StreamKey, attempt: str) -> str:
-    """Return the application id whose version is the number of an attempt's file of soft-deleted rows."""
+    """Return the application id of the number of an attempt's file of soft-deleted rows."""
     return f"{attempt_id(key, attempt)}/deleted"
 
 
@@ -86,12 +86,12 @@ def publish_transactions(
 
 
 def confirmation_transactions(row: LedgerRow, key: StreamKey, attempt: str) -> dict[str, int]:
-    """Return the application transactions that record an unchanged day as confirmed: id to version.
+    """Return the transactions that confirm an unchanged day: id to version.
 
-    They contain the day's generation, unchanged. So Delta refuses the commit if another one has published or confirmed
-    the day since.
+    They contain the day's generation, so that Delta refuses the commit if another one has published or confirmed the
+    day.
 
-    :param attempt: the confirming attempt. Its files are never published, so it is recorded as swept.
+    :param attempt: the confirming attempt, recorded as swept because its files are never published.
     """
     app = app_id(key, row.day)
     check = check_version(row.generation, row.checks)
@@ -113,7 +113,7 @@ def _intent_transactions(row: LedgerRow, app: str) -> dict[str, int]:
 
 
 def _answer_transactions(row: LedgerRow, app: str) -> dict[str, int]:
-    """Return the answer's digest in two 64-bit halves, with its generation. Older packages leave them unchanged."""
+    """Return the answer's generation and digest, in two 64-bit halves. Older packages leave the halves unchanged."""
     if row.answer is None:
         return {}
     halves = int(row.answer, 16).to_bytes(2 * HALF_BITS // 8, "big")
@@ -136,7 +136,7 @@ def _span_transactions(row: LedgerRow, app: str) -> dict[str, int]:
 
 
 def _count_suffixes(row: LedgerRow) -> dict[str, int]:
-    """Return the counts to keep after the log's clean-up: end of the application id to version."""
+    """Return the counts to record: end of the application id to version."""
     has_late_counts = LATE_COUNTS[0] in row.counts
     return {
         _LATE: int(has_late_counts),
@@ -148,14 +148,14 @@ def _count_suffixes(row: LedgerRow) -> dict[str, int]:
 
 
 def check_version(generation: int, checks: int) -> int:
-    """Combine a generation and its number of confirmations in one number. A new generation needs no write to have 0."""
+    """Combine a generation and its number of confirmations, so that a new generation has 0 without a write."""
     return generation << _CHECKS_BITS | checks
 
 
 def kept_out_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str, int]:
-    """Return, by name, how many rows of a day erases and shapes removed, and how many a transform got as input.
+    """Return the numbers of rows that erases and shapes removed from a day, and of a transform's input, by name.
 
-    Leaves out counts that are 0 or not recorded.
+    Leaves out counts of 0.
     """
     counts = {name: find_transaction(day, f"/{name}") for name in _KEPT_OUT}
     recorded_input = find_transaction(day, _POLLED)
@@ -164,7 +164,7 @@ def kept_out_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str
 
 
 def late_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str, int]:
-    """Return the counts of late rows of a day's newest publish by name, or {} if unknown."""
+    """Return a day's counts of late rows by name, or {} if unknown."""
     if not find_transaction(day, _LATE):
         return {}
     counts = {name: find_transaction(day, f"/{name}") or 0 for name in LATE_COUNTS}
@@ -172,13 +172,13 @@ def late_counts(find_transaction: FindTransaction, day: dt.date) -> dict[str, in
 
 
 def commit_metadata(row: LedgerRow, publish: Publish) -> dict[str, str]:
-    """Return a commit's metadata: the ledger row, for people and for :meth:`.LedgerView.row`."""
+    """Return the ledger row as a commit's metadata."""
     texts = {"counts": json.dumps(row.counts), "span": None if row.span is None else row.span.model_dump_json()}
     return _metadata(row.model_dump(mode="json") | texts, publish)
 
 
 def confirmation_metadata(row: LedgerRow, publish: Publish) -> dict[str, str]:
-    """Return the metadata of a confirming commit: day, generation and the changed fields of the ledger row."""
+    """Return a confirmation's fields of the ledger row as metadata."""
     return _metadata(row.model_dump(mode="json", include={"day", "generation", *CONFIRMED_FIELDS}), publish)
 
 

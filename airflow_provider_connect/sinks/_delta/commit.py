@@ -1,4 +1,4 @@
-"""Publishes a day into one Delta table. Reads one version of the table, and commits on exactly that version.
+"""Publishes a day into one Delta table, in a commit on exactly the version that it has read.
 
 The day replaces its own files. A snapshot replaces all files, unless the table keeps the snapshot of each day. An
 increment replaces the files of its own span, and keeps those of the day's other spans.
@@ -38,6 +38,7 @@ from airflow_provider_connect.sinks._delta.log import (
     open_table,
     translate_log_errors,
 )
+from airflow_provider_connect.sinks._delta.merge_rule import require_write_mode
 from airflow_provider_connect.sinks._delta.slots import Slot
 from airflow_provider_connect.sinks._delta.soft_deletes import SoftDeleter
 from airflow_provider_connect.sinks._delta.sweep import claim_files, delete_confirmed_attempt
@@ -65,7 +66,7 @@ T = TypeVar("T")
 
 PUBLISH_SECONDS = 60.0
 RACE_SECONDS = 600.0
-"""How long other publishers' commits may come first. Each is progress, and each try decides again."""
+"""How long other publishers' commits may come first."""
 _PAUSES = doubling_pauses(0.02, 2.0)
 
 
@@ -73,9 +74,8 @@ _PAUSES = doubling_pauses(0.02, 2.0)
 class Commit:
     """One publish: replaces a day, or the whole table, by staged files and writes the ledger row, in one commit.
 
-    The table version that the commit builds on decides whether it may publish. Delta refuses the commit if another one
-    has since written one of its application transactions: the day's, the attempt's or the snapshot's. The publish then
-    decides again on the newest version.
+    Delta refuses the commit if another one has since written its transaction of the day, the attempt or the snapshot.
+    The publish then decides again on the newest version.
     """
 
     options: DeltaOptions
@@ -89,15 +89,14 @@ class Commit:
 
     @property
     def replaces_whole(self) -> bool:
-        """Whether this publish removes the rows of all other days."""
+        """Whether this publish removes all other days' rows."""
         return self.options.replaces_whole(self.publish.kind)
 
     def run(self) -> LedgerRow:
-        """Publish the day. Returns the ledger row, also if this intent has published the day before."""
+        """Publish the day. Returns the ledger row, also if this intent has published before."""
         return retry_until_decided(self.path, self._try)
 
     def _try(self) -> LedgerRow | None:
-        """Try once to commit on top of the newest version. Returns the ledger row, or None to try again."""
         table = self._table()
         view = LedgerView(Folder(self.path), table, self.publish.key)
         row = view.published(self.publish.day.date, self.publish.intent.token)
@@ -107,13 +106,15 @@ class Commit:
         return row
 
     def _publish(self, view: LedgerView, table: DeltaTable) -> LedgerRow | None:
-        """Commit on top of exactly this version. Returns None if the table has a newer version now."""
+        """Commit on exactly this version. Returns None if there is a newer one."""
         publish, polled, folder = self.publish, self.publish.manifest.polled, view.folder
         span = publish.manifest.span
         slot = view.slot_for(publish.day.date, span)
         keeps_others = self._keeps_others(view, slot)
         predecessor = view.predecessor(publish.day.date, span, replaces_whole=self.replaces_whole)
         generation = next_generation(publish, find_newest(view, publish, predecessor), erased=erase_version(table))
+        if not is_erase_run(publish.intent.run):
+            require_write_mode(view, None)
         if self.replaces_whole:
             require_only_newest_snapshot(view)
         stored_files = claim_files(folder, view, publish)
@@ -126,8 +127,12 @@ class Commit:
         # An erase stages the table's own rows, deleted ones included. Rows that it lacks must go.
         writes_deleted_rows = self.deletes_softly and not is_erase_run(publish.intent.run)
         deleted = self.soft_deleter.write(view, publish) if writes_deleted_rows else None
-        rows = sum(file.rows for file in polled.files) - polled.counts.get(SOFT_DELETED_TOTAL, 0)
-        row = ledger_row(publish, generation, rows=rows, counts=polled.all_counts | (deleted.counts if deleted else {}))
+        row = ledger_row(
+            publish,
+            generation,
+            rows=self._visible_rows(view),
+            counts=polled.all_counts | (deleted.counts if deleted else {}),
+        )
         files = list(polled.files)
         app_transactions = self._app_transactions(view, row, slot)
         if deleted is not None:
@@ -137,12 +142,16 @@ class Commit:
             if deleted.file is not None:
                 stored_files |= folder.entries([deleted.file.path])
                 files.append(deleted.file)
-        additions = [add_action(file, publish, stored_files[file.path]) for file in files]
+        additions = [add_action(file, row.day, stored_files[file.path]) for file in files]
         if keeps_others:
             self._commit_beside_others(view, slot, row, additions, app_transactions)
         else:
             self._commit(table, row, columns, additions, app_transactions)
         return row
+
+    def _visible_rows(self, view: LedgerView) -> int:
+        polled = self.publish.manifest.polled
+        return sum(file.rows for file in polled.files) - polled.counts.get(SOFT_DELETED_TOTAL, 0)
 
     def _keeps_others(self, view: LedgerView, slot: Slot) -> bool:
         """Return whether the day has other spans, whose files must stay.
@@ -200,7 +209,7 @@ class Commit:
 
     @property
     def deletes_softly(self) -> bool:
-        """Whether this publish keeps vanished rows, marked as deleted."""
+        """Whether vanished rows stay, marked as deleted."""
         return self.options.deletes_softly(self.publish.kind)
 
     def _table(self) -> DeltaTable:
@@ -233,20 +242,20 @@ class Commit:
 def find_newest(view: LedgerView, publish: Publish, slot: Slot) -> LedgerRow | None:
     """Return the ledger row of a slot's newest publish, with details if it was made after the attempt's poll.
 
-    The losing attempt decides by these details whether to poll again.
+    If it was made after the attempt's poll, it has details, by which the losing attempt decides whether to poll again.
     """
     newest = view.newest_of(slot, publish.intent.run)
     newest_seen = seen_publish(newest, erase_version(view.table))
     return newest if newest_seen == publish.manifest.seen else view.row_of(slot, publish.intent.run)
 
 
-def add_action(file: StagedFile, publish: Publish, entry: StoredFile) -> Any:
+def add_action(file: StagedFile, day: dt.date, entry: StoredFile) -> Any:
     from deltalake.transaction import AddAction
 
     return AddAction(
         path=file.path,
         size=file.size_bytes,
-        partition_values={"day": str(publish.day)},
+        partition_values={"day": str(day)},
         modification_time=int(entry.modified.timestamp() * 1000),
         data_change=True,
         stats=json.dumps({**file.stats, "numRecords": file.rows}),
@@ -254,9 +263,9 @@ def add_action(file: StagedFile, publish: Publish, entry: StoredFile) -> Any:
 
 
 def flush_log(folder: Folder, table: DeltaTable) -> None:
-    """Read the log's new commits and flush them to the disk, so that they survive a power cut.
+    """Flush the log's new commits to the disk, so that they survive a power cut.
 
-    After an error the commit stays in the log, and the next try finds it.
+    After an error the next try finds them.
     """
     with translate_log_errors(table):
         table.update_incremental()
@@ -264,9 +273,8 @@ def flush_log(folder: Folder, table: DeltaTable) -> None:
 
 
 def retry_until_decided(path: str, try_commit: Callable[[], T | None]) -> T:
-    """Call ``try_commit`` until it returns a result. Each call reads the log again.
+    """Call ``try_commit``, which reads the log again, until it returns a result other than None.
 
-    :param try_commit: returns None to be called again.
     :raises RetriableError: other commits always came first, or the storage does not answer.
     """
     patience = Patience(PUBLISH_SECONDS, _PAUSES, jitter=FROM_NONE)
@@ -293,10 +301,10 @@ def retry_until_decided(path: str, try_commit: Callable[[], T | None]) -> T:
 
 @dataclass(frozen=True)
 class Confirmation(Commit):
-    """Confirms in one commit that a day is unchanged. The files of its attempt are never published.
+    """Confirms in one commit that a day is unchanged. The attempt's files are never published.
 
-    The commit writes the day's application transaction again. So of a confirmation and another publish or confirmation
-    on the same version, Delta accepts only the first. The other decides again on the newest version.
+    The commit writes the day's transaction again. So of two publishes or confirmations on one version, Delta accepts
+    only the first, and the other decides again.
     """
 
     def _try(self) -> LedgerRow | None:

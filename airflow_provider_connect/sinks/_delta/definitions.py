@@ -1,10 +1,10 @@
 """Definitions (options that decide a day's rows) and notes of a Delta table's stream.
 
-The log holds the definitions' digests as application transactions. Files beside the log hold the notes.
+The log holds the definitions' digests as transactions. Files beside the log hold the notes.
 
-``…/<day>/definition`` is a day's, and ``…/<day>/definition/of`` the generation that it describes: package versions
-without definitions leave both unchanged. ``…/definition`` and ``…/definition/task`` are of the stream's newest publish,
-written only when they change. So publishes of different days do not refuse each other's commits.
+``…/<day>/definition`` is a day's, and ``…/<day>/definition/of`` the generation that it describes: older packages leave
+both unchanged. ``…/definition`` and ``…/definition/task`` are of the stream's newest publish, written only when they
+change, so that publishes of different days do not refuse each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OF_DAY, _GENERATION, _IN_FORCE, _TASK = "/definition", "/definition/of", "defin
 
 
 def in_force_transactions(publish: Publish, app_transactions: Mapping[str, int], prefix: str) -> dict[str, int]:
-    """Return the transactions that record a publish's definition and task as the newest. {} if recorded before.
+    """Return the transactions of a publish's definition and task, or {} if recorded.
 
     :raises OvertakenError: another definition was recorded since the attempt read the ledger.
     """
@@ -56,7 +56,7 @@ def day_definition_transactions(
 
 
 def definition_of_day(app_transactions: Mapping[str, int], app: str) -> str | None:
-    """Return the definition digest of a day's newest generation, or None if not recorded.
+    """Return the definition digest of a day's newest generation, or None.
 
     :param app: the day's application id.
     """
@@ -65,7 +65,7 @@ def definition_of_day(app_transactions: Mapping[str, int], app: str) -> str | No
 
 
 def definition_in_force(app_transactions: Mapping[str, int], prefix: str) -> DefinitionInForce | None:
-    """Return the definition and task of the stream's newest publish, or None if not recorded."""
+    """Return definition and task of the stream's newest publish, or None."""
     digest, task = (
         _digest(app_transactions.get(f"{prefix}{_IN_FORCE}")),
         _digest(app_transactions.get(f"{prefix}{_TASK}")),
@@ -78,7 +78,7 @@ def _digest(version: int | None) -> str | None:
 
 
 def read_notes(folder: Folder) -> list[LedgerNote]:
-    """Return the notes beside a table. Skips files that are still being written.
+    """Return the notes beside a table. Skips files that are still written.
 
     :raises ConfigError: a file is not a note.
     """
@@ -97,7 +97,7 @@ def _note(folder: Folder, name: str) -> LedgerNote:
 
 
 def write_note(folder: Folder, note: LedgerNote) -> None:
-    """Write a note beside a table, unless it exists. The note survives a power cut."""
+    """Write a note beside a table, unless it exists, and flush it to the disk."""
     name = f"{NOTES_FOLDER}/{note.kind}-{note.id}{_NOTE}"
     if not folder.exists(name):
         folder.write(name, note.model_dump_json().encode(), durable=True)

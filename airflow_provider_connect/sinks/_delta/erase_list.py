@@ -1,7 +1,7 @@
 """A stream's erase list (people whose rows the table must not hold): a file beside the log, named in a table property.
 
-Once a commit has changed a property, Delta refuses every commit that builds on an earlier version. So publishes decided
-under an older list are decided again.
+Once a commit has changed a property, Delta refuses commits on earlier versions. So publishes decided under an older
+list are decided again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _FOLDER = f"{CONTROL_FOLDER}/erased"
 
 
 def erase_version(table: DeltaTable | None) -> int:
-    """Return the version of a table's erase list. 0 without a list."""
+    """Return the version of a table's erase list, or 0."""
     return int(_named_file(table).partition("-")[0] or 0)
 
 
 def read_erase_list(folder: Folder, table: DeltaTable | None) -> EraseList:
     """Return a table's erase list.
 
-    :raises ConfigError: the file that the table names is missing or was changed.
+    :raises ConfigError: its file is missing or was changed.
     """
     if not (file_name := _named_file(table)):
         return EraseList()
@@ -48,7 +48,7 @@ def read_erase_list(folder: Folder, table: DeltaTable | None) -> EraseList:
 
 
 def write_erase_list(folder: Folder, table: DeltaTable, erase_list: EraseList) -> None:
-    """Write a list into a file and name it in the table, in a commit on top of exactly this version."""
+    """Write a list and name it in the table, in a commit on exactly this version."""
     from deltalake import CommitProperties
 
     text = erase_list.model_dump_json(exclude_defaults=True).encode()

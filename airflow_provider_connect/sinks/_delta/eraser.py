@@ -56,9 +56,9 @@ _PAUSES = doubling_pauses(0.05, 2.0)
 
 @dataclass(frozen=True)
 class DeltaEraser:
-    """Erases by ids in one column, from a stream's table or from all tables of its template (:mod:`.tables.eraser`).
+    """Erases by ids in one column, from a stream's table or all tables of its template (:mod:`.tables.eraser`).
 
-    A killed erase leaves its list and its finished days. The next erase does the other days.
+    The next erase does the days that a killed one has left.
     """
 
     options: DeltaOptions
@@ -72,12 +72,12 @@ class DeltaEraser:
         return self._count_rows(view, EraseList().with_values(self.column, values))
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
-        """Add ids to the list, and delete from every day the rows of all people on the list."""
+        """Extend the list, and delete the rows of all people on it."""
         view = self._view()
         self._require_fitting_ids(view, values)
         # Find tables that cannot be erased from before the list grows.
         self._tables(view)
-        if self.options.replaces_whole(kind):
+        if self._replaces_whole(kind):
             require_only_newest_snapshot(view)
         erase_list = self._extend_erase_list(values, shaping)
         rows: dict[dt.date, int] = {}
@@ -116,7 +116,7 @@ class DeltaEraser:
             require_integers(values, self.column, str(kind))
 
     def _tables(self, view: LedgerView) -> Mapping[str, LedgerView]:
-        """Return all tables with the stream's rows, by their path under the stage's root. ``""`` is the root itself."""
+        """Return all tables with the stream's rows, by path under the stage's root. ``""`` is the root."""
         return {"": view}
 
     def _extend_erase_list(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
@@ -153,8 +153,10 @@ class DeltaEraser:
 
     def _rewrite_day(self, day: Day, erase_list: EraseList, kind: SourceKind) -> int:
         """Rewrite a day, span by span if increments loaded it. Returns the number of deleted rows."""
-        slots = self._view().slots_of(day.date)
-        return sum(self._rewrite(day, slot.span, erase_list, kind) for slot in slots)
+        return sum(self._rewrite(day, slot.span, erase_list, kind) for slot in self._slots_to_rewrite(day.date))
+
+    def _slots_to_rewrite(self, day: dt.date) -> list[Slot]:
+        return self._view().slots_of(day)
 
     def _rewrite(self, day: Day, span: Span | None, erase_list: EraseList, kind: SourceKind) -> int:
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
@@ -167,7 +169,7 @@ class DeltaEraser:
             polled = self._stage_rewritten(view, slot, erase_list, attempt, softly=softly)
             if not (deleted_rows := polled.rows_read - polled.rows_written):
                 return 0
-            predecessor = view.predecessor(day.date, span, replaces_whole=self.options.replaces_whole(kind))
+            predecessor = view.predecessor(day.date, span, replaces_whole=self._replaces_whole(kind))
             newest = view.newest_of(predecessor)
             manifest = Manifest(
                 day=day,
@@ -191,7 +193,7 @@ class DeltaEraser:
                 on_empty="accept",
             )
             try:
-                self._commit(publish)
+                self._commit(publish, view)
             except (OvertakenError, SupersededError):
                 # A concurrent publish of the day or of a later snapshot may have polled before the list existed: try
                 # again.
@@ -230,7 +232,14 @@ class DeltaEraser:
     def _columns_of_day(self, view: LedgerView, day: dt.date) -> pa.Schema:
         return columns_of_files(view, (path for date, path, _ in view.files if date == day))
 
-    def _commit(self, publish: Publish) -> None:
+    def _replaces_whole(self, kind: SourceKind) -> bool:
+        return self.options.replaces_whole(kind)
+
+    def _commit(self, publish: Publish, view: LedgerView) -> None:
+        """Publish a rewritten day.
+
+        :param view: the version that its rows are from.
+        """
         Commit(self.options, publish).run()
 
     def _copy_file(
@@ -267,9 +276,9 @@ class DeltaEraser:
 
 
 def require_published_days(view: LedgerView, published_days: Collection[dt.date]) -> None:
-    """Check that all rows of a table belong to published days.
+    """Check that all rows of a table are of published days.
 
-    :raises ConfigError: an erase would publish rows of a day that this stream never published.
+    :raises ConfigError: an erase would publish a day that this stream never published.
     """
     assert view.table is not None
     unpublished = sorted({str(day) for day, _, _ in view.files if day not in published_days})

@@ -1,13 +1,15 @@
-"""Detects risks from other writers of a stream's table: changed days, rows to keep, overwritten commits."""
+"""Detects risks from other writers: changed days, rows to keep, overwritten commits."""
 
 from __future__ import annotations
 
 import datetime as dt
 import os
+from collections.abc import Collection
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._delta.app_transactions import DELETED_SUFFIX
+from airflow_provider_connect.sinks._delta.app_transactions import DELETED_SUFFIX, app_prefix
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.merge_rule import recorded_rule
 from airflow_provider_connect.stage.manifest import DATA_FILE_PATTERN
 
 _SHOWN = 5
@@ -18,9 +20,9 @@ _CHANGES_ROWS = {"WRITE", "DELETE", "UPDATE", "MERGE", "RESTORE", "STREAMING UPD
 def describe_foreign_changes(view: LedgerView) -> str | None:
     """Describe the published days that another writer has changed, or return None.
 
-    A day is changed if the files' rows differ from the ledger's. With the right number of rows, another writer's files
-    are taken for a compaction, unless the log has another writer's commit that changes rows. Days before the last
-    snapshot of the whole table may have no rows.
+    A day is changed if its files' rows differ from the ledger's. With the right number of rows, another writer's files
+    are taken for a compaction, unless the log has another writer's change of rows. Days before the last snapshot of the
+    whole table may be empty.
     """
     foreign_writes = any(c.get("operation") in _CHANGES_ROWS and not _is_ours(c) for c in view.commits)
     rows: dict[dt.date, int] = {}
@@ -29,6 +31,8 @@ def describe_foreign_changes(view: LedgerView) -> str | None:
         rows[date] = rows.get(date, 0) + (count or 0)
         if not DATA_FILE_PATTERN.fullmatch(path):
             dates_with_foreign_files.add(date)
+    if recorded_rule(view.app_transactions, app_prefix(view.key)) is not None:
+        return _describe_foreign_files(dates_with_foreign_files) if foreign_writes else None
     changed = []
     for date in view.days():
         if not rows.get(date) and date < view.last_snapshot_day:
@@ -48,8 +52,18 @@ def describe_foreign_changes(view: LedgerView) -> str | None:
     )
 
 
+def _describe_foreign_files(days: Collection[dt.date]) -> str | None:
+    if not days:
+        return None
+    suffix = f" and {len(days) - _SHOWN} more" if len(days) > _SHOWN else ""
+    return (
+        f"another writer changed published days: {', '.join(map(str, sorted(days)[:_SHOWN]))}{suffix} (has foreign "
+        "files). Its rows must have a key that no other row has"
+    )
+
+
 def require_only_newest_snapshot(view: LedgerView) -> None:
-    """Check that the table holds only rows of the newest published snapshot.
+    """Check that the table holds only rows of the newest snapshot.
 
     :raises ConfigError: the next snapshot would delete rows of other days, or rows that this stream never published.
     """
@@ -72,11 +86,11 @@ def _is_ours(commit: dict[str, object]) -> bool:
 
 
 _TRUE = ("1", "true", "on", "yes", "y")
-"""Texts that delta-rs takes for true, in any case: ``str_is_truthy`` of its crate ``deltalake_core`` (2026-11)."""
+"""Texts that delta-rs takes for true in any case: ``str_is_truthy`` of ``deltalake_core`` (2026-11)."""
 
 
 def locking_problems(path: str) -> list[str]:
-    """Return a problem for each environment variable that lets two writers overwrite each other's commits, or []."""
+    """Return a problem for each environment variable that lets two writers overwrite each other's commits."""
     if not path.startswith("s3://"):
         return []
     environment = {name.upper(): value.strip().lower() for name, value in os.environ.items()}

@@ -1,4 +1,4 @@
-"""The ledger of a Delta table: application transactions in its log, with details from its history."""
+"""The ledger of a Delta table: transactions in its log, with details from its history."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable
 
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
@@ -55,14 +56,17 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 @dataclass(eq=False)
 class LedgerView:
-    """The ledger of one stream in one version of the table."""
+    """One stream's ledger in one version of the table."""
 
     folder: Folder
     table: DeltaTable | None
     key: StreamKey
 
     def transaction(self, day: dt.date, suffix: str = "") -> int | None:
-        """Return the version of a day's application transaction, or None. Its id ends in ``suffix``."""
+        """Return the version of a day's transaction, or None.
+
+        :param suffix: end of its id.
+        """
         return self.app_transactions.get(app_id(self.key, day) + suffix)
 
     def finder(self, slot: Slot) -> FindTransaction:
@@ -75,34 +79,28 @@ class LedgerView:
         return UNIX_EPOCH + MICROSECOND * microseconds if microseconds else None
 
     def checks(self, day: dt.date, generation: int) -> int:
-        """Return how often a day's generation was confirmed as unchanged. 0 for an older generation."""
+        """Return how often a day's generation was confirmed. 0 for an older generation."""
         checked_generation, checks = divmod(self.transaction(day, "/checks") or 0, check_version(1, 0))
         return checks if checked_generation == generation else 0
 
     def answer(self, day: dt.date, generation: int) -> str | None:
-        """Return the digest of the answer that a day's newest generation published, or None if not recorded."""
+        """Return the digest of the answer that a day's newest generation published, or None."""
         halves = [self.transaction(day, f"/answer/{half}") for half in ("high", "low")]
         if self.transaction(day, "/answer") != generation or None in halves:
             return None
         return "".join(f"{half % (1 << HALF_BITS):016x}" for half in halves if half is not None)
 
     def attempt_generation(self, attempt: str) -> int | None:
-        """Return the generation that an attempt published, or None if not recorded.
-
-        :data:`.app_transactions.SWEPT` if a sweep has closed the attempt, so that it can no longer publish.
-        """
+        """Return the generation that an attempt published, or :data:`.SWEPT` if a sweep has closed it."""
         return self.app_transactions.get(attempt_id(self.key, attempt))
 
     def deleted_file_number(self, attempt: str) -> int | None:
-        """Return the number in the name of an attempt's published file of deleted rows, or 0 if it published none.
-
-        None if not recorded: the publish had no soft deletes, or an earlier version of this package made it.
-        """
+        """Return the number of an attempt's published file of deleted rows, 0 if it has none, None if unknown."""
         return self.app_transactions.get(deleted_file_id(self.key, attempt))
 
     @cached_property
     def app_transactions(self) -> dict[str, int]:
-        """All application transactions of this stream: id to version."""
+        """The stream's transactions: id to version."""
         if self.table is None:
             return {}
         return read_transactions(self.folder, self.table.version(), app_prefix(self.key))
@@ -177,16 +175,16 @@ class LedgerView:
 
     @property
     def last_snapshot_day(self) -> dt.date:
-        """Day of the last snapshot that replaced the whole table, or the earliest date. Earlier days may be empty."""
+        """Day of the last snapshot of the whole table, or the earliest date. Earlier days may be empty."""
         snapshot_date = self.app_transactions.get(f"{app_prefix(self.key)}snapshot")
         return dt.date.min if snapshot_date is None else dt.date.fromisoformat(str(snapshot_date))
 
     def newest(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
-        """Return the ledger row of a day's newest publish, or None. Reads transactions only.
+        """Return the ledger row of a day's newest publish, or None.
 
-        The log's history would take a request for every commit.
+        Reads only transactions, since the history takes a request for every commit.
 
-        :param run: copied into the row if this run made that publish, or confirmed it last.
+        :param run: copied into the row if this run made or last confirmed that publish.
         """
         return day_row([row for slot in self.slots_of(day) if (row := self.newest_of(slot, run)) is not None])
 
@@ -270,7 +268,7 @@ class LedgerView:
                 yield commit
 
     def days(self) -> DaySet:
-        """Return all published days, also days without rows."""
+        """Return all published days, also empty ones."""
         if not self.belongs_to_stream:
             return DaySet()
         names = (app.removeprefix(app_prefix(self.key)) for app in self.app_transactions)
@@ -283,7 +281,7 @@ class LedgerView:
 
     @cached_property
     def commits(self) -> list[dict[str, Any]]:
-        """Metadata of all commits still in the log, newest first."""
+        """Metadata of the log's commits, newest first."""
         if self.table is None:
             return []
         with translate_log_errors(self.table):
@@ -295,19 +293,54 @@ class LedgerView:
 
         Leaves out other writers' files without a day, or with a day outside Python's calendar.
         """
+        return [(day, action["path"], action["num_records"]) for day, action in self._dated_actions()]
+
+    def file_sizes(self) -> dict[str, int]:
+        """Return the bytes of each file of :attr:`files`, by path."""
+        return {action["path"]: action["size_bytes"] for _, action in self._dated_actions()}
+
+    def file_statistics(self, columns: Iterable[str]) -> list[tuple[dt.date, str, dict[str, Any]]]:
+        """Return each file of :attr:`files` with the log's bounds ``min.<column>`` and ``max.<column>``."""
+        # The log's "min.a.b" may be of a struct.
+        names = [f"{bound}.{column}" for column in columns if "." not in column for bound in ("min", "max")]
+        return [
+            (day, action["path"], {name: action.get(name) for name in names})
+            for day, action in self._dated_actions(names)
+        ]
+
+    def _dated_actions(self, names: Iterable[str] = ()) -> list[tuple[dt.date, dict[str, Any]]]:
+        """Return day and log entry of each file.
+
+        :param names: further columns of the entries.
+        """
         if self.table is None:
             return []
         import pyarrow as pa
 
-        with translate_log_errors(self.table):
-            actions = pa.table(self.table.get_add_actions(flatten=True))
+        actions = self._add_actions
         ordinals = actions["partition.day"].cast(pa.int32()).to_pylist()
-        columns = (actions[name].to_pylist() for name in ("path", "num_records"))
+        present = [name for name in ("path", "num_records", "size_bytes", *names) if name in actions.column_names]
         return [
-            (dt.date.fromordinal(ordinal + _EPOCH), path, rows)
-            for ordinal, path, rows in zip(ordinals, *columns, strict=True)
+            (dt.date.fromordinal(ordinal + _EPOCH), action)
+            for ordinal, action in zip(ordinals, actions.select(present).to_pylist(), strict=True)
             if ordinal is not None and 0 < ordinal + _EPOCH <= dt.date.max.toordinal()
         ]
+
+    @cached_property
+    def _add_actions(self) -> pa.Table:
+        import pyarrow as pa
+
+        assert self.table is not None
+        with translate_log_errors(self.table):
+            return pa.table(self.table.get_add_actions(flatten=True))
+
+    @cached_property
+    def column_types(self) -> dict[str, pa.DataType]:
+        """Arrow types of the table's columns by name."""
+        import pyarrow as pa
+
+        assert self.table is not None
+        return {field.name: field.type for field in pa.schema(self.table.schema().to_arrow())}
 
 
 def _fields(commit: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -324,17 +357,17 @@ def _row_with_late_counts(view: LedgerView, slot: Slot) -> LedgerRow:
 
 @dataclass(frozen=True)
 class DeltaLedger(Ledger):
-    """The ledger of one stream. Each call reads the table's log again."""
+    """One stream's ledger. Each call reads the log again."""
 
     options: DeltaOptions
     key: StreamKey
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the ledger row of a day's newest publish. Lacks token and digest if the log has lost its commit."""
+        """Return the ledger row of a day's newest publish. Lacks token and digest if the log has lost the commit."""
         return self.view().row(day)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return the ledger row of each day's newest publish, all from one version of the table."""
+        """Return the newest ledger row of each day, all from one version of the table."""
         view = self.view()
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         rows = (day_row([_row_with_late_counts(view, slot) for slot in view.slots_of(day)]) for day in days)
@@ -371,10 +404,9 @@ class DeltaLedger(Ledger):
         return read_erase_list(view.folder, view.table)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the ledger row that an intent published for a day, even if a newer publish followed.
+        """Return the ledger row that an intent published, even if a newer publish followed.
 
-        Flushes the log to the disk first: the caller publishes nothing then, and the publisher may have been killed
-        before its own flush.
+        Flushes the log: the publisher may have been killed before its flush.
         """
         view = self.view()
         row = view.published(day, token)

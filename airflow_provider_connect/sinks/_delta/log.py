@@ -1,16 +1,14 @@
-"""A Delta table's log: opens it, detects a lost or restored log, commits, flushes, and reads application transactions.
+"""A Delta table's log: opens it, detects a lost or restored log, commits, flushes, and reads transactions.
 
-**Lost logs.** A log may be lost, or restored to an older state, while its data files stay. A new log would show loaded
-days as missing, and a sweep would delete their files. So every publish notes its version in
-``_connect/log/<version>-<table id>``. Opening the table refuses a log that is older than a note or belongs to another
-table, and a missing log beside notes, attempts or data files.
+**Lost logs.** If a log is lost or restored while its data files stay, loaded days seem missing, and a sweep would
+delete their files. So every publish notes its version in ``_connect/log/<version>-<table id>``. Opening refuses a log
+that is older than a note or of another table, and a missing log beside notes, attempts or data files.
 
-**Power cuts.** delta-rs does not flush commits. A table that has lost a commit below a later one is unreadable. So
+**Power cuts.** delta-rs does not flush commits, and a table that has lost a commit below a later one is unreadable. So
 after a commit, all commits above the noted version are flushed, even other writers'. Only then is the version noted.
 
-**Transactions.** ``deltalake`` looks up one application id at a time and reads the end of the log each time, and a
-ledger has several ids for each day. So this module reads the log once, by Delta's protocol: the newest checkpoint's
-transactions, then every later commit's.
+**Transactions.** ``deltalake`` reads the end of the log for each id, and a ledger has several ids a day. So this module
+reads the log once, by Delta's protocol: the newest checkpoint's transactions, then every later commit's.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ _CHECKPOINT = re.compile(
 
 
 def delta_errors() -> tuple[type[Exception], ...]:
-    """Return the exception classes of ``deltalake`` for an unreadable log and a failed commit."""
+    """Return ``deltalake``'s exception classes for an unreadable log and a failed commit."""
     from deltalake.exceptions import DeltaError
 
     return (DeltaError, OSError)
@@ -69,7 +67,7 @@ def delta_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def translate_log_errors(table: DeltaTable) -> Iterator[None]:
-    """Translate errors of delta-rs within the block into errors of this package that name the table."""
+    """Translate delta-rs' errors within the block into errors that name the table."""
     try:
         yield
     except delta_errors() as error:
@@ -77,18 +75,18 @@ def translate_log_errors(table: DeltaTable) -> Iterator[None]:
 
 
 def is_lost_race(error: Exception) -> bool:
-    """Return whether a commit failed because another commit came first, not because of the storage."""
+    """Return whether a commit failed because another one came first, not because of the storage."""
     from deltalake.exceptions import CommitFailedError
 
     return isinstance(error, CommitFailedError) and "os error" not in str(error)
 
 
 def open_table(path: str, *, may_hold_staged_files: bool = False) -> DeltaTable | None:
-    """Return the newest version of the table, or None if there was never a table.
+    """Return the newest version of the table, or None if there was never one.
 
-    :param may_hold_staged_files: staged files without a log are no error: they may lie there before the table exists.
+    :param may_hold_staged_files: staged files without a log are no error.
     :raises RetriableError: the table cannot be read now.
-    :raises ConfigError: a permission is missing, or the log was lost or restored to an older state.
+    :raises ConfigError: a permission is missing, or the log was lost or set back.
     """
     folder = Folder(path)
     patience = Patience(pauses=(_OPEN_AGAIN_SECONDS,), tries=_OPEN_TRIES)
@@ -100,7 +98,7 @@ def open_table(path: str, *, may_hold_staged_files: bool = False) -> DeltaTable 
 
 
 def _try_to_open(folder: Folder, *, may_hold_staged: bool) -> DeltaTable | ConfigError | RetriableError | None:
-    """Open the table. Returns an error that the next try may not meet, and raises other errors."""
+    """Open the table. Returns errors that the next try may not meet, and raises others."""
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
@@ -131,7 +129,7 @@ def _try_to_open(folder: Folder, *, may_hold_staged: bool) -> DeltaTable | Confi
 
 
 def _no_table(folder: Folder, error: Exception, *, may_hold_staged: bool) -> ConfigError | RetriableError | None:
-    """Interpret "not found" of delta-rs, which also means an unreadable log. Returns None if there is no table."""
+    """Interpret "not found", which delta-rs also says of an unreadable log. Returns None if there is no table."""
     names = [file.name for file in folder.files()]
     if any(_PART_OF_A_LOG.fullmatch(name) for name in names):
         return storage_error(folder.url, error)
@@ -165,12 +163,12 @@ def commit(
     day: dt.date | None = None,
     retries: int = 100,
 ) -> None:
-    """Commit on top of exactly this version of a table.
+    """Commit on exactly this version of a table.
 
     :param app_transactions: id to version. Delta refuses the commit if another one has since written one of these ids.
-    :param columns: the table's new columns. None keeps its columns.
+    :param columns: the table's new columns. None keeps them.
     :param day: the day whose files ``overwrite`` removes. None removes all files.
-    :param retries: how often delta-rs may move the commit on top of others that wrote no id of ``app_transactions``.
+    :param retries: how often delta-rs may rebase the commit on others that wrote no id of ``app_transactions``.
     """
     from deltalake import CommitProperties, Schema, Transaction
 
@@ -189,10 +187,7 @@ def commit(
 
 
 def make_durable(folder: Folder, table: DeltaTable) -> None:
-    """Flush the log up to this version to the disk, then note the version and delete older notes.
-
-    Skips versions that are noted as flushed.
-    """
+    """Flush the log up to this version to the disk, note the version and delete older notes."""
     version_note = (table.version(), _table_id(table))
     notes = _version_notes(folder)
     newest = max(notes, default=None)
@@ -209,7 +204,7 @@ def make_durable(folder: Folder, table: DeltaTable) -> None:
 def _sync_log(folder: Folder, version: int, noted_version: int) -> None:
     """Flush the commits above ``noted_version`` up to ``version``, and all checkpoints that readers may start from.
 
-    A checkpoint may be older than ``noted_version`` and not flushed, because any writer may write one late.
+    Any writer may write an old checkpoint late.
     """
     if not folder.is_local:
         return
@@ -230,7 +225,7 @@ def _sync_log(folder: Folder, version: int, noted_version: int) -> None:
 
 
 def hinted_checkpoint(folder: Folder) -> int | None:
-    """Return the checkpoint version that the file ``_last_checkpoint`` names, or None without the file."""
+    """Return the version in ``_last_checkpoint``, or None without the file."""
     try:
         match = _HINT.search(folder.read(_HINT_NAME))
     except FileNotFoundError:
@@ -239,12 +234,12 @@ def hinted_checkpoint(folder: Folder) -> int | None:
 
 
 def checkpoint_name(version: int) -> str:
-    """Return the path of a version's single-file checkpoint under the table's root."""
+    """Return the path of a version's single-file checkpoint."""
     return f"{LOG_FOLDER}/{version:020d}.checkpoint.parquet"
 
 
 def commit_name(version: int) -> str:
-    """Return the path of a version's commit under the table's root."""
+    """Return the path of a version's commit."""
     return f"{LOG_FOLDER}/{version:020d}.json"
 
 
@@ -257,9 +252,8 @@ def _note_name(version: int, table_id: str) -> str:
 
 
 def read_transactions(folder: Folder, version: int, prefix: str) -> dict[str, int]:
-    """Return the stream's application transactions in a version of the log: id to version.
+    """Return a version's transactions with ids that begin with ``prefix``.
 
-    :param prefix: start of the ids to return.
     :raises RetriableError: a file of the log was just cleaned up, or is damaged.
     """
     merged: dict[str, int] = {}
@@ -278,7 +272,7 @@ def read_transactions(folder: Folder, version: int, prefix: str) -> dict[str, in
 
 
 def _newest_checkpoint(folder: Folder, version: int) -> tuple[int, list[str]]:
-    """Return version and paths of the newest complete checkpoint up to ``version``, or -1 and []."""
+    """Return version and paths of the newest whole checkpoint, or -1 and []."""
     hinted = hinted_checkpoint(folder)
     if hinted is not None and hinted <= version and folder.exists(name := checkpoint_name(hinted)):
         return hinted, [name]

@@ -39,10 +39,25 @@ class DeltaOptions(Options):
         default="evolve",
         description="Effect of a column that the table lacks: 'evolve' adds it, 'freeze' fails the day.",
     )
+    write_mode: Literal["replace", "merge"] = Field(
+        default="replace",
+        description="'replace' replaces a day by its new rows, 'merge' updates rows by key.",
+    )
+    key: tuple[str, ...] = Field(
+        default=(), description="Source columns that identify a row. Only for write_mode='merge'."
+    )
+    newest_by: str | None = Field(
+        default=None,
+        description="Source column whose highest value wins among rows with the same key, also across days. "
+        "Without it the later day wins, and within a day the later row. For write_mode='merge'.",
+    )
+    delete_where: str | None = Field(
+        default=None, description="Boolean source column. Where it is true, the key is deleted. For write_mode='merge'."
+    )
     snapshot: Literal["replace", "daily"] = Field(
         default="replace",
-        description="Effect of a snapshot of all rows: 'replace' shows only the newest one, 'daily' keeps the snapshot "
-        "of each day.",
+        description="Effect of a snapshot of all rows: 'replace' shows only the newest one (with write_mode='merge', "
+        "rows whose key vanished are deleted), 'daily' treats it as the rows of its day.",
     )
 
     deletes: Deletes = Field(default="hard", description=DELETES_HELP)
@@ -61,7 +76,7 @@ class DeltaOptions(Options):
 
     @property
     def root(self) -> str:
-        """The folder of the stage: the table's root, or the common folder of all tables of a template."""
+        """The stage's folder: the table's root, or the common folder of a template's tables."""
         return self.path if self.tables is None else self.path.rpartition("/")[0]
 
     @property
@@ -69,16 +84,26 @@ class DeltaOptions(Options):
         """The root of the table whose log holds the ledger."""
         return self.path if self.tables is None else f"{self.root}/{HEAD_FOLDER}"
 
+    def replaces(self, kind: SourceKind) -> bool:
+        """Return True if an empty answer deletes rows."""
+        return self.write_mode == "replace" or self.replaces_whole(kind)
+
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Return whether a publish of this source kind replaces the whole table, not just its own day."""
+        """Return True if a publish of this source kind replaces the whole table."""
         return kind == "snapshot" and self.snapshot == "replace"
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Return a problem for each option that this kind of source cannot have, or []."""
-        return soft_kind_problems(self.deletes, kind)
+        """Return a problem for each option that this kind of source cannot have."""
+        problems = soft_kind_problems(self.deletes, kind)
+        if kind == "increment" and self.write_mode == "merge" and self.newest_by is None:
+            problems.append(
+                "increments need not come in the order of their days, so write_mode='merge' cannot tell which of two "
+                "rows is newer. Name the column that decides in newest_by"
+            )
+        return problems
 
     def deletes_softly(self, kind: SourceKind) -> bool:
-        """Return whether a publish keeps vanished rows, marked as deleted."""
+        """Return True if a publish keeps vanished rows, marked as deleted."""
         return self.deletes == "soft" and self.replaces_whole(kind)
 
     @field_validator("path")
@@ -108,6 +133,19 @@ class DeltaOptions(Options):
             if not above or above.endswith(":/"):
                 raise ValueError(f"{path!r}: name a folder for the tables, such as /data/lake/{{event}}")
         return path
+
+    @model_validator(mode="after")
+    def _merge_has_a_key(self) -> Self:
+        if self.write_mode == "merge" and not self.key:
+            raise ValueError("write_mode='merge' needs key=[…], the columns that identify a row")
+        only_merge = [name for name in ("key", "newest_by", "delete_where") if getattr(self, name)]
+        if self.write_mode != "merge" and only_merge:
+            raise ValueError(f"{', '.join(only_merge)}: only with write_mode='merge'")
+        if self.write_mode == "merge" and self.tables is not None:
+            raise ValueError(f"path={self.path!r}: a table for each value needs write_mode='replace'")
+        if self.write_mode == "merge" and self.deletes == "soft":
+            raise ValueError("deletes='soft' needs write_mode='replace'. Leave one of them out")
+        return self
 
     @model_validator(mode="after")
     def _tables_have_a_template(self) -> Self:

@@ -14,6 +14,8 @@ from airflow_provider_connect.capabilities.publisher import (
     InspectsTarget,
     KeepsNotes,
     KeepsRejects,
+    RewritesByKey,
+    RewrittenRows,
     Sweeps,
     TellsDifferences,
 )
@@ -29,6 +31,11 @@ from airflow_provider_connect.sinks._delta.foreign_writers import (
 )
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import make_durable
+from airflow_provider_connect.sinks._delta.merge.commit import MergeCommit, require_days
+from airflow_provider_connect.sinks._delta.merge.eraser import MergeEraser
+from airflow_provider_connect.sinks._delta.merge.rewrite import KeyRewrite
+from airflow_provider_connect.sinks._delta.merge.tombstones import unused_tombstones
+from airflow_provider_connect.sinks._delta.merge_rule import require_write_mode, rule_of
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.rejects import rejects_of
 from airflow_provider_connect.sinks._delta.soft_deletes import require_published_keys
@@ -60,7 +67,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects, Sweeps):
-    """Publishes one stream under one root: into a single table, or into the tables of a template (:mod:`.tables`)."""
+    """Publishes one stream into a single table, or into the tables of a template (:mod:`.tables`)."""
 
     def __init__(self, options: DeltaOptions, key: StreamKey) -> None:
         self._options = options
@@ -86,7 +93,7 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
     def _publish_problems(self, schema: pa.Schema, kind: SourceKind, *, creates: bool) -> list[str]:
         """Return the problems that would fail the publish.
 
-        :param creates: create the missing table or head, and try to write under its root.
+        :param creates: create the missing table or head, and try to write.
         """
         options, path = self._options, self._options.ledger_path
         template = options.tables.template if options.tables is not None else None
@@ -129,19 +136,19 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
     def _check_published_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
         """Raise ConfigError if the publish would delete published rows or could not compare them.
 
-        :param warns: also log changes by other writers and half-published days.
+        :param warns: also log other writers' changes.
         """
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows that :meth:`erase` would delete, by day. Reads one column of each file."""
+        """Count the rows that :meth:`erase` would delete, by day."""
         return self._eraser(column).count_rows(values)
 
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Delete people's rows: rewrites all files of each day that has such rows.
+        """Delete people's rows: rewrites all files of each day with such rows.
 
-        Older table versions keep the rows until they are vacuumed, and a day's rejects may hold them too.
+        Older versions and a day's rejects may still hold them.
         """
         return self._eraser(column).erase(values, kind, shaping)
 
@@ -149,7 +156,7 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
     def _eraser(self, column: str) -> DeltaEraser: ...
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the records that the source's poll rejected, for each published day, from files beside the tables."""
+        """Yield each published day's rejected records of the source."""
         return rejects_of(self.ledger.view(), Folder(self._options.root), first, last)
 
     def sweep(self) -> int:
@@ -164,10 +171,9 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
     def _sweeper(self, silent_for: dt.timedelta) -> Sweeper: ...
 
     def copies(self) -> list[str]:
-        """Describe the places outside the newest table versions that may hold people's rows, and how to clear each.
+        """Describe the places that may still hold people's rows, and how to clear each.
 
-        These are older versions, unpublished staged days, days polled for a transform, rejects and manifests. This
-        package writes no other files under a root.
+        These are older versions, unpublished staged days, days polled for a transform, rejects and manifests.
         """
         options = self._options
         root, tables = Folder(options.root), options.path if options.tables is None else f"{options.root}/*"
@@ -201,7 +207,7 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
         return places
 
 
-class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
+class DeltaPublisher(LakePublisher, Confirms, RewritesByKey, TellsDifferences):
     """Publishes one stream into one table."""
 
     @property
@@ -213,11 +219,16 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
         if problems := locking_problems(self._options.path):
             return problems
         delta_columns(schema)  # raises for columns that Delta cannot hold
+        if (rule := rule_of(self._options)) is not None:
+            return [f"table {self._options.path}: {problem}" for problem in rule.problems(schema)]
         return soft_delete_problems(schema.names, kind) if self._options.deletes == "soft" else []
 
     def _check_published_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
-        view = LedgerView(Folder(self._options.path), table, self._key)
-        if self._options.replaces_whole(kind):
+        view, rule = LedgerView(Folder(self._options.path), table, self._key), rule_of(self._options)
+        require_write_mode(view, rule)
+        if rule is not None:
+            require_days(view)
+        elif self._options.replaces_whole(kind):
             require_only_newest_snapshot(view)
         if self._options.deletes == "soft":
             require_published_keys(view)
@@ -225,11 +236,13 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
             _LOG.warning("table %s: %s", self._options.path, changes)
 
     def differences(self, publish: Publish) -> Differences | None:
-        """Compare a day's staged files with the table's files of the day. Reads all of them once.
+        """Compare a day's staged files with the table's files of the day.
 
-        Returns None if the day was published again since the attempt's poll. The commit will refuse that publish.
+        Returns None for a merge, and if the day was published again since the poll: the commit will refuse the publish.
         """
         view = self.ledger.view()
+        if self._options.write_mode == "merge":  # the day's rows may have newer versions in other days
+            return None
         slot = view.slot_for(publish.day.date, publish.manifest.span)
         if (view.transaction(slot.day, slot.suffix) or 0) != publish.manifest.seen.generation:
             return None
@@ -239,15 +252,34 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
         return compare_states(view.folder, live_paths, staged_paths, publish.schema, live_only=live_only)
 
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
-        """Replace the day, or the whole table, by the staged files and write the ledger row, in one commit."""
+        """Replace or merge the day, or the whole table, and write the ledger row, in one commit."""
+        if self._options.write_mode == "merge":
+            return MergeCommit(self._options, publish).run()
         return Commit(self._options, publish).run()
 
+    def sweep(self) -> int:
+        """Delete unpublished files of silent attempts, and replaced tombstones."""
+        swept_files, view = super().sweep(), self.ledger.view()
+        unused = unused_tombstones(view)
+        for path in unused:
+            view.folder.delete(path)
+        return swept_files + len(unused)
+
+    def leftovers(self) -> list[str]:
+        """Return the files that :meth:`sweep` would delete."""
+        return [*super().leftovers(), *unused_tombstones(self.ledger.view())]
+
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Record that the day is unchanged: writes its ledger row with one more check, in a commit without files."""
+        """Record that the day is unchanged, in a commit without files."""
         return Confirmation(self._options, publish).run()
 
+    def rewrite_by_key(self) -> RewrittenRows:
+        """Keep the newest row of each key, in one commit."""
+        return KeyRewrite(self._options, self._key).run()
+
     def _eraser(self, column: str) -> DeltaEraser:
-        return DeltaEraser(self._options, self._key, column)
+        eraser = MergeEraser if self._options.write_mode == "merge" else DeltaEraser
+        return eraser(self._options, self._key, column)
 
     def _sweeper(self, silent: dt.timedelta) -> Sweeper:
         return Sweeper(Folder(self._options.path), self._key, silent)

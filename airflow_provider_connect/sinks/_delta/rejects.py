@@ -1,7 +1,7 @@
 """The source's rejected records of a Delta table's days, in files of the attempts that polled them.
 
-No sweep, vacuum or erase deletes the rejects of a published attempt. An application transaction names each generation's
-attempt for good. The number of rejects is only in the commit's metadata, which the log's clean-up deletes.
+No sweep, vacuum or erase deletes a published attempt's rejects. A transaction names each generation's attempt for good.
+The number of rejects is only in the commit's metadata, which the log's clean-up deletes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Answer = tuple[dt.date, int, int]
 def rejects_of(view: LedgerView, stage: Folder, first: dt.date, last: dt.date) -> Iterator[DayRejects]:
     """Yield the rejects of each published day's newest answer.
 
-    :param stage: folder with the attempts.
+    :param stage: the attempts' folder.
     """
     if not view.belongs_to_stream:
         return
@@ -108,8 +108,7 @@ def _attempts_with_rejects(view: LedgerView, stage: Folder) -> dict[_Answer, str
 def _reject_files(stage: Folder, attempt: str) -> list[StagedFile]:
     """Return an attempt's files of rejects, ordered by partition.
 
-    If Spark ran a task twice, there are two files, and the manifest names one of them. Without a readable manifest,
-    returns either. Both have the same records if the source answered alike.
+    Spark may have written two for a partition. Without a readable manifest, returns either.
     """
     try:
         manifest = Manifest.model_validate_json(stage.read(manifest_file(attempt)))

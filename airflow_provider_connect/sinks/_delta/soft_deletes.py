@@ -1,9 +1,8 @@
-"""Soft deletes of a Delta table: an extra file holds all deleted rows (rows that vanished from the source).
+"""Soft deletes of a Delta table: an extra file holds all rows that vanished from the source.
 
-The file lies in the newest snapshot's partition, and every snapshot writes it again. The application transaction
-``…/<day>/deleted`` counts its rows. The ledger's ``rows`` counts live rows only. No manifest names the file, because
-each try of a commit may find other rows and write another file. ``…/attempt/<attempt>/deleted`` records the committed
-one.
+The file lies in the newest snapshot's partition, and every snapshot writes it again. ``…/<day>/deleted`` counts its
+rows. The ledger's ``rows`` counts live rows only. Each try of a commit may write another file, so no manifest names it,
+and ``…/attempt/<attempt>/deleted`` records the committed one.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
 def require_published_keys(view: LedgerView) -> None:
     """Check, before the poll, that published rows have a key.
 
-    :raises ConfigError: they have none, so vanished rows could not be found.
+    :raises ConfigError: they have none.
     """
-    if view.table is not None and view.files and RECORD_KEY not in _table_types(view):
+    if view.table is not None and view.files and RECORD_KEY not in view.column_types:
         raise ConfigError(
             f"table {view.folder.url} holds rows without {RECORD_KEY}, so deletes='soft' cannot find the vanished "
             "ones. Publish one snapshot with deletes='hard' first"
@@ -40,7 +39,7 @@ def require_published_keys(view: LedgerView) -> None:
 
 
 class SoftDeleter:
-    """Writes a publish's file of deleted rows, once for all tries of a commit that build on the same table files."""
+    """Writes a publish's file of deleted rows, once for all tries on the same table files."""
 
     def __init__(self) -> None:
         self._published_paths: list[str] = []
@@ -59,9 +58,9 @@ class SoftDeleter:
 
 
 def _write_missing(view: LedgerView, publish: Publish, published_paths: list[str]) -> SoftDeleteResult:
-    """Write the rows that a snapshot lacks into a file of its attempt.
+    """Write the rows that a snapshot lacks.
 
-    :raises DataError: records of the snapshot were rejected. Without their keys, their rows would seem vanished.
+    :raises DataError: records were rejected, so their rows would seem vanished.
     """
     polled = publish.manifest.polled
     if rejected_rows := sum(file.rows for file in polled.rejects):
@@ -82,14 +81,14 @@ def _write_missing(view: LedgerView, publish: Publish, published_paths: list[str
 
 
 def columns_of_files(view: LedgerView, paths: Iterable[str], excluded: Iterable[str] = ()) -> pa.Schema:
-    """Return the columns of these files with the table's types, all nullable.
+    """Return the columns of files in the table's types, all nullable.
 
-    Files that other writers compacted may hold the same values in other types, such as Spark's times or long strings. A
-    column that is never NULL in one file may be missing in another.
+    Files that others compacted may have other types, such as Spark's times. A column that is never NULL in one file may
+    be missing in another.
     """
     import pyarrow as pa
 
-    types, excluded_names, schemas = _table_types(view), {*excluded}, []
+    types, excluded_names, schemas = view.column_types, {*excluded}, []
     for path in paths:
         with open_parquet(view.folder, path) as file:
             file_schema = file.schema_arrow
@@ -103,10 +102,3 @@ def columns_of_files(view: LedgerView, paths: Iterable[str], excluded: Iterable[
             )
         )
     return pa.unify_schemas(schemas) if schemas else pa.schema([])
-
-
-def _table_types(view: LedgerView) -> dict[str, pa.DataType]:
-    import pyarrow as pa
-
-    assert view.table is not None
-    return {field.name: field.type for field in pa.schema(view.table.schema().to_arrow())}

@@ -1,22 +1,21 @@
 """Deletes the files of dead attempts under a Delta table's root, except files that a commit names or may still name.
 
-**The log decides whether an attempt is dead.** A publish commits the application transaction ``…/attempt/<attempt>``
-with its generation. A sweep commits the same id with 0, "swept", and deletes only files of swept attempts. Delta
-refuses a commit if another one has written the same id since its snapshot, so exactly one of the two succeeds:
+**The log decides whether an attempt is dead.** A publish commits the transaction ``…/attempt/<attempt>`` with its
+generation, a sweep the same id with 0, "swept". Delta refuses a commit if another one has written the id since its
+version, so exactly one succeeds. A sweep deletes only files of swept attempts:
 
-* *The sweep commits first.* Delta refuses the publisher's commit, however long the publisher stalled, even after the
-  log's clean-up. The publisher reads the log again, finds 0, and ends retriable.
-* *The publisher commits first.* Delta refuses the sweep, which reads again, finds a generation, and keeps the files.
-* *A sweep dies* after its commit: the next sweep finds 0 and deletes the remaining files.
-* *Two sweeps* of the same attempt: the refused one reads again and finds 0. Then both delete.
+* *The sweep commits first.* Delta refuses the publisher's commit, however late. The publisher reads the log again,
+  finds 0, and ends retriable.
+* *The publisher commits first.* The refused sweep reads again, finds a generation, and keeps the files.
+* *A sweep dies* after its commit: the next one finds 0 and deletes the remaining files.
+* *Two sweeps* of an attempt: the refused one finds 0. Then both delete.
 * *An executor still writes* in a swept attempt: no commit names its files, and a later sweep deletes them.
 
-Files that the newest table version names stay, whatever the ledger has of their attempt: another writer may have added
-or restored them. A table whose log is lost or set back is not swept (:mod:`.log`).
+Files that the newest version names stay, whatever the ledger has of their attempt: another writer may have added or
+restored them. A table whose log is lost or set back is not swept (:mod:`.log`).
 
-**Clocks only choose candidates.** An attempt is silent if its newest file is older than ``sweep_after``, by the clock
-of the storage that dated the file. If that clock jumps, a live attempt may be swept, and its day is polled again. No
-day is published in part, and no published row is lost.
+**Clocks only choose candidates.** An attempt is silent if its newest file is older than ``sweep_after``, by the
+storage's clock. If that clock jumps, a live attempt may be swept, and its day is polled again.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._delta.app_transactions import SWEPT, attempt_id
+from airflow_provider_connect.sinks._delta.attempt_files import merged_file_id, merged_file_number
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import commit, delta_errors, make_durable, open_table
 from airflow_provider_connect.stage.manifest import (
@@ -52,10 +52,10 @@ _COMMIT_TRIES = 20
 
 
 def claim_files(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, StoredFile]:
-    """Mark an attempt as alive before its commit. Returns its data files, checked against the manifest.
+    """Mark an attempt as alive before its commit. Returns its data files.
 
-    :param view: the table version that the commit will build on.
-    :raises RetriableError: the attempt was swept, or files are missing or changed. The day must be polled again.
+    :param view: the version that the commit builds on.
+    :raises RetriableError: the attempt was swept, or files are missing or changed. Poll the day again.
     """
     attempt = publish.manifest.attempt
     control = attempt_folder(attempt)
@@ -80,26 +80,26 @@ def claim_files(folder: Folder, view: LedgerView, publish: Publish) -> dict[str,
 
 
 def delete_confirmed_attempt(folder: Folder, publish: Publish) -> None:
-    """Delete the staged files of an attempt that confirmed an unchanged day. The log has the attempt as swept."""
+    """Delete the staged files of a confirming attempt, which the log has as swept."""
     sweeper = Sweeper(folder, publish.key, dt.timedelta(0))
     sweeper._delete_dead_attempt(publish.manifest.attempt, [file.path for file in publish.manifest.polled.files])
 
 
 @dataclass
 class Sweeper:
-    """One sweep over the attempts of a stream's table that have been silent for ``silent_for``."""
+    """One sweep over the attempts that have been silent for ``silent_for``."""
 
     folder: Folder
     key: StreamKey
     silent_for: dt.timedelta
     deleted_files: int = 0
     pattern: ClassVar[re.Pattern[str]] = DATA_FILE_PATTERN
-    """Paths of data files under the folder."""
+    """Paths of data files."""
 
     def run(self) -> int:
         """Sweep. Returns the number of deleted files.
 
-        :raises ConfigError: the table's log was lost or restored to an older state.
+        :raises ConfigError: the log was lost or restored to an older state.
         :raises RetriableError: other commits always came first.
         """
         view, attempts = self._candidates(records_swept=True)
@@ -124,8 +124,8 @@ class Sweeper:
     def _candidates(self, *, records_swept: bool) -> tuple[LedgerView, list[tuple[str, bool, list[str]]]]:
         """Return the silent attempts, each with whether it is dead (else published) and its files that no commit names.
 
-        :param records_swept: first record undecided attempts (neither published nor swept) as swept. If False, they are
-            returned as dead without a record.
+        :param records_swept: first record attempts that are neither published nor swept as swept. If False, they are
+            returned as dead.
         """
         view = self._view()
         if not view.belongs_to_stream or not (attempts := self._silent_attempts()):
@@ -167,9 +167,9 @@ class Sweeper:
         return data_files
 
     def _mark_swept(self, attempts: list[str], data: dict[str, list[str]]) -> LedgerView:
-        """Record unpublished attempts as swept. Returns the ledger after the record.
+        """Record unpublished attempts as swept. Returns the ledger afterwards.
 
-        The record is flushed before files are deleted: a power cut must not undo only the record.
+        Flushes the record before files are deleted: a power cut must not undo only the record.
         """
         patience = Patience(pauses=(0.2,), jitter=FROM_NONE, tries=_COMMIT_TRIES)
         while True:
@@ -187,7 +187,6 @@ class Sweeper:
                     raise storage_error(self.folder.url, error) from error
 
     def _is_undecided(self, view: LedgerView, attempt: str, live: set[str], names: list[str]) -> bool:
-        """Return whether the log neither records an attempt nor names a file of it."""
         return view.attempt_generation(attempt) is None and not live.intersection(names)
 
     def _record(self, view: LedgerView, attempts: list[str]) -> None:
@@ -207,14 +206,17 @@ class Sweeper:
         return [*(path for path in files if path not in needed), *control_files]
 
     def _needed_files(self, view: LedgerView, attempt: str, files: list[str]) -> set[str]:
-        """Return the files of a published attempt to keep, because older table versions may show them.
+        """Return the files of a published attempt that older versions may show.
 
-        The manifest names its files of rows, and the log its file of deleted rows.
+        The manifest names its rows, the log its file of deleted rows or its merged files.
         """
         try:
             manifest = Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
         except (FileNotFoundError, ValidationError):  # missing or unreadable: keep all files
             return {*files}
+        merged_number = view.app_transactions.get(merged_file_id(view.key, attempt))
+        if merged_number is not None:
+            return {path for path in files if merged_file_number(path) == merged_number}
         attempt_number = view.deleted_file_number(attempt)
         numbers = {path: deleted_file_number(path) for path in files}
         deleted = {path for path, number in numbers.items() if number is not None and attempt_number in (None, number)}
@@ -225,7 +227,7 @@ class Sweeper:
         self.folder.delete_folder(attempt_folder(attempt))
 
     def _files_of_dead_attempt(self, attempt: str, files: list[str]) -> list[str]:
-        """Return all files of a dead attempt. The manifest is first, so that no retry publishes only some files."""
+        """Return a dead attempt's files. The manifest is first, so that no retry publishes a part."""
         control = [file.name for file in self.folder.files(attempt_folder(attempt))]
         manifest = [name for name in control if name == manifest_file(attempt)]
         return [*manifest, *files, *(name for name in control if name not in manifest)]

@@ -1,4 +1,4 @@
-"""Checks of a Delta table (owner, features, columns, permissions), and the creation of a missing table."""
+"""Checks a Delta table (owner, features, columns, permissions), and creates a missing one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OWNER_PROPERTY = "connect.stream"
 TEMPLATE_PROPERTY = "connect.tables"
-"""Property of a template's tables. Its value is the template of their names."""
+"""Property of a template's tables: the template of their names."""
 _ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
 # Each read of the ledger reads the commits since the last checkpoint, one request each. So checkpoints come as often
@@ -38,7 +38,7 @@ _CHECKPOINT_INTERVAL = "10"
 def ownership_problems(table: DeltaTable, key: StreamKey, path: str, template: str | None = None) -> list[str]:
     """Return why this stream may not write this table, or [].
 
-    :param template: template that the table must belong to. None for a single table.
+    :param template: the table's template. None for a single table.
     """
     metadata = table.metadata()
     owner = metadata.configuration.get(OWNER_PROPERTY)
@@ -103,9 +103,9 @@ def day_column() -> DeltaField:
 
 
 def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
-    """Return a schema's columns as Delta's, without ``day``. All are nullable, since a source may drop them later.
+    """Return a schema's columns as Delta's, nullable, without ``day``.
 
-    :raises ConfigError: Delta cannot hold some columns. The message names them all.
+    :raises ConfigError: Delta cannot hold some. The message names them all.
     """
     import pyarrow as pa
     from deltalake import Field, Schema
@@ -145,12 +145,10 @@ def merge_columns(
     path: str,
     sink_columns: Mapping[str, DeltaField] = MappingProxyType({}),
 ) -> list[DeltaField]:
-    """Return the table's columns, followed by new ones from ``columns`` and ``sink_columns``.
-
-    A delta-rs commit *replaces* the table's schema, so each commit needs all columns.
+    """Return the table's columns and then new ones, since a delta-rs commit replaces the schema.
 
     :param sink_columns: columns that the sink adds, whatever the contract.
-    :raises DataError: columns changed their type, or are new under the contract ``freeze``. The message names them all.
+    :raises DataError: columns changed their type, or are new under ``freeze``. The message names them all.
     """
     fields = list(table.schema().fields)
     by_lower_name = {field.name.lower(): field for field in fields}
@@ -188,10 +186,10 @@ def soft_delete_columns() -> dict[str, DeltaField]:
 
 
 def add_local_time_feature(table: DeltaTable, fields: list[DeltaField]) -> bool:
-    """Add the table feature for timestamps without a time zone if ``fields`` need it. Returns whether it was added.
+    """Add the feature for timestamps without a zone if ``fields`` need it. Returns whether it was added.
 
-    delta-rs would commit such a column without the feature, and no reader could then open the table. Adding it is a
-    commit, so ``table`` is then at a newer version.
+    Without it, no reader can open a table with such a column. Adding it is a commit: ``table`` is then at a newer
+    version.
     """
     from deltalake import TableFeatures
 
@@ -220,9 +218,9 @@ def _type_name(field: DeltaField) -> str:
 
 
 def create_table(path: str, key: StreamKey, schema: pa.Schema, template: str | None = None) -> DeltaTable:
-    """Create a stream's table. Returns it, or the table that another process has just created.
+    """Create a stream's table. Returns it, or the one that another process has just created.
 
-    :param template: template that the table belongs to. None for a single table.
+    :param template: the table's template. None for a single table.
     """
     from deltalake import CommitProperties, DeltaTable, Schema
 
@@ -250,9 +248,9 @@ def create_table(path: str, key: StreamKey, schema: pa.Schema, template: str | N
 
 
 def probe_root(path: str) -> None:
-    """Test that a root can be written, with a small file that is deleted again.
+    """Test that a root can be written, with a small file.
 
-    :raises ConfigError: the root cannot be written, or its parent folder does not exist.
+    :raises ConfigError: it cannot, or its parent folder is missing.
     """
     require_parent(path)
     folder = Folder(path)
@@ -262,7 +260,7 @@ def probe_root(path: str) -> None:
 
 
 def require_parent(path: str) -> None:
-    """Check that the parent folder of a local root exists.
+    """Check that a local root's parent folder exists.
 
     :raises ConfigError: it does not.
     """
@@ -272,9 +270,9 @@ def require_parent(path: str) -> None:
 
 
 def require_writable(path: str) -> None:
-    """Check a local root's permissions without writing. Does not check stores.
+    """Check a local root's permissions without writing.
 
-    :raises ConfigError: this user cannot write the root, or its parent folder does not exist.
+    :raises ConfigError: this user cannot write the root, or its parent folder is missing.
     """
     require_parent(path)
     folder = Folder(path)

@@ -44,6 +44,7 @@ def find_keys(
     relation: str,
     columns: Sequence[str],
     *,
+    values: Sequence[str],
     row_condition: str,
     rows: int,
     chunks: int,
@@ -52,6 +53,7 @@ def find_keys(
     """Return the last key of every chunk except the last, in order. Fewer keys if there are fewer rows.
 
     :param columns: quoted columns of the key.
+    :param values: SQL expressions of their values. See :meth:`.Database.key_value`.
     :param row_condition: SQL condition. "" for all rows.
     :param rows: approximate number. An error makes chunks uneven but loses no row.
     :param compares_rows: see :func:`chunk_conditions`.
@@ -62,7 +64,7 @@ def find_keys(
     while len(keys) < chunks - 1:
         lower = [after_bound(columns, key_literals(database, keys[-1]), compares_rows=compares_rows)] if keys else []
         chunk_condition = " AND ".join(f"({condition})" for condition in [row_condition, *lower] if condition)
-        sql = database.select(columns, relation, where=chunk_condition, order_by=order, limit=1)
+        sql = database.select(values, relation, where=chunk_condition, order_by=order, limit=1)
         key_rows = database.rows(f"{sql} OFFSET {step - 1}")
         if not key_rows:
             break
@@ -113,6 +115,9 @@ def _compare_key(
 
 
 _KEY_PARSERS: dict[str, Callable[[str], object]] = {
+    "bool": {"True": True, "False": False}.__getitem__,
+    "bytes": bytes.fromhex,
+    "datetime": dt.datetime.fromisoformat,
     "int": int,
     "float": float,  # SQLite may store decimals as floats
     "Decimal": Decimal,
@@ -125,7 +130,7 @@ _KEY_PARSERS: dict[str, Callable[[str], object]] = {
 
 def key_to_json(key: KeyValues) -> list[list[str]]:
     """Convert a key to pairs of type name and text. Raises ConfigError for an unsupported type."""
-    pairs = [[type(value).__name__, str(value)] for value in key]
+    pairs = [[type(value).__name__, value.hex() if isinstance(value, bytes) else str(value)] for value in key]
     if unsupported_types := [kind for kind, _ in pairs if kind not in _KEY_PARSERS]:
         raise ConfigError(
             f"consistency: a table cannot be split at a key of type {unsupported_types[0]}. Leave consistency out, or "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from airflow_provider_connect.clients.sql.database import decimal_digits
 from airflow_provider_connect.clients.sql.jdbc import connection as jdbc
 from airflow_provider_connect.clients.sql.mysql import connection as mysql
 from airflow_provider_connect.clients.sql.postgresql import connection as postgresql
@@ -30,6 +31,8 @@ def _type_problems(options: SqlOptions, connection: Connection) -> list[str]:
         problems = jdbc.connection_problems(connection) + _shared_snapshot_problems(options, "a database over JDBC")
         if options.mode is not None:
             problems.append("mode: not supported over JDBC: use day_column or snapshot")
+        if decimal_digits(options.decimals):
+            problems.append(f"decimals: {options.decimals!r} is not supported over JDBC: cast the number in a query")
         if options.zero_dates != "fail":
             problems.append("zero_dates: only connections of type mysql support it")
         return problems

@@ -11,18 +11,22 @@ from airflow_provider_connect.window import ONE_DAY, Day, zone
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ColumnClock = Literal["date", "instant", "wall"]
-"""A calendar date, an instant, or (``wall``) a local time without a zone."""
+TimeClock = Literal["date", "instant", "wall"]
+"""Kind of time: a calendar date, an instant, or (``wall``) a local time without a zone."""
+ColumnClock = TimeClock | Literal["seconds", "milliseconds"]
+"""Kind of time, or the unit of whole numbers since 1970-01-01 UTC."""
+_EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
+_UNITS = {"seconds": dt.timedelta(seconds=1), "milliseconds": dt.timedelta(milliseconds=1)}
 
 
 class DayBounds(NamedTuple):
     """Bounds of a day: ``first`` is included, ``end`` excluded."""
 
-    first: dt.date
-    end: dt.date
+    first: dt.date | int
+    end: dt.date | int
 
 
-def clock_of_type(arrow_type: pa.DataType) -> ColumnClock | None:
+def clock_of_type(arrow_type: pa.DataType) -> TimeClock | None:
     """Return an Arrow type's kind of time. None for other types."""
     from pyarrow import types
 
@@ -34,7 +38,7 @@ def clock_of_type(arrow_type: pa.DataType) -> ColumnClock | None:
 
 
 def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
-    """Return a day's bounds as dates, instants or local times. Each day ends where the next begins.
+    """Return a day's bounds as dates, instants, local times or numbers. Each day ends where the next begins.
 
     If the clock shows a bound twice, all rows with that local time belong to the later day.
 
@@ -48,6 +52,8 @@ def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
         return DayBounds(dt.datetime.combine(first, dt.time()), dt.datetime.combine(end, dt.time()))
     if clock == "instant":
         return DayBounds(day.start, day.end)
+    if clock in _UNITS:
+        return DayBounds((day.start - _EPOCH) // _UNITS[clock], (day.end - _EPOCH) // _UNITS[clock])
     database_zone = zone(db_timezone)
     return DayBounds(
         day.start.astimezone(database_zone).replace(tzinfo=None), day.end.astimezone(database_zone).replace(tzinfo=None)

@@ -61,7 +61,10 @@ class JdbcPoller(SqlPoller, ReadBySpark):
     def _even_ranges(self, database: Database, shape: TableShape) -> list[str]:
         """Return the conditions of chunks: even ranges of the key's first column. [""] for one chunk."""
         max_chunks = self._options.parallel_chunks or 1
-        if max_chunks == 1 or not shape.key or not _has_ranges(shape.key_columns[0]):
+        if max_chunks == 1:
+            return [""]
+        if not shape.key or not _has_ranges(shape.key_columns[0]):
+            self._warn_of_one_chunk("the key does not begin with a number, date or timestamp")
             return [""]
         column = database.quote(shape.key[0])
         expressions = [f"min({column})", f"max({column})", "count(*)"]
@@ -101,7 +104,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
 
     def _shape_and_layout(self, part: InputPartition) -> tuple[TableShape, RowLayout]:
         shape = TableShape.from_params(part.params)
-        return shape, row_layout(self._sql_writer(), shape, self._options.value_choices)
+        return shape, row_layout(self._sql_writer(), shape, self._options)
 
     def _sql_writer(self) -> JdbcDatabase:
         return JdbcDatabase(None, self._connection, self._quote_mark, 0)

@@ -16,6 +16,7 @@ from airflow_provider_connect.clients.sql.database import (
     Table,
     ValueChoices,
     ZeroDates,
+    decimal_digits,
 )
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._sql.read_methods import (
@@ -75,6 +76,30 @@ def _validate_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return names
 
 
+def _validate_decimals(text: str) -> str:
+    if text not in ("exact", "string", "double") and decimal_digits(text) is None:
+        raise ValueError("set 'exact', 'string', 'double', or a type of at most 38 digits such as 'decimal(38,9)'")
+    return text
+
+
+def _validate_new_names(new_names: dict[str, str]) -> dict[str, str]:
+    if not all(new_names.values()):
+        raise ValueError("a name is empty")
+    if reserved := [name for name in new_names.values() if is_reserved(name)]:
+        raise ValueError(f"{reserved[0]!r} is the name of a column of this package: choose another one")
+    return new_names
+
+
+def is_reserved(name: str) -> bool:
+    """Return True if a column of this package has the name, in any case."""
+    return name.lower() in _RESERVED_NAMES
+
+
+def reserved_problem(name: str) -> str:
+    """Return the problem of a column with a reserved name, and its remedy."""
+    return f"column {name!r} has the name of a column of this package: set rename={{{name!r}: '{name}_'}}"
+
+
 def _validate_sql(text: str) -> str:
     if not text.strip():
         raise ValueError("it is empty")
@@ -82,6 +107,8 @@ def _validate_sql(text: str) -> str:
 
 
 Consistency = Literal["snapshot", "chunk"]
+DayColumnUnit = Literal["seconds", "milliseconds"]
+"""What a whole number in ``day_column`` counts since 1970-01-01 UTC."""
 _Names = Annotated[tuple[str, ...] | None, AfterValidator(_validate_names)]
 _Sql = Annotated[str, AfterValidator(_validate_sql)]
 
@@ -105,12 +132,22 @@ class SqlOptions(Source):
         "A query needs one.",
     )
     columns: _Names = Field(default=None, description="The columns to read, in this order. By default all.")
+    exclude_columns: _Names = Field(default=None, description="Instead of columns: the columns to leave out.")
+    rename: Annotated[dict[str, str], AfterValidator(_validate_new_names)] = Field(
+        default_factory=dict,
+        description="Columns that have another name in the rows: {name in the database: name in the rows}. The other "
+        "options name the database's columns.",
+    )
     where: _Sql | None = Field(default=None, description="SQL condition of the rows to read.")
     key: _Names = Field(
         default=None,
         description="The columns that identify a row. By default the primary key. A query needs them.",
     )
     day_column: str | None = Field(default=None, description="The timestamp or date column that decides a row's day.")
+    day_column_unit: DayColumnUnit | None = Field(
+        default=None,
+        description="If day_column is a whole number: seconds or milliseconds since 1970-01-01 UTC.",
+    )
     zone: ZoneName = Field(default="UTC", description="IANA zone whose calendar days are loaded.")
     db_timezone: ZoneName | None = Field(
         default=None,
@@ -148,10 +185,11 @@ class SqlOptions(Source):
         "only new rows. initial_only reads all rows once. when_needed works as initial, and reads all rows again if "
         "the position is lost because the table was set back.",
     )
-    decimals: Decimals = Field(
+    decimals: Annotated[Decimals, AfterValidator(_validate_decimals)] = Field(
         default="exact",
         description="How decimal numbers are read. exact: as decimals, or as text if 38 digits are too few or the "
-        "column declares no precision. string: as text. double: as the nearest floating-point number.",
+        "column declares no precision, such as a sum in a query. decimal(38,9): as exact, with this type instead of "
+        "text. string: as text. double: as the nearest floating-point number.",
     )
     zero_dates: ZeroDates = Field(
         default="fail", description="MySQL's dates with month or day zero fail the day, or become null."
@@ -247,13 +285,32 @@ def option_problems(options: SqlOptions) -> list[str]:
     if options.query is not None and options.key is None:
         problems.append("key: a query has no primary key: name the columns that identify a row")
     problems += read_method_problems(options)
+    if options.day_column is not None and options.day_column_unit is not None and options.db_timezone is not None:
+        problems.append(f"db_timezone: {options.day_column_unit} since 1970 have no zone: leave it out")
+    if options.columns is not None and options.exclude_columns is not None:
+        problems.append("exclude_columns: set either columns or exclude_columns")
+    problems += [
+        f"exclude_columns: {name!r} is part of the key: read it"
+        for name in options.key or ()
+        if name in (options.exclude_columns or ())
+    ]
     if options.columns is not None:
         problems += [
-            f"columns: {name!r} is reserved for a column of this package: rename it in a query"
+            f"columns: {reserved_problem(name)}"
             for name in options.columns
-            if name.lower() in _RESERVED_NAMES
+            if is_reserved(name) and name not in options.rename
         ]
         problems += [
             f"columns: {name!r} is part of the key: add it" for name in options.key or () if name not in options.columns
         ]
+        problems += [
+            f"rename: {name!r} is not one of columns: add it there"
+            for name in options.rename
+            if name not in options.columns
+        ]
+    problems += [
+        f"rename: {name!r} is one of exclude_columns: name it in one of them"
+        for name in options.rename
+        if name in (options.exclude_columns or ())
+    ]
     return problems

@@ -30,11 +30,11 @@ from airflow_provider_connect.sources._sql.options import CLOCK_QUERIES, DEFAULT
 from airflow_provider_connect.sources._sql.table_shape import (
     RowLayout,
     TableShape,
-    can_split,
     day_column_clock,
     inspect_table,
     require_readable,
     row_layout,
+    unsplit_reason,
 )
 from airflow_provider_connect.sources._sql.zones import require_zone, undeclared_zone
 from airflow_provider_connect.window import Day
@@ -86,7 +86,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             if self._inspected is None:
                 with self._open_session("describe") as database:
                     shape = inspect_table(database, self._options)
-                    layout = row_layout(database, shape, self._options.value_choices)
+                    layout = row_layout(database, shape, self._options)
                     require_readable(database, self._options, layout)
                     self._warn_of_zone(database, shape.day_column)
                     self._inspected = shape, layout
@@ -178,13 +178,15 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
                 selection = self._increments.select_rows(database, shape, day)
             single_part = [shape.partition_params | {"where": selection.condition}]
             max_chunks = self._chunk_concurrency(database)
-            if (max_chunks == 1 and not self._resumes) or not selection.has_all_rows or not can_split(shape, layout):
+            if not selection.has_all_rows or not self._can_split(shape, layout, max_chunks):
                 return single_part
             if not self._reads_by_chunk:
                 database.begin()
             chunk_params = self._chunk_params(
                 database, shape, self._split_keys(database, shape, max_chunks, selection.condition), selection.condition
             )
+            if len(chunk_params) == 1:
+                self._warn_of_one_chunk(f"a chunk has at least {chunks.MIN_CHUNK_ROWS:,} rows")
             if self._reads_by_chunk:
                 return chunk_params
             snapshot = self._export_snapshot(database) if len(chunk_params) > 1 else None
@@ -197,10 +199,24 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
                     self._snapshot_sessions[day] = database
             return [params | {"snapshot": snapshot} for params in chunk_params]
 
+    def _can_split(self, shape: TableShape, layout: RowLayout, max_chunks: int) -> bool:
+        if max_chunks == 1 and not self._resumes:
+            return False
+        if reason := unsplit_reason(shape, layout):
+            self._warn_of_one_chunk(reason)
+        return not reason
+
+    def _warn_of_one_chunk(self, reason: str) -> None:
+        if (self._options.parallel_chunks or 1) > 1:
+            text = "%s: one task reads all rows, although parallel_chunks=%s: %s"
+            _LOG.warning(text, self._options.stream_key, self._options.parallel_chunks, reason)
+
     def _day_condition(self, database: Database, column: SqlColumn, day: Day) -> str:
         name = database.quote(column.name)
-        clock = day_column_clock(database, column)
-        if self._connection.conn_type == SQLITE:
+        clock = day_column_clock(database, column, self._options.day_column_unit)
+        if self._connection.conn_type == SQLITE and self._options.day_column_unit is not None:
+            self._require_times(database, name, f"CASE typeof({name}) WHEN 'integer' THEN 1 END")
+        elif self._connection.conn_type == SQLITE:
             function = "date" if clock == "date" else "datetime"
             self._require_times(database, name, f"{function}({name})")
             name = f"{function}({name})"
@@ -222,7 +238,8 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         if self._reads_by_chunk:
             return parallel_chunks or DEFAULT_CHUNKS
         if database.shares_snapshots and self._context.is_closed_before_polls:
-            return 1  # no session would keep the shared snapshot open
+            self._warn_of_one_chunk("this reader keeps no session open for a shared snapshot: set consistency='chunk'")
+            return 1
         return parallel_chunks or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
 
     def _export_snapshot(self, database: Database) -> str | None:
@@ -252,6 +269,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             database,
             relation,
             columns,
+            values=[database.key_value(column) for column in shape.key_columns],
             row_condition=condition,
             rows=int(rows),
             chunks=count,
@@ -296,7 +314,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         shape = TableShape.from_params(params)
         with ExitStack() as stack:
             database = stack.enter_context(self._open_session(str(day)))
-            layout = row_layout(database, shape, self._options.value_choices)
+            layout = row_layout(database, shape, self._options)
             self._require_replayed(database, day)
             self._begin_read(database, shape, params.get("snapshot"))
             key_appender = stack.enter_context(closing(KeyAppender(shape, layout)))
@@ -353,7 +371,9 @@ class KeyAppender:
 
         layout, columns = self._layout, list(batch.columns)
         if layout.key:
-            key_digests = key_bytes(layout.key, layout.key_classes, [batch.column(name) for name in layout.key])
+            key_digests = key_bytes(
+                layout.key, layout.key_classes, [batch.column(position) for position in layout.key_positions]
+            )
             self._require_new(key_digests)
             columns.append(keys_as_hex(key_digests))
         return pa.RecordBatch.from_arrays(columns, schema=layout.schema)

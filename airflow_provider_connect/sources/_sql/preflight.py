@@ -20,11 +20,11 @@ from airflow_provider_connect.sources._sql.reset_detection import greatest_and_c
 from airflow_provider_connect.sources._sql.table_shape import (
     RowLayout,
     TableShape,
-    can_split,
     day_column_clock,
     inspect_table,
     require_readable,
     row_layout,
+    unsplit_reason,
 )
 from airflow_provider_connect.sources._sql.zones import database_zone
 from airflow_provider_connect.window import zone as known_zone
@@ -33,6 +33,12 @@ _MAX_CLOCK_DIFFERENCE_SECONDS = 5.0
 
 _DECIMAL_NAME = re.compile("decimal|numeric", re.IGNORECASE)
 _ROWS_LOOKED_AT = 10_000
+_CLOCK_VALUES = {
+    "date": "dates",
+    "instant": "instants",
+    "seconds": "seconds since 1970",
+    "milliseconds": "milliseconds since 1970",
+}
 _UTC_NAMES = ("UTC", "GMT", "Etc/UTC")
 
 
@@ -74,7 +80,7 @@ class _SqlPreflight:
             self.add("the server", "ok", database.version)
             self._check_server(database)
             shape = inspect_table(database, self.options)
-            layout = row_layout(database, shape, self.options.value_choices)
+            layout = row_layout(database, shape, self.options)
             self.add("columns", "ok", f"{len(shape.columns)} of them")
             require_readable(database, self.options, layout)
             self.add("rights", "ok", "the user may read all columns")
@@ -86,7 +92,8 @@ class _SqlPreflight:
             if self.options.mode is not None:
                 self._check_cursor(database, shape)
             if shape.day_column is not None:
-                self._check_day_column(database, shape, day_column_clock(database, shape.day_column))
+                clock = day_column_clock(database, shape.day_column, self.options.day_column_unit)
+                self._check_day_column(database, shape, clock)
             else:
                 self._check_chunks(database, shape, layout)
 
@@ -113,11 +120,12 @@ class _SqlPreflight:
     def _check_stored_decimals(self, database: Database, layout: RowLayout) -> None:
         """Find unreadable floating numbers in the first rows of decimal columns, where SQLite stores any type."""
         relation = database.relation(self.options.table_or_query)
+        decimals = self.options.decimals
         for column in layout.columns:
-            if self.options.value_choices.decimals == "exact" and _DECIMAL_NAME.match(column.database_type):
+            if decimals != "double" and _DECIMAL_NAME.match(column.database_type):
                 values = database.rows(database.select([column.expression], relation, limit=_ROWS_LOOKED_AT))
                 if not all(is_decimal_of(column, value) for (value,) in values):
-                    text = "it holds floating numbers with more digits, which decimals='exact' does not read"
+                    text = f"it holds floating numbers with more digits, which decimals={decimals!r} does not read"
                     self.add(column.title, "problem", text, "set decimals='double'")
 
     def _check_server(self, database: Database) -> None:
@@ -158,12 +166,12 @@ class _SqlPreflight:
         assert column is not None, "the caller has looked"
         subject = f"day_column {column.name!r}"
         self._note_nullable(subject, column, "day")
-        if self.connection.conn_type != SQLITE:  # it converts its texts, and so uses no index
+        if self.connection.conn_type != SQLITE or self.options.day_column_unit:  # it converts texts, without an index
             self._note_missing_index(subject, shape, column, "a day", "day")
         if clock == "wall":
             self._check_zone(database, "day_column", column)
         else:
-            self.add(subject, "ok", {"date": "it has dates", "instant": "it has instants"}[clock])
+            self.add(subject, "ok", f"it has {_CLOCK_VALUES[clock]}")
 
     def _note_nullable(self, subject: str, column: SqlColumn, unit: str) -> None:
         if column.is_nullable:
@@ -259,8 +267,9 @@ class _SqlPreflight:
     def _check_chunks(self, database: Database, shape: TableShape, layout: RowLayout) -> None:
         by_chunk = self.options.consistency == "chunk"
         subject = "consistency" if by_chunk else "parallel_chunks"
-        if (by_chunk or (self.options.parallel_chunks or 1) > 1) and not can_split(shape, layout):
-            self.add(subject, "note", "the key does not allow ranges, so one task reads all")
+        reason = unsplit_reason(shape, layout)
+        if (by_chunk or (self.options.parallel_chunks or 1) > 1) and reason:
+            self.add(subject, "note", f"one task reads all rows: {reason}")
         elif by_chunk:
             text = (
                 "each chunk is read at another moment: a row that changes its key meanwhile may be read twice or never"

@@ -58,7 +58,7 @@ _MODE, _CLOCK = (
     ("timestamp_delay_seconds", "db_timezone"),
 )
 READ_METHODS = (
-    ReadMethod("day_column", "", accepts=("db_timezone", "lookback_days")),
+    ReadMethod("day_column", "", accepts=("day_column_unit", "db_timezone", "lookback_days")),
     ReadMethod("snapshot", "replace", accepts=("parallel_chunks", "consistency")),
     ReadMethod("snapshot", "daily", accepts=("parallel_chunks", "consistency")),
     ReadMethod("mode", "incrementing", requires=_NUMBER, accepts=_MODE),
@@ -69,6 +69,7 @@ METHOD_OPTIONS = (
     "timestamp_column",
     "incrementing_column",
     "timestamp_delay_seconds",
+    "day_column_unit",
     "db_timezone",
     "snapshot_mode",
     "parallel_chunks",
@@ -93,6 +94,7 @@ _MISPLACED = {
     "timestamp_column": "only a mode with 'timestamp' uses it",
     "incrementing_column": "only a mode with 'incrementing' uses it",
     "timestamp_delay_seconds": "only a mode with 'timestamp' uses it",
+    "day_column_unit": "only day_column uses it",
     "db_timezone": "only day_column and timestamp_column use it",
     "snapshot_mode": "only a mode uses it",
     "consistency": "a day is read in one piece: only snapshots and the first run of a mode are split",

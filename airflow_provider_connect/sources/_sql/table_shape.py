@@ -13,7 +13,13 @@ from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, refuse_any
 from airflow_provider_connect.sources._sql.day_bounds import ColumnClock, clock_of_type
 from airflow_provider_connect.sources._sql.keys import KeyClass, columns_before_prefix, key_class
-from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions
+from airflow_provider_connect.sources._sql.options import (
+    RECORD_KEY,
+    DayColumnUnit,
+    SqlOptions,
+    is_reserved,
+    reserved_problem,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,9 +27,13 @@ if TYPE_CHECKING:
 EARLIER_KEY_METADATA = "earlier_key"
 """Like ``KEY_METADATA``, for a different key of versions up to 1.0.0rc1."""
 KEY_METADATA = "key"
-"""Entry of a schema's metadata: JSON pairs of column and class letter (``keys.py``) for ``record_key``."""
-_DAY_COLUMN = "day"
-_TEXT_TYPES = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
+"""Entry of a schema's metadata: JSON pairs of column and class letter (``keys.py``) that make up ``record_key``."""
+_TEXT_TYPES = (
+    "text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar", "numeric", "decimal",
+    "bit",
+)  # fmt: skip
+_BYTE_TYPES = ("bytea", "binary", "varbinary", "blob", "tinyblob", "mediumblob", "longblob")
+_POSTGRESQL_ENUM = "enum"
 
 
 @dataclass(frozen=True)
@@ -76,12 +86,16 @@ class TableShape:
 class RowLayout:
     """Columns, Arrow schema and key of the rows that a read returns.
 
-    :param key_classes: class letter of each key column, see ``keys.py``.
+    :param columns: with their names in the rows, in the order of the shape's columns.
+    :param key: names in the database.
+    :param key_positions: place of each key column in ``columns``.
+    :param key_classes: class letter of each key column. See ``keys.py``.
     """
 
     columns: tuple[ReadColumn, ...]
     schema: pa.Schema
     key: tuple[str, ...]
+    key_positions: tuple[int, ...]
     key_classes: tuple[KeyClass, ...]
 
 
@@ -94,6 +108,8 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
         database.require_all_columns(options.table_or_query)
     all_columns = {column.name: column for column in database.describe(options.table_or_query)}
     problems = _missing_columns("columns", options.columns or (), all_columns)
+    problems += _missing_columns("exclude_columns", options.exclude_columns or (), all_columns)
+    problems += _missing_columns("rename", tuple(options.rename), all_columns)
     problems += _missing_columns("key", options.key or (), all_columns)
     column_options = {
         name: getattr(options, name) for name in ("day_column", "timestamp_column", "incrementing_column")
@@ -101,8 +117,11 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     for option, name in column_options.items():
         problems += _missing_columns(option, (name,) if name else (), all_columns)
     refuse_any(problems)
-    columns = tuple(all_columns[name] for name in options.columns or all_columns)
-    refuse_any(_name_problems([column.name for column in columns]))
+    excluded = options.exclude_columns or ()
+    columns = tuple(all_columns[name] for name in options.columns or all_columns if name not in excluded)
+    if not columns:
+        raise ConfigError("exclude_columns: it names every column: leave one to read")
+    refuse_any(_name_problems([options.rename.get(column.name, column.name) for column in columns]))
     day, timestamp, incrementing = (all_columns[name] if name else None for name in column_options.values())
     table = options.table_or_query
     if not isinstance(table, Table):
@@ -114,10 +133,9 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     indexes = tuple(database.indexes(table))
     key = options.key or primary
     names = [column.name for column in columns]
-    if missing_key_columns := [name for name in key if name not in names]:
-        raise ConfigError(
-            f"columns: add {', '.join(map(repr, missing_key_columns))} of the primary key, or name another key="
-        )
+    if left_out := [name for name in key if name not in names]:
+        remedy = "columns: add" if options.columns else "exclude_columns: leave out"
+        raise ConfigError(f"{remedy} {', '.join(map(repr, left_out))} of the primary key, or name another key=")
     # A primary key without such an index may be deferred or cover only some of the rows.
     unique_indexes = [index.columns for index in indexes if index.is_unique]
     nullable_key_columns = {name for name in key if all_columns[name].is_nullable}
@@ -135,20 +153,23 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     )
 
 
-def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> RowLayout:
-    """Return the layout of the rows, the same for driver and executors.
+def row_layout(database: Database, shape: TableShape, options: SqlOptions) -> RowLayout:
+    """Return the layout of the rows to read, the same for driver and executors.
 
     :raises ConfigError: a column cannot be read or cannot identify a row.
     """
     import pyarrow as pa
 
-    columns = tuple(database.read_columns(shape.columns, choices))
-    by_name = {column.name: column for column in columns}
-    classes = tuple(key_class(column, by_name[column.name].type) for column in shape.key_columns)
-    types = {column.name: column.type for column in shape.columns}
+    columns = tuple(
+        column._replace(name=options.rename.get(column.name, column.name))
+        for column in database.read_columns(shape.columns, options.value_choices)
+    )
+    names = [column.name for column in shape.columns]
+    positions = tuple(names.index(name) for name in shape.key)
+    classes = tuple(key_class(shape.columns[position], columns[position].type) for position in positions)
     fields = [
-        column.field.with_metadata((column.field.metadata or {}) | {b"comment": _comment(types[column.name])})
-        for column in columns
+        column.field.with_metadata((column.field.metadata or {}) | {b"comment": _comment(described.type)})
+        for column, described in zip(columns, shape.columns, strict=True)
     ]
     if shape.key:
         comment = f"Identity of the row, 32 hex digits: made of {', '.join(shape.key)}."
@@ -160,7 +181,7 @@ def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> 
     metadata = {KEY_METADATA: json.dumps([*pairs.items()])}
     if earlier_classes != pairs:
         metadata[EARLIER_KEY_METADATA] = json.dumps([*earlier_classes.items()])
-    return RowLayout(columns, pa.schema(fields, metadata=metadata), shape.key, classes)
+    return RowLayout(columns, pa.schema(fields, metadata=metadata), shape.key, positions, classes)
 
 
 def require_readable(database: Database, options: SqlOptions, layout: RowLayout) -> None:
@@ -170,9 +191,22 @@ def require_readable(database: Database, options: SqlOptions, layout: RowLayout)
     database.rows(database.select([column.expression for column in layout.columns], relation, where=condition, limit=0))
 
 
-def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
-    """Return whether a column has dates, instants or local times. Raises ConfigError for others."""
+def day_column_clock(database: Database, column: SqlColumn, unit: DayColumnUnit | None = None) -> ColumnClock:
+    """Return whether a column has dates, instants, local times or numbers.
+
+    :param unit: option ``day_column_unit``.
+    :raises ConfigError: it has none of them, or does not fit the unit.
+    """
     (read_column,) = database.read_columns([column], ValueChoices())
+    if is_whole_number(read_column.type):
+        if unit is None:
+            raise ConfigError(
+                f"day_column: {column.name!r} of type {column.type} is a whole number. If it counts from 1970 in UTC, "
+                "set day_column_unit='seconds' or 'milliseconds'"
+            )
+        return unit
+    if unit is not None:
+        raise ConfigError(f"day_column_unit: {column.name!r} of type {column.type} is no whole number: leave it out")
     clock = clock_of_type(read_column.type)
     if clock is None:
         raise ConfigError(
@@ -183,21 +217,40 @@ def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
     return clock
 
 
-def can_split(shape: TableShape, layout: RowLayout) -> bool:
-    """Return True if the key can be split into ranges: NOT NULL columns of whole numbers, decimals, dates or texts."""
+def is_whole_number(arrow_type: pa.DataType) -> bool:
+    """Return True for integers and for decimals without a fraction."""
     from pyarrow import types
 
-    arrow_types = {column.name: column.type for column in layout.columns}
-    return bool(shape.key) and all(
-        not column.is_nullable
-        and (
-            types.is_integer(arrow_types[column.name])
-            or types.is_decimal(arrow_types[column.name])
-            or types.is_date(arrow_types[column.name])
-            or (types.is_string(arrow_types[column.name]) and column.base.lower().startswith(_TEXT_TYPES))
-        )
-        for column in shape.key_columns
-    )
+    return bool(types.is_integer(arrow_type) or (types.is_decimal(arrow_type) and arrow_type.scale == 0))
+
+
+def unsplit_reason(shape: TableShape, layout: RowLayout) -> str:
+    """Return why the key cannot be split into ranges. "" if it can: NOT NULL columns that the database orders."""
+    if not shape.key:
+        return "there is no key"
+    for column, position in zip(shape.key_columns, layout.key_positions, strict=True):
+        if column.is_nullable:
+            reason = "a query's columns" if shape.is_query else f"{column.name!r} of the key"
+            return f"{reason} may be NULL"
+        if not _has_ranges(column, layout.columns[position].type):
+            return f"{column.name!r} of type {column.type} in the key has no ranges"
+    return ""
+
+
+def _has_ranges(column: SqlColumn, arrow_type: pa.DataType) -> bool:
+    """Return True if the database sorts, compares and writes the column's values alike, without loss.
+
+    MySQL sorts an enum by its declaration, but compares it with a literal as text.
+    """
+    from pyarrow import types
+
+    base = column.base.lower()
+    if types.is_binary(arrow_type):
+        return base.startswith(_BYTE_TYPES)
+    if types.is_string(arrow_type):
+        return base == _POSTGRESQL_ENUM or base.startswith(_TEXT_TYPES)
+    kinds = (types.is_integer, types.is_decimal, types.is_date, types.is_timestamp, types.is_boolean)
+    return any(has_kind(arrow_type) for has_kind in kinds)
 
 
 def _comment(kind: str) -> bytes:
@@ -213,13 +266,10 @@ def _missing_columns(option: str, names: Sequence[str], columns_by_name: dict[st
 
 
 def _name_problems(names: Sequence[str]) -> list[str]:
-    remedy = "leave it out with columns=, or rename it in a query"
-    problems = [
-        f"column {name!r} is reserved for a column of this package: {remedy}"
-        for name in names
-        if name.lower() in (_DAY_COLUMN, RECORD_KEY)
-    ]
-    repeated_names = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
+    problems = [reserved_problem(name) for name in names if is_reserved(name)]
+    repeated = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
     return problems + [
-        f"several columns are named {name!r} and differ only in case: {remedy}" for name in repeated_names
+        f"several columns are named {name!r} or differ only in case: give one another name with rename=, or leave it "
+        "out with exclude_columns="
+        for name in repeated
     ]

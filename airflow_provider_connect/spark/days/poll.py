@@ -153,6 +153,7 @@ class PlanPoller:
             polls_at_once=polls_at_once,
             rejects_keep=job.rejects_keep,
             is_first_load=days.is_first_load,
+            digests_answers=job.digests_answers,
             **self.context.staging_options(days.erase_list),
             **share.limits(partition),
         ).model_dump_json()

@@ -116,9 +116,19 @@ def with_differences(publisher: Publisher, publish: Publish) -> Publish:
 
 
 def can_confirm(context: JobContext, publish: Publish, newest: LedgerRow | None) -> bool:
-    """Return whether a confirmation is enough: a lookback day whose answer equals the published one."""
+    """Return whether a confirmation is enough: a lookback day whose answer equals the published one.
+
+    Logs a line if the published answer is unknown.
+    """
     may_be_confirmed = publish.day in context.job.lookback and isinstance(context.outlet.publisher, Confirms)
-    return may_be_confirmed and context.outlet.sink.reloads and is_unchanged(publish, newest)
+    if not may_be_confirmed or not context.outlet.sink.reloads:
+        return False
+    if newest is not None and newest.answer is None and publish.answer is not None:
+        log_line(
+            f"day {publish.day}: published once more, since the ledger has no digest of its published answer. The task "
+            "had no lookback_days then, or rows were erased since"
+        )
+    return is_unchanged(publish, newest)
 
 
 def confirm(context: JobContext, publish: Publish) -> LedgerRow:

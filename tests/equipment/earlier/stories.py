@@ -87,6 +87,8 @@ class Shop:
         self.runs += 1
         number = self.runs
         own: dict[str, Any] = {"staging": str(self.root / "stage")} if self.sink_name != "delta" else {}
+        if "has_lookback" in JobConfig.model_fields:  # 1.0.0rc1 lacks it
+            own["has_lookback"] = True
         config = JobConfig(
             source_name="sql",
             source=self.source(reading, conn_id).serialize(),

@@ -60,6 +60,7 @@ class Lab:
         target: str | None = None,
         window: tuple[Day, ...] = (DAY,),
         lookback: tuple[Day, ...] = (),
+        has_lookback: bool = True,
         shape: tuple[dict[str, Any], ...] = (),
         rejects_keep: RejectsKeep = "record",
     ) -> JobConfig:
@@ -70,6 +71,7 @@ class Lab:
             sink={"folder": target or str(self.root), "fails": sink},
             days=window,
             lookback=lookback,
+            has_lookback=has_lookback,
             intent=Intent(token=token, run=run, clear_number=clear_number),
             attempt=f"{token}-{attempt}",
             report=str(self.root / "run" / "report.json"),

@@ -157,6 +157,7 @@ class Load:
             sink=self._sink,
             days=(Day(date=DAYS[at]),),
             lookback=tuple(Day(date=date) for date in DAYS[max(0, at - self.way.lookback) : at]),
+            has_lookback=bool(self.way.lookback),
             intent=Intent(token=f"{at:032x}", run=f"dag/run-{at}/task"),
             attempt=f"{at:016x}-1",
             report=str(self._root / f"run-{at}" / "report.json"),

@@ -229,3 +229,7 @@ def test_a_reload_differs_where_values_do_whatever_their_type(bigquery_target: T
     assert counts == {"added": 1, "changed": 4, "vanished": 1}
     empty = wider.publish(wider.stage(MONDAY, order=3))
     assert [empty.counts[name] for name in ("added", "changed", "vanished")] == [0, 0, 9]
+    uncounted = sink.having(wider.schema, differences="off")
+    assert uncounted.preflight() == []
+    row = uncounted.publish(uncounted.stage(MONDAY, more, order=4))
+    assert not {"added", "changed", "vanished"} & set(row.counts)

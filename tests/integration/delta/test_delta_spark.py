@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.equipment.delta.lab import MAY, Lab, rows_of
+from tests.equipment.delta.merging import MergeLab
 from tests.equipment.delta.spark import DeltaSpark
 
 pytestmark = pytest.mark.slow
@@ -48,3 +49,23 @@ def test_deltas_own_code_reads_optimises_and_deletes_between_our_publishes(
     assert rows_of(root) == sorted(event for _, event, _ in left)
     assert lab.publish(TUESDAY, ["c", "d", "f"], "t3").generation == 3
     assert [event for _, event, _ in read()] == ["a", "x", "c", "d", "f", "e"]
+
+
+def test_deltas_own_code_reads_and_optimises_a_merged_table(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    lab = MergeLab(tmp_path / "a table", delete_where="gone").made()
+    table = f"delta.`{lab.root}`"
+
+    def read() -> list[tuple[int, str]]:
+        rows = delta_spark.sql(f"SELECT id, value FROM {table}")
+        assert lab.shown() == sorted((row["id"], row["value"]) for row in rows)
+        return lab.shown()
+
+    lab.put(MAY, [(number, "a") for number in range(6)])
+    lab.put(TUESDAY, [(1, "b"), (2, "b", None, True), (7, "b")])
+    assert read() == [(0, "a"), (1, "b"), (3, "a"), (4, "a"), (5, "a"), (7, "b")]
+    assert len(delta_spark.sql(f"SELECT id FROM {table} WHERE id >= 4")) == 3, "statistics hide no row"
+    delta_spark.sql(f"OPTIMIZE {table}")
+    delta_spark.sql(f"VACUUM {table} RETAIN 0 HOURS")
+    lab.put(TUESDAY + dt.timedelta(days=1), [(5, "c"), (7, "c", None, True)])
+    lab.put(MAY, [(1, "old"), (2, "old"), (3, "again"), (7, "old")], "again")
+    assert read() == [(0, "a"), (1, "b"), (3, "again"), (4, "a"), (5, "c")]

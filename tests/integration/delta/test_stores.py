@@ -80,6 +80,16 @@ def test_a_day_is_published_reloaded_and_remembered(sink: DeltaSink) -> None:
     assert rows(sink.path) == [(MONDAY, "c")]
 
 
+def test_days_are_merged_in_a_store(place: str) -> None:
+    sink = DeltaSink(path=place, write_mode="merge", key=("event",))
+    assert sink.open(KEY, {}).preflight(SCHEMA, (), "day") == []
+    sink.open(KEY, {}).commit(frozen(sink, TUESDAY, "a", "b"), None, [])
+    sink.open(KEY, {}).commit(frozen(sink, MONDAY, "b", "c", "c"), None, [])
+    assert rows(place) == [(MONDAY, "c"), (TUESDAY, "a"), (TUESDAY, "b")]
+    sink.open(KEY, {}).commit(frozen(sink, TUESDAY, "c", order=2, seen=1), None, [])
+    assert rows(place) == [(TUESDAY, "a"), (TUESDAY, "b"), (TUESDAY, "c")]
+
+
 def test_the_dead_are_swept_by_the_stores_clock_and_the_living_and_published_stay(
     sink: DeltaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:

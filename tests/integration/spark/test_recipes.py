@@ -155,11 +155,8 @@ def test_hourly_orders(tmp_path: Path, connect: Any) -> None:
     assert hour(9) == published | {"rows_written": 0}
 
 
-def test_postgresql_to_bigquery(
-    tmp_path: Path, connect: Any, postgresql: OwnDatabase, emulator: Any, dataset: str, google_connection: Any
-) -> None:
-    values = ", ".join(f"({number}, '{DAY} 0{number}:00:00', {number})" for number in range(5))
-    postgresql.run(SHOP[0], f"INSERT INTO orders VALUES {values}, (9, '{DAY - dt.timedelta(days=1)}', 9)")
+def connect_to(connect: Any, postgresql: OwnDatabase) -> None:
+    """Set the shop's connection to a PostgreSQL database."""
     place = postgresql.connection()
     connect(
         "shop_db",
@@ -170,6 +167,14 @@ def test_postgresql_to_bigquery(
         login=READER,
         password=PASSWORD,
     )
+
+
+def test_postgresql_to_bigquery(
+    tmp_path: Path, connect: Any, postgresql: OwnDatabase, emulator: Any, dataset: str, google_connection: Any
+) -> None:
+    values = ", ".join(f"({number}, '{DAY} 0{number}:00:00', {number})" for number in range(5))
+    postgresql.run(SHOP[0], f"INSERT INTO orders VALUES {values}, (9, '{DAY - dt.timedelta(days=1)}', 9)")
+    connect_to(connect, postgresql)
     connect("google_cloud_default", conn_type="google_cloud_platform", extra=emulator.connection_extra)
     loaded = recipe("postgresql_to_bigquery", tmp_path, **{"shop.orders": f"{dataset}.orders"})
     (day,) = loaded.run("orders")["days"]
@@ -215,6 +220,22 @@ def test_a_range_beside_the_live_load(tmp_path: Path) -> None:
     report = loaded.run("orders", {"days": "2026-09-29..2026-10-04"})
     assert (live["day"], [day["status"] for day in report["days"]]) == (str(DAY), ["published"] * 6)
     assert sorted(row["id"] for row in rows(tmp_path, "orders")) == list(range(21))
+
+
+def test_changed_rows_are_merged_by_key(tmp_path: Path, connect: Any, postgresql: OwnDatabase) -> None:
+    values = ", ".join(f"({number}, '{DAY} 0{number}:00:00', {number})" for number in range(5))
+    postgresql.run(
+        SHOP[0].replace("created_at timestamp", "changed_at timestamptz"), f"INSERT INTO orders VALUES {values}"
+    )
+    connect_to(connect, postgresql)
+    loaded = recipe("orders_by_key", tmp_path)
+    loaded.run("orders")
+    postgresql.run("UPDATE orders SET cents = 7, changed_at = now() - interval '1 minute' WHERE id = 4")
+    loaded.run("orders", {"days": "2026-10-06"})
+    assert sorted((row["id"], row["cents"]) for row in rows(tmp_path, "orders")) == [
+        *((i, i) for i in range(4)),
+        (4, 7),
+    ]
 
 
 @pytest.mark.usefixtures("shop")

@@ -23,7 +23,7 @@ def files(submit) -> set[Path]:
 
 
 def test_the_same_answer_is_confirmed_and_a_late_event_is_published(submit):
-    submit.here([MONDAY])
+    submit.here([MONDAY], has_lookback=True)
     before, uris = files(submit), DeltaTable(str(submit.table)).file_uris()
     look_back = submit.run([TUESDAY], token="b" * 32, lookback=[MONDAY])
     assert look_back.process.returncode == 0, look_back.output

@@ -127,3 +127,19 @@ def test_values_of_the_edge_are_the_same_in_delta(every: OwnDatabase, tmp_path: 
     assert outcome(loads.run(DAYS[0])) == ("", "")
     found = [tuple(row[name] for name in "duxs") for row in loads.rows()]
     assert found == [(Decimal(digits), Decimal(2**64 - 1), b"\0\0\xff", text), (None, None, None, None)]
+
+
+def test_a_primary_key_that_is_dropped_is_told_and_rows_are_loaded_without_a_key(
+    either: OwnDatabase, tmp_path: Path
+) -> None:
+    loads = Loads(either, tmp_path)
+    either.run("CREATE TABLE t (id int, at timestamp NULL, CONSTRAINT t_pkey PRIMARY KEY (id))")
+    add(either, 1, DAYS[0])
+    assert outcome(loads.run(DAYS[0])) == ("", "")
+    either.run(f"ALTER TABLE t DROP {'CONSTRAINT t_pkey' if either.server.conn_type == 'postgres' else 'PRIMARY KEY'}")
+    add(either, 2, DAYS[1])
+    report = loads.run(DAYS[1])
+    assert outcome(report) == ("", "")
+    assert any("rows have no key any more, it was (id: n)" in text for text in report.warnings), report.warnings
+    assert outcome(loads.run(DAYS[0])) == ("", ""), "an earlier day is loaded again"
+    assert [(row["id"], row["record_key"] is None) for row in loads.rows()] == [(1, True), (2, True)]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from airflow_provider_connect.clients.sql.database import Query, ValueChoices
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PlanGoneError, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
@@ -177,3 +180,41 @@ def test_a_check_reports_clock_zone_and_rights(every: OwnDatabase) -> None:
     assert "the database's and this machine's agree" in str(report)
     assert "no index begins with it" in str(report)
     assert "the user may read all columns" in str(report)
+
+
+@pytest.mark.parametrize("kind", ["int", "bigint", "numeric(20,0)"])
+def test_a_day_of_seconds_is_found_by_an_index(every: OwnDatabase, kind: str) -> None:
+    day = Day(date=dt.date(2026, 10, 5), zone="Europe/Berlin")
+    first, end = int(day.start.timestamp()), int(day.end.timestamp())
+    every.run(
+        f"CREATE TABLE t (id int PRIMARY KEY, at {kind} NOT NULL)",
+        "CREATE INDEX by_at ON t (at)",
+        f"INSERT INTO t SELECT n, {first - 5 * 3600} + n * 3600 FROM ({every.series(5_000)}) AS s",
+        "ANALYZE TABLE t" if every.server.conn_type == "mysql" else "ANALYZE t",
+    )
+    source = SqlSource(
+        conn_id="sql_default", table="t", day_column="at", day_column_unit="seconds", zone="Europe/Berlin"
+    )
+    with source.open(every.connection(), PollContext()) as poller:
+        (part,) = poller.plan([day])
+        assert sorted(row["id"] for row in polled(poller, part)) == [*range(5, 29)]
+    plan = every.run(f"EXPLAIN SELECT * FROM t WHERE {part.params['where']}")
+    assert "by_at" in str(plan)
+    assert str(end) in part.params["where"]
+
+
+def test_sums_and_averages_of_a_query_have_the_chosen_type(every: OwnDatabase) -> None:
+    choices = ValueChoices(decimals="decimal(38,9)")
+    every.run("CREATE TABLE t (a numeric(38,2))", "INSERT INTO t VALUES (1.10), (2.25), (NULL)")
+    table = every.table(Query("SELECT sum(a) AS s, round(avg(a), 4) AS m FROM t"), choices)
+    assert table.to_pylist() == [{"s": Decimal("3.35"), "m": Decimal("1.675")}]
+    if every.server.conn_type == "postgres":
+        assert {str(kind) for kind in table.schema.types} == {"decimal128(38, 9)"}
+    message = r"column 'm' .*is not a valid decimal128\(38, 9\).*Round it in a query"
+    too_fine = (
+        Query("SELECT 1::numeric / 3 AS m")
+        if every.server.conn_type == "postgres"
+        else Query("SELECT cast(0.1234567891 AS decimal(65,30)) AS m")
+    )
+    with pytest.raises(DataError, match=message):
+        every.rows(too_fine, choices)

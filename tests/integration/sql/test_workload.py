@@ -41,6 +41,31 @@ def test_each_way_loads_exactly_the_rows_it_promises(
         require_same(load.loaded(), loaded(played, load.way), load.way.name)
 
 
+MERGED = [way for way in WAYS if "timestamp_column" in way.options or way.options.get("snapshot") == "replace"]
+
+
+def test_a_merged_table_has_each_row_once_in_its_newest_loaded_state(either: OwnDatabase, tmp_path: Path) -> None:
+    played = workload(0)
+    loads = []
+    for number, way in enumerate(MERGED):
+        path = str(tmp_path / str(number) / "table")
+        sink = {"path": path, "write_mode": "merge", "key": ["id"], "newest_by": "changed"}
+        loads.append(Load(either, way, tmp_path / str(number), sink=sink))
+    live_through(either, played, loads)
+    for load in loads:
+        merged: State = {}
+        for (_, number), row in sorted(loaded(played, load.way).items(), key=lambda item: item[0]):
+            if number not in merged or changed_at(row) >= changed_at(merged[number]):
+                merged[number] = row
+        found = load.loaded()
+        assert len({number for _, number in found}) == len(found), f"{load.way.name}: a key has two rows"
+        require_same({number: row for (_, number), row in found.items()}, merged, load.way.name)
+
+
+def changed_at(row: Row) -> dt.datetime:
+    return row.changed or dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
 def test_soft_deletes_keep_deleted_rows(either: OwnDatabase, tmp_path: Path) -> None:
     """Deleted rows keep their last values from the first snapshot without them. Restored rows are ordinary rows."""
     path = tmp_path / "load" / "table"

@@ -17,7 +17,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
@@ -31,6 +31,7 @@ TimeUnit = Literal["s", "ms"]
 # Zones change their offset on a quarter of an hour.
 _SLOT_SECONDS = 900
 _ONE_DAY_MS = 86_400_000
+_SMALL_DAY_EVENTS = 500
 
 
 class Truth(NamedTuple):
@@ -120,6 +121,11 @@ class Project:
 
         :param unit: of ``time``; the vendor's ``time_in_ms``.
         """
+        if self.events_per_day <= _SMALL_DAY_EVENTS:
+            return iter(_small_day(self, date, unit))
+        return self._make_lines(date, unit)
+
+    def _make_lines(self, date: dt.date, unit: TimeUnit) -> Iterator[bytes]:
         if date in self.empty_dates:
             return
         clock = self._clock(date)
@@ -234,6 +240,11 @@ class Project:
             )
             late.setdefault(random_source.randrange(max(self.events_per_day, 1)), []).append(_line(event))
         return late
+
+
+@lru_cache(maxsize=128)  # tests ask for the same days thousands of times
+def _small_day(project: Project, date: dt.date, unit: TimeUnit) -> tuple[bytes, ...]:
+    return tuple(project._make_lines(date, unit))
 
 
 def _offset_ms(index: int, count: int, span_ms: int, jitter: float) -> int:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.operators.lookback import days_before_window, days_not_polled_since
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -58,6 +59,20 @@ def test_a_run_loads_the_days_before_its_window_again(
 
 def test_a_run_without_lookback_days_loads_no_earlier_day(loaded: TinyLedger, spark_submit: SparkSubmit) -> None:
     assert run(loaded, spark_submit, lookback_days=0) == []
+
+
+@pytest.mark.parametrize("run_type", ["scheduled", "backfill"])
+@pytest.mark.parametrize(("lookback_days", "has_lookback"), [(0, False), (3, True)])
+def test_answers_are_digested_from_the_first_load_on_for_tasks_with_lookback_days(
+    supervisor: Supervisor,
+    spark_submit: SparkSubmit,
+    ledger: TinyLedger,
+    run_type: str,
+    lookback_days: int,
+    has_lookback: bool,
+) -> None:
+    assert run(ledger, spark_submit, run_type=run_type, lookback_days=lookback_days) == []
+    assert JobConfig.model_validate(spark_submit.seen["job"]).digests_answers == has_lookback
 
 
 def test_a_backfills_run_loads_no_earlier_day(loaded: TinyLedger, spark_submit: SparkSubmit) -> None:

@@ -93,14 +93,22 @@ def test_rows_are_dealt_out_to_tables(bed: Bed) -> None:
 
 
 def test_rows_say_that_they_are_not_deleted_where_the_sink_wants_that(bed: Bed) -> None:
+    task = bed.task().model_copy(update={"digests_answers": True})
     plain, marked = (
-        bed.freeze(),
-        stage_partition(bed.task().model_copy(update={"soft_deletes": True}), SCHEMA, CONNECTION, clock=bed)[DAY.date],
+        stage_partition(each, SCHEMA, CONNECTION, clock=bed)[DAY.date]
+        for each in (task, task.model_copy(update={"soft_deletes": True}))
     )
     rows = pq.read_table(bed.stage / marked.files[0].path, partitioning=None)
     assert rows.column_names == [*SCHEMA.names, "__deleted", "__deleted_at"]
     assert (set(rows["__deleted"].to_pylist()), set(rows["__deleted_at"].to_pylist())) == ({False}, {None})
     assert (marked.digest, marked.contents) == (plain.digest, plain.contents), "the source did not say so"
+
+
+def test_an_answer_that_nothing_compares_is_not_digested(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = bed.task(rejects=1).model_copy(update={"digests_answers": True})
+    assert stage_partition(task, SCHEMA, CONNECTION, clock=bed)[DAY.date].contents is not None
+    monkeypatch.setattr("airflow_provider_connect.spark.poll.AnswerDigest", None)
+    assert bed.freeze(rejects=1).contents is None
 
 
 def test_an_empty_partition_leaves_no_file(bed: Bed) -> None:

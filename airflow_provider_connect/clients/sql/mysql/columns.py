@@ -10,7 +10,13 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.sql.database import ReadColumn, SqlColumn, ValueChoices, decimal_type
+from airflow_provider_connect.clients.sql.database import (
+    ReadColumn,
+    SqlColumn,
+    ValueChoices,
+    decimal_type,
+    digits_advice,
+)
 from airflow_provider_connect.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -100,6 +106,7 @@ def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadCo
     elif name not in _TEXT_TYPES:
         form, kind = _read_number(column, type_match, choices)
         read_type = kind
+        advice = digits_advice(kind) if name == "decimal" and pa.types.is_decimal(kind) else advice
     elif charset := _CHARSET.search(column.base):
         form, advice = _CHECKED_TEXT, _CHARACTER_ADVICE.format(charset=charset[1])
     return ReadColumn(

@@ -10,13 +10,14 @@ import json
 import ssl
 from typing import Any
 
+from airflow_provider_connect.clients.sql.startup_settings import mysql_problem
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.secrets import Secrets
 
-PASSED_FIELDS = {"connect_timeout", "ssl", "ssl_mode", "unix_socket"}
-IGNORED_FIELDS = {"charset", "client", "conv", "cursor", "local_infile", "use_unicode"}
-"""Fields of Airflow's hook without effect. The session sets its own character set and reads no files."""
+PASSED_FIELDS = {"connect_timeout", "init_command", "ssl", "ssl_mode", "unix_socket"}
+IGNORED_FIELDS = {"charset", "client", "conv", "cursor", "use_unicode"}
+"""Fields of Airflow's hook without effect. The session sets its own character set."""
 _SSL_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 _SSL_FIELDS = {"ca", "capath", "cert", "check_hostname", "cipher", "key"}
 
@@ -26,8 +27,12 @@ def connection_problems(connection: Connection) -> list[str]:
     problems = []
     if connection.extra.get("iam"):
         problems.append("extra field 'iam' requests an AWS token, which is not supported: set login and password")
+    if connection.extra.get("local_infile") not in (None, "", False, 0, "0", "false", "False"):
+        problems.append("extra field 'local_infile' lets the server read files of this machine: leave it out")
+    if (command := connection.extra.get("init_command")) and (problem := mysql_problem(str(command))):
+        problems.append(problem)
     for name, value in connection.extra.items():
-        if name not in PASSED_FIELDS | IGNORED_FIELDS | {"iam"} and value not in (None, "", False):
+        if name not in PASSED_FIELDS | IGNORED_FIELDS | {"iam", "local_infile"} and value not in (None, "", False):
             problems.append(f"extra field {name!r} is unknown")
     mode = connection.extra.get("ssl_mode")
     if mode and str(mode).upper() not in _SSL_MODES:
@@ -43,7 +48,7 @@ def connection_problems(connection: Connection) -> list[str]:
 def connect_arguments(connection: Connection, connect_seconds: float) -> dict[str, Any]:
     """Return PyMySQL's arguments. Raises ConfigError for an unreadable certificate."""
     password = connection.password.get_secret_value() if connection.password else ""
-    fields = {name: connection.option(name) for name in ("connect_timeout", "unix_socket")}
+    fields = {name: connection.option(name) for name in ("connect_timeout", "init_command", "unix_socket")}
     return {
         "host": connection.host or "localhost",
         "port": connection.port or 3306,
@@ -51,6 +56,7 @@ def connect_arguments(connection: Connection, connect_seconds: float) -> dict[st
         "password": password.encode(),  # PyMySQL would encode it in Latin-1
         "database": connection.path or None,
         "unix_socket": fields["unix_socket"],
+        "init_command": fields["init_command"] or None,
         "connect_timeout": float(fields["connect_timeout"] or connect_seconds),
         **_tls_arguments(connection),
     }

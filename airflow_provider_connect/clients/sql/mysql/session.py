@@ -48,12 +48,15 @@ if TYPE_CHECKING:
 
 _CANCEL_SECONDS = 5.0
 _SILENCE_SECONDS = 60.0
-"""Wait for a silent server after the statement's time limit."""
-# The server's defaults could change the text of values (sql_mode, time_zone), limit the rows (sql_select_limit) or
+"""Seconds to wait for a silent server after the statement's time limit."""
+# The server's defaults could change values (sql_mode to default_week_format), limit the rows (sql_select_limit) or
 # close the connection of a reader that pauses.
 _SETTINGS = {
     "sql_mode": "''",
     "time_zone": "'+00:00'",
+    "div_precision_increment": "4",
+    "lc_time_names": "'en_US'",
+    "default_week_format": "0",
     "sql_select_limit": "18446744073709551615",
     "sql_notes": "0",
     "net_write_timeout": "3600",
@@ -252,11 +255,18 @@ class MySQL(Database):
         return "`" + name.replace("`", "``") + "`"
 
     def literal(self, value: object) -> str:
-        """Write a value with PyMySQL."""
+        """Write a value with PyMySQL, bytes in hexadecimal digits."""
+        if isinstance(value, bytes):
+            return f"X'{value.hex()}'"
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
             value = value.astimezone(dt.UTC).replace(tzinfo=None)
         with self._translate_errors("writing a value"), contextlib.closing(self._session.cursor()) as cursor:
             return str(cursor.mogrify("%s", (value,)))
+
+    def key_value(self, column: SqlColumn) -> str:
+        """Return a column's name. Bits are read as a number."""
+        quoted = self.quote(column.name)
+        return f"{quoted} + 0" if column.base.startswith("bit") else quoted
 
     def begin(self, snapshot: str | None = None) -> None:
         """Begin a transaction. The first row takes its snapshot."""

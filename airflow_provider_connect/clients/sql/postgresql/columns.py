@@ -10,7 +10,13 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.sql.database import ReadColumn, SqlColumn, ValueChoices, decimal_type
+from airflow_provider_connect.clients.sql.database import (
+    ReadColumn,
+    SqlColumn,
+    ValueChoices,
+    decimal_type,
+    digits_advice,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,6 +87,8 @@ def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadCo
     if kind == pa.float64():
         # Cast by the server, which refuses numbers beyond a double. Arrow would make them infinite.
         text_column = text_column._replace(expression=f"{text_column.expression}::double precision")
+    if not declared and pa.types.is_decimal(kind):
+        text_column = text_column._replace(advice=f"NaN, an infinity, or {digits_advice(kind)}")
     return text_column._replace(read_type=kind, type=kind)
 
 

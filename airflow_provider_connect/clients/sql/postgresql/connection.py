@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider_connect.clients.sql.startup_settings import postgresql_problem
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.secrets import Secrets, is_secret_name
 
 PASSED_FIELDS = {
     "channel_binding", "connect_timeout", "gssencmode", "hostaddr", "keepalives", "keepalives_count",
-    "keepalives_idle", "keepalives_interval", "krbsrvname", "load_balance_hosts", "passfile", "require_auth", "service",
-    "sslcert", "sslcertmode", "sslcrl", "sslcrldir", "sslkey", "sslmode", "sslnegotiation", "sslpassword",
+    "keepalives_idle", "keepalives_interval", "krbsrvname", "load_balance_hosts", "options", "passfile", "require_auth",
+    "service", "sslcert", "sslcertmode", "sslcrl", "sslcrldir", "sslkey", "sslmode", "sslnegotiation", "sslpassword",
     "sslrootcert", "ssl_max_protocol_version", "ssl_min_protocol_version", "target_session_attrs", "tcp_user_timeout",
 }  # fmt: skip
-IGNORED_FIELDS = {"client_encoding", "cursor", "log_sql", "sqlalchemy_query", "sqlalchemy_scheme"}
-"""Fields of Airflow's hook without effect."""
+IGNORED_FIELDS = {"application_name", "client_encoding", "cursor", "log_sql", "sqlalchemy_query", "sqlalchemy_scheme"}
+"""Fields of Airflow's hook without effect. A session has its own name."""
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 # A lost server is noticed after two minutes instead of the two hours of most systems.
 _KEEPALIVE_DEFAULTS = {"keepalives_idle": "60", "keepalives_interval": "10", "keepalives_count": "6"}
@@ -37,6 +38,8 @@ def connection_problems(connection: Connection) -> list[str]:
                 problems.append(f"extra field {name!r} must be text or a number")
         elif name not in IGNORED_FIELDS | {"iam"} and value not in (None, "", False):
             problems.append(f"extra field {name!r} is not a supported libpq parameter")
+    if problem := postgresql_problem(str(connection.extra.get("options") or "")):
+        problems.append(problem)
     mode = connection.extra.get("sslmode")
     if mode and mode not in _SSL_MODES:
         problems.append(f"extra field 'sslmode' must be one of {', '.join(_SSL_MODES)}")

@@ -87,6 +87,8 @@ def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> Conn
 def sql_error(error: psycopg.Error, action: str, *, is_cancelled: bool = False) -> ConnectError:
     """Return the error for a failed statement."""
     code = error.sqlstate or ""
+    if not code and type(error).__name__ == "DataError":  # raised by psycopg, not by the server
+        return DataError(f"{action}: a value is infinity, or a date before year 1 or after 9999")
     if not code:
         return RetriableError(f"{action}: the connection to PostgreSQL is lost ({type(error).__name__})")
     if code == _CANCELED:

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 _CANCEL_SECONDS = 5.0
 _DUPLICATE_NAME = "names two columns {!r}: give each its own name"
-# A role's or a database's defaults could change the text of values, end an idle session, or let a killed task's query
-# run on. Settings that an older server does not know are skipped.
+# A role's or a database's defaults could change values and conditions, end an idle session, or let a killed task's
+# query run on. Settings that an older server does not know are skipped.
 _SETTINGS = {
     "client_encoding": "UTF8",
     "timezone": "UTC",
@@ -50,6 +50,8 @@ _SETTINGS = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "xmlbinary": "base64",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
     "default_transaction_read_only": "on",
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",

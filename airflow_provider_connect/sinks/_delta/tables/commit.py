@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TOGETHER = 8
-"""Number of tables to commit to concurrently. On an object store a commit mostly waits."""
+"""Number of concurrent commits. On an object store a commit mostly waits."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Reservation:
     """The right of an attempt to publish a day.
 
     :param tables: every table to commit to.
-    :param published_row: the ledger row, if another try of this intent has published the day meanwhile.
+    :param published_row: the ledger row, if another try of this intent has published meanwhile.
     """
 
     number: int
@@ -64,7 +64,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class TablesCommit:
-    """One publish of a day into several tables. :mod:`.` explains why its steps are safe."""
+    """One publish of a day into several tables (:mod:`.`)."""
 
     options: DeltaOptions
     publish: Publish
@@ -86,7 +86,7 @@ class TablesCommit:
         return files_by_table
 
     def run(self) -> LedgerRow:
-        """Publish the day. Returns the ledger row, also if this intent has published the day before."""
+        """Publish the day. Returns the ledger row, also if this intent has published before."""
         view = self._open_head_view()
         if (row := self._published_row(view)) is not None:
             return row
@@ -130,7 +130,6 @@ class TablesCommit:
         )
 
     def _reserve(self) -> Reservation | None:
-        """Reserve the day, or find this attempt's reservation. Returns None if it must be tried again."""
         view, day = self._open_head_view(), self.publish.day.date
         if (row := self._published_row(view)) is not None:
             return Reservation(0, row.generation, published_row=row)
@@ -158,7 +157,6 @@ class TablesCommit:
         return Reservation(number, generation, day_tables)
 
     def _complete(self, reservation: Reservation) -> LedgerRow | None:
-        """Write the ledger row, if the reservation is still the last. Returns None if it must be tried again."""
         view, day = self._open_head_view(), self.publish.day.date
         if (row := self._published_row(view)) is not None:
             return row
@@ -177,7 +175,7 @@ class TablesCommit:
         return row if self._commit_to_head(view, app_transactions, metadata) else None
 
     def _commit_to_head(self, view: HeadView, app_transactions: dict[str, int], metadata: dict[str, str]) -> bool:
-        """Commit to the head, and flush it to the disk. Returns False if the head has a newer version."""
+        """Commit to the head. Returns False if it has a newer version."""
         assert view.table is not None
         columns = delta_columns(self.publish.schema)
         fields = merge_columns(view.table, columns, self.options.schema_contract, self.options.ledger_path)
@@ -214,16 +212,15 @@ class TablesCommit:
     # The tables
 
     def _for_tables(self, action: Callable[[str], object], names: Iterable[str]) -> None:
-        """Call ``action`` for each table, several at a time. Starts no more calls after an error."""
         with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="table") as pool:
             for _ in pool.map(action, sorted(names)):
                 pass
 
     def _open_or_create(self, name: str, *, is_known: bool) -> DeltaTable:
-        """Return a table at its newest version. Creates a missing table.
+        """Open or create a table.
 
-        :param is_known: the head lists the table already. Then files without a log mean a lost log.
-        :raises ConfigError: the table belongs to another stream, or has features that this sink cannot write.
+        :param is_known: the head lists the table, so files without a log mean a lost log.
+        :raises ConfigError: the table belongs to another stream, or has unsupported features.
         """
         path, key, template = f"{self.options.root}/{name}", self.publish.key, self._tables.template
         table = open_table(path, may_hold_staged_files=not is_known)
@@ -234,7 +231,6 @@ class TablesCommit:
         return table
 
     def _prepare_table(self, name: str, *, is_known: bool) -> None:
-        """Create a missing table, and raise problems of its commit before the reservation."""
         table = self._open_or_create(name, is_known=is_known)
         columns = delta_columns(self.publish.schema) if name in self._files_by_table else {}
         merge_columns(table, columns, "evolve", f"{self.options.root}/{name}")
@@ -243,7 +239,7 @@ class TablesCommit:
         retry_until_decided(f"{self.options.root}/{name}", lambda: self._try_to_publish_into(name, reservation))
 
     def _try_to_publish_into(self, name: str, reservation: Reservation) -> bool | None:
-        """Commit to a table. Returns True if the table has the attempt's rows, or None if it must be tried again."""
+        """Commit to a table. Returns True if it has the attempt's rows, or None to try again."""
         table = self._open_or_create(name, is_known=True)
         view = LedgerView(Folder(f"{self.options.root}/{name}"), table, self.publish.key)
         table_reservation = view.transaction(self.publish.day.date, "/reservation") or 0
@@ -258,7 +254,7 @@ class TablesCommit:
         return self._commit(view, name, reservation) or None
 
     def _commit(self, view: LedgerView, name: str, reservation: Reservation) -> bool:
-        """Commit to a table on top of exactly this version. Returns False if the table has a newer version."""
+        """Commit on exactly this version of a table. Returns False if there is a newer one."""
         table, key, day = view.table, self.publish.key, self.publish.day.date
         assert table is not None
         table_publish = self._publish_of_table(name)
@@ -282,7 +278,10 @@ class TablesCommit:
         actions = (
             []
             if already_committed
-            else [add_action(_relative_to_table(name, file), table_publish, stored_files[file.path]) for file in files]
+            else [
+                add_action(_relative_to_table(name, file), table_publish.day.date, stored_files[file.path])
+                for file in files
+            ]
         )
         commit(
             table,
@@ -299,9 +298,9 @@ class TablesCommit:
         return True
 
     def _has_files(self, view: LedgerView, name: str, files: Iterable[StagedFile]) -> bool:
-        """Return whether the table already shows exactly these files for the day.
+        """Return whether the table shows exactly these files for the day.
 
-        :raises RetriableError: it shows only some of these files, or more files.
+        :raises RetriableError: it shows some of them, or more.
         """
         day = self.publish.day
         live_paths = {path for date, path, _ in view.files if date == day.date}

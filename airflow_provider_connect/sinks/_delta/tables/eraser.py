@@ -1,11 +1,8 @@
-"""Erases people's rows from all tables of a template: first extends the head's erase list, then rewrites each day.
+"""Erases people's rows from all tables of a template: extends the head's erase list, then rewrites each day.
 
-Each day is published like any other (:mod:`.`): reserved, committed to each of its tables, completed. A publish that
-reserved a day before the list was extended cannot complete the day, but may still commit rows to its tables. So an
-erase waits until no such reservation is open, and only then searches the tables.
-
-If the older publish died, only a load repairs its half-published day. The erase then ends with an error that names the
-day.
+A rewritten day is published like any other (:mod:`.`). A publish that reserved a day under the older list cannot
+complete it, but may still commit rows to its tables. So an erase searches the tables only when no such reservation is
+open. If the older publish died, only a load repairs its day, and the erase ends with an error that names it.
 """
 
 from __future__ import annotations
@@ -39,15 +36,14 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class TablesEraser(DeltaEraser):
-    """Erases from a template's tables, by ids in one column."""
+    """Erases from a template's tables."""
 
     wait_seconds: float = _WAIT_SECONDS
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
-        """Add ids to the head's erase list, and delete from every day the rows of all people on the list.
+        """Add ids to the head's list, and delete the rows of all people on the list.
 
-        :raises RetriableError: a day is half published, so its tables may still hold such rows. All other days are
-            done.
+        :raises RetriableError: a day is half published, so its tables may hold such rows. All other days are done.
         """
         done = super().erase(values, kind, shaping)
         if days := self._view().pending_days():
@@ -59,7 +55,7 @@ class TablesEraser(DeltaEraser):
         return done
 
     def _extend_erase_list(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
-        """Add ids to the list, then wait up to a minute for publishes that reserved their day under an older list."""
+        """Add ids to the list, then wait up to a minute for publishes that reserved their day before."""
         erased = super()._extend_erase_list(values, shaping)
         patience = Patience(self.wait_seconds, _PAUSES, jitter=FROM_NONE)
         while self._view().pending_days():
@@ -82,7 +78,7 @@ class TablesEraser(DeltaEraser):
         return HeadView(Folder(path), table, self.key)
 
     def _tables(self, view: LedgerView) -> Mapping[str, LedgerView]:
-        """Return the ledger view of every table that ever had rows, by its path under the root.
+        """Return the view of every table that ever had rows, by path under the root.
 
         :raises ConfigError: a table is missing (a restored copy could have such rows), or belongs to another stream.
         """
@@ -107,5 +103,5 @@ class TablesEraser(DeltaEraser):
         ]
         return pa.unify_schemas(schemas) if schemas else pa.schema([])
 
-    def _commit(self, publish: Publish) -> None:
+    def _commit(self, publish: Publish, view: LedgerView) -> None:
         TablesCommit(self.options, publish).run()

@@ -1,10 +1,10 @@
 """The head: a table without rows. Its log is the ledger of several tables.
 
-Its application transactions are the same as in a single table's ledger and, for each day:
+Its transactions are a single table's and, for each day:
 
 - ``…/reservation``: number of the last reservation (right to publish the day)
-- ``…/complete``: number of the last completed reservation
-- ``…/reserved/<attempt>``: number of the attempt's last reservation
+- ``…/complete``: number of the last completed one
+- ``…/reserved/<attempt>``: number of the attempt's last one
 - ``…/tables/<k>``: the day's list of tables, as bits
 
 ``…/table/<name>`` is a table's index in these bits, from 0, and ``…/tables`` the number of tables.
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
 RESERVED_GENERATION = -1
-"""An attempt's recorded generation from its reservation until its completion."""
+"""An attempt's recorded generation between reservation and completion."""
 _BITS = 62  # of a transaction's version, which is a signed 64-bit number
 
 
 def open_head(options: DeltaOptions) -> DeltaTable | None:
-    """Return the newest version of the head, or None if no day was ever published.
+    """Return the head's newest version, or None if no day was ever published.
 
     :raises ConfigError: the head is missing, but staged files exist.
     """
@@ -54,7 +54,7 @@ def open_head(options: DeltaOptions) -> DeltaTable | None:
 
 
 class HeadView(LedgerView):
-    """The ledger of several tables in one version of the head."""
+    """The ledger in one version of the head."""
 
     def reservation(self, day: dt.date) -> int:
         """Return the number of a day's last reservation, or 0."""
@@ -65,7 +65,7 @@ class HeadView(LedgerView):
         return self.transaction(day, f"/reserved/{attempt}")
 
     def is_pending(self, day: dt.date) -> bool:
-        """Return True if a publish of the day was begun and not finished."""
+        """Return True if a publish of the day was begun and not completed."""
         return self.reservation(day) != (self.transaction(day, "/complete") or 0)
 
     def days(self) -> DaySet:
@@ -80,12 +80,12 @@ class HeadView(LedgerView):
         return sorted(day for day in map(dt.date.fromisoformat, names) if self.is_pending(day))
 
     def half_published_days(self) -> list[dt.date]:
-        """Return the days that were published before and whose last reservation is not completed."""
+        """Return the pending days that were published before."""
         return [day for day in super().days() if self.is_pending(day)]
 
     @cached_property
     def table_indexes(self) -> dict[str, int]:
-        """Each table's bit number in the days' lists of tables."""
+        """Each table's bit in the days' lists."""
         prefix = f"{app_prefix(self.key)}table/"
         return {app.removeprefix(prefix): at for app, at in self.app_transactions.items() if app.startswith(prefix)}
 
@@ -96,7 +96,7 @@ class HeadView(LedgerView):
         return frozenset(name for name, at in self.table_indexes.items() if bits[at // _BITS] >> at % _BITS & 1)
 
     def reservation_metadata(self, day: dt.date, number: int) -> Mapping[str, Any]:
-        """Return the metadata of a reservation's commit, or {} if the log no longer has the commit."""
+        """Return a reservation's metadata, or {} if the log has lost it."""
         expected = {"connect.reserved_day": str(day), "connect.reservation": str(number)}
         return next((c for c in self.commits if expected.items() <= c.items() and "connect.token" in c), {})
 
@@ -104,7 +104,7 @@ class HeadView(LedgerView):
 def reserve_day(
     view: HeadView, publish: Publish, tables: Collection[str]
 ) -> tuple[int, dict[str, int], frozenset[str]]:
-    """Return the next reservation's number, the transactions that record it, and the day's new list of tables.
+    """Return the next reservation's number, its transactions, and the day's new list of tables.
 
     :param tables: tables that the attempt has rows for.
     """
@@ -127,7 +127,7 @@ def reserve_day(
 
 
 def completion_transactions(view: HeadView, publish: Publish, number: int, tables: Collection[str]) -> dict[str, int]:
-    """Return the transactions that complete a reservation, besides those of the ledger row.
+    """Return the transactions that complete a reservation, besides the ledger row's.
 
     :param tables: tables that have rows of the day now.
     """

@@ -30,7 +30,7 @@ class TablesPublisher(LakePublisher):
 
     @property
     def ledger(self) -> TablesLedger:
-        """The ledger in the log of the head (the common table without rows)."""
+        """The ledger in the head's log."""
         return TablesLedger(self._options, self._key)
 
     def _problems(self, schema: pa.Schema, kind: SourceKind) -> list[str]:
@@ -65,7 +65,7 @@ class TablesPublisher(LakePublisher):
             )
 
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
-        """Replace the day in every table by the staged files, under one row of the head's ledger."""
+        """Replace the day in every table, under one row of the head's ledger."""
         return TablesCommit(self._options, publish).run()
 
     def _eraser(self, column: str) -> TablesEraser:

@@ -1,8 +1,8 @@
-"""Deletes the files of dead attempts from a template's tables. As in :mod:`..sweep`, the logs decide, not a clock.
+"""Deletes the files of dead attempts from a template's tables. As in :mod:`..sweep`, the logs decide.
 
-The head decides first whether an attempt is dead: its reservation and its completion write the same transaction as the
-sweep. Then each table that may still get files of the attempt decides in the same way. Committed files stay, even if
-their attempt was never completed. A later publish of the day and a vacuum remove such files.
+The head decides first: reservation and completion write the same transaction as the sweep. Then each table that may
+still get files of the attempt decides alike. Committed files stay, even if their attempt was never completed, until a
+later publish of the day and a vacuum.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from airflow_provider_connect.stage.tables import table_folder
 
 @dataclass(kw_only=True)
 class _TableSweeper(Sweeper):
-    """Marks attempts as swept in the log of one table.
+    """Marks attempts as swept in one table's log.
 
-    :param is_listed: the head lists the table. Then files without a log mean a lost log.
+    :param is_listed: the head lists the table, so files without a log mean a lost log.
     """
 
     is_listed: bool
@@ -33,9 +33,9 @@ class _TableSweeper(Sweeper):
     def unused_files(
         self, attempts: dict[str, list[str]], dead: set[str], *, records_swept: bool
     ) -> dict[str, list[str]]:
-        """Return by attempt the files that this table does not name, and that no commit may name any more.
+        """Return by attempt the files that no commit to this table names or may name any more.
 
-        :param dead: attempts that were never completed. Files that they have committed to this table are in use.
+        :param dead: attempts that were never completed. Their committed files are in use.
         :param records_swept: first record undecided attempts as swept.
         """
         view = self._view()
@@ -58,7 +58,7 @@ class _TableSweeper(Sweeper):
 
 @dataclass(kw_only=True)
 class TablesSweeper(Sweeper):
-    """One sweep over the attempts of all tables of a template. Their control files lie under the common root."""
+    """One sweep over the attempts of a template's tables. Their control files lie under the common root."""
 
     options: DeltaOptions
     pattern: ClassVar[re.Pattern[str]] = TABLE_FILE_PATTERN

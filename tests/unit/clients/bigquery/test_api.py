@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -221,34 +220,6 @@ class TestOpen:
         with api, pytest.raises(RetriableError, match="sign-in service"):
             api.call("reading", api.client.get_dataset, "d")
         assert time.monotonic() - started < 3
-
-
-THREADS = """
-import sys, threading
-from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.clients.bigquery.api import BigQueryApi
-
-sys.setswitchinterval(1e-5)
-extra = {"project": "pppp", "is_anonymous": True}
-failed = []
-
-def work(name):
-    try:
-        api = BigQueryApi.open(Connection(conn_id="c", extra=extra))
-        getattr(api, name)
-    except BaseException as error:
-        failed.append(repr(error))
-
-threads = [threading.Thread(target=work, args=(name,)) for name in ("client", "write_client") * 4]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-sys.exit("; ".join(failed) or 0)
-"""
-
-
-def test_threads_may_open_it_at_once_in_a_fresh_process() -> None:
-    ended = subprocess.run([sys.executable, "-c", THREADS], check=False, capture_output=True, text=True, timeout=60)
-    assert ended.returncode == 0, ended.stderr
 
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

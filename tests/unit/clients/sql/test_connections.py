@@ -61,11 +61,20 @@ def test_airflows_fields_become_pymysqls_arguments() -> None:
         ("postgres", {"extra": {"sslmode": "required"}}, "verify-full"),
         ("postgres", {"extra": {"sslrootcert": ["a"]}}, "'sslrootcert' must be text"),
         ("postgres", {"extra": {"iam": True}}, "'iam'"),
-        ("postgres", {"extra": {"options": "-c x=y"}}, "'options'"),
+        ("postgres", {"extra": {"options": "-c x=y"}}, "'options': the setting 'x' may change rows or values"),
+        ("postgres", {"extra": {"options": "-c jit=off -c DateStyle=German"}}, "'datestyle'"),
+        ("postgres", {"extra": {"options": "-c timezone=UTC"}}, "'timezone'"),
+        ("postgres", {"extra": {"options": "--row-security=on"}}, "'row_security'"),
+        ("postgres", {"extra": {"options": "endpoint=x"}}, "'options' must be settings"),
         ("mysql", {"extra": {"ssl_mode": "YES"}}, "VERIFY_IDENTITY"),
         ("mysql", {"extra": {"ssl": "{"}}, "'ssl' must be an object"),
         ("mysql", {"extra": {"ssl": {"caa": "x"}}}, "'caa'"),
-        ("mysql", {"extra": {"init_command": "DROP"}}, "'init_command'"),
+        ("mysql", {"extra": {"init_command": "DROP"}}, "'init_command' must be one SET"),
+        ("mysql", {"extra": {"init_command": "SET wait_timeout = 60; DROP TABLE t"}}, "'init_command' must be one SET"),
+        ("mysql", {"extra": {"init_command": "SET wait_timeout = (SELECT 1)"}}, "'init_command' must be one SET"),
+        ("mysql", {"extra": {"init_command": "SET GLOBAL wait_timeout = 1"}}, "'init_command' must be one SET"),
+        ("mysql", {"extra": {"init_command": "SET wait_timeout=1, sql_select_limit=1"}}, "'sql_select_limit'"),
+        ("mysql", {"extra": {"local_infile": 1}}, "'local_infile' lets the server read files"),
         ("mysql", {"extra": {"iam": True}}, "'iam'"),
     ],
 )
@@ -78,9 +87,17 @@ def test_a_wrong_field_is_a_problem_before_a_connection_is_made(
     assert "s3cr3t" not in problems
 
 
-@pytest.mark.parametrize("conn_type", ["postgres", "mysql"])
-def test_a_right_connection_has_no_problem(conn_type: str) -> None:
-    assert connection_problems(connection(conn_type)) == []
+@pytest.mark.parametrize(
+    ("conn_type", "extra"),
+    [
+        ("postgres", {}),
+        ("postgres", {"options": r"-c search_path=a,\ b -csearch_path=x --work_mem=1GB", "application_name": "me"}),
+        ("mysql", {"init_command": "set session wait_timeout = 60, @@time_zone := '+02:00';", "local_infile": False}),
+        ("mysql", {}),
+    ],
+)
+def test_a_right_connection_has_no_problem(conn_type: str, extra: dict[str, Any]) -> None:
+    assert connection_problems(connection(conn_type, extra=extra)) == []
 
 
 @pytest.mark.parametrize(

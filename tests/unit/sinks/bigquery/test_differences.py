@@ -19,6 +19,7 @@ from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 from airflow_provider_connect.sinks._bigquery.differences import COUNT_SECONDS, count_differences, differences_query
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.staging import TableChange
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.stage.key_digest import RECORD_KEY
 from airflow_provider_connect.stage.manifest import SeenPublish
 from airflow_provider_connect.window import ONE_DAY
@@ -92,6 +93,21 @@ def test_no_query_runs_without_an_earlier_publish_to_compare(made: PublishPlan) 
     service = Service()
     assert count_differences(cast(BigQueryApi, service), made, {}) is made
     assert not service.queries
+
+
+def test_no_query_runs_if_differences_are_off(caplog: pytest.LogCaptureFixture) -> None:
+    service, made = Service(), reload()
+    with caplog.at_level(logging.INFO):
+        assert count_differences(cast(BigQueryApi, service), made, {}, "off") is made
+    assert (service.queries, service.seconds) == ([], [])
+    assert f"day {DAY}: its changed rows are not counted (differences='off')" in caplog.text
+
+
+@pytest.mark.parametrize("mode", [{"write_mode": "append"}, {"write_mode": "merge", "key": ("id",)}])
+def test_differences_are_refused_where_nothing_is_counted(mode: dict[str, Any]) -> None:
+    BigQuerySink(table="d.events", differences="off")
+    with pytest.raises(ConfigError, match="differences: only with write_mode='replace'"):
+        BigQuerySink(table="d.events", differences="off", **mode)
 
 
 def test_a_table_not_partitioned_by_day_is_not_read_for_counts() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -85,9 +83,3 @@ def test_runs_of_one_day_that_passed_each_other_over_do_not_come_back_together(m
     assert len(first) == len(second) == WholeDayDelivery.max_tries - 1
     assert not set(first) & set(second)
     assert all(pause <= most for pauses in (first, second) for pause, most in zip(pauses, (0.5, 1, 2, 4), strict=True))
-
-
-def test_the_workshop_does_not_know_its_face() -> None:
-    code = "import sys, airflow_provider_connect.sinks._kafka.publisher as _; "
-    code += "print('airflow_provider_connect.sinks.kafka' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

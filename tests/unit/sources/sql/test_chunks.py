@@ -38,6 +38,7 @@ def counts(
             database,
             "t",
             quoted,
+            values=quoted,
             row_condition="",
             rows=len(keys) if rows is None else rows,
             chunks=chunks,

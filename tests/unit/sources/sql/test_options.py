@@ -67,8 +67,14 @@ def test_the_stream_is_the_table_by_default() -> None:
         (DAYS | {"zone": "Mars"}, "zone: unknown time zone 'Mars'"),
         (DAYS | {"columns": []}, "columns: name at least one"),
         (DAYS | {"columns": ["a", "a"]}, "columns: name at least one column, and none twice"),
-        (DAYS | {"columns": ["Day"]}, "columns: 'Day' is reserved for a column of this package"),
+        (DAYS | {"columns": ["Day"]}, "columns: column 'Day' has the name of a column of this package"),
+        (DAYS | {"columns": ["a"], "rename": {"b": "c"}}, "rename: 'b' is not one of columns"),
+        (DAYS | {"exclude_columns": ["b"], "rename": {"b": "c"}}, "rename: 'b' is one of exclude_columns"),
+        (DAYS | {"rename": {"b": ""}}, "rename: a name is empty"),
         (DAYS | {"columns": ["a"], "key": ["b"]}, "columns: 'b' is part of the key"),
+        (DAYS | {"columns": ["a"], "exclude_columns": ["b"]}, "exclude_columns: set either columns or exclude_columns"),
+        (DAYS | {"exclude_columns": ["a"], "key": ["a"]}, "exclude_columns: 'a' is part of the key: read it"),
+        (DAYS | {"day_column_unit": "seconds", "db_timezone": "UTC"}, "db_timezone: seconds since 1970 have no zone"),
         (DAYS | {"where": "  "}, "where: it is empty"),
         (
             DAYS | {"mode": "timestamp", "timestamp_column": "at"},
@@ -93,7 +99,9 @@ def test_the_stream_is_the_table_by_default() -> None:
         ),
         (CURSOR | {"snapshot_mode": "recovery"}, "snapshot_mode: Input should be 'initial', 'no_data', 'initial_only'"),
         (CURSOR | {"mode": "bulk"}, "mode: 'bulk' has another name here: set snapshot='replace', without mode"),
-        (DAYS | {"decimals": "round"}, "decimals: Input should be 'exact', 'string' or 'double'"),
+        (DAYS | {"decimals": "round"}, "decimals: set 'exact', 'string', 'double', or a type"),
+        (DAYS | {"decimals": "decimal(39,9)"}, "decimals: set 'exact', 'string', 'double', or a type"),
+        (DAYS | {"decimals": "decimal(3,4)"}, "decimals: set 'exact', 'string', 'double', or a type"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], message: str) -> None:

@@ -66,6 +66,39 @@ def test_a_day_has_its_rows_in_the_zone_of_the_option(read: Read) -> None:
     assert ids(read(**options, zone="US/Pacific", db_timezone="US/Pacific", day=pacific)) == [1, 2]
 
 
+@pytest.mark.parametrize(("unit", "factor"), [("seconds", 1), ("milliseconds", 1000)])
+def test_a_day_column_of_whole_numbers_counts_from_1970(read: Read, unit: str, factor: int) -> None:
+    pacific = Day(date=DAY.date, zone="US/Pacific")
+    first, end = (int(moment.timestamp()) * factor for moment in (pacific.start, pacific.end))
+    made = (
+        "CREATE TABLE t (id integer PRIMARY KEY, at bigint)",
+        f"INSERT INTO t VALUES (1, {first - 1}), (2, {first}), (3, {end - 1}), (4, {end}), (5, NULL)",
+    )
+    options = {"table": "t", "day_column": "at", "zone": "US/Pacific", "day": pacific}
+    assert ids(read(*made, **options, day_column_unit=unit)) == [2, 3]
+    with pytest.raises(ConfigError, match=r"'at' of type bigint is a whole number.*set day_column_unit='seconds' or"):
+        read(**options)
+    with pytest.raises(DataError, match="'at' has values that SQLite cannot read as a time"):
+        read("INSERT INTO t VALUES (6, 'late'), (7, 1.5)", **options, columns=["id"], day_column_unit=unit)
+
+
+def test_a_unit_of_a_day_column_that_is_no_whole_number_is_refused(read: Read) -> None:
+    with pytest.raises(ConfigError, match="day_column_unit: 'at' of type timestamp is no whole number: leave it out"):
+        read(EVENTS, table="events", day_column="at", day_column_unit="seconds")
+
+
+def test_decimals_without_a_precision_have_the_chosen_type(read: Read) -> None:
+    made = (
+        "CREATE TABLE t (id integer PRIMARY KEY, a decimal, b decimal(5,2))",
+        "INSERT INTO t VALUES (1, 7, 5), (2, NULL, NULL)",
+    )
+    options = {"table": "t", "snapshot": "replace", "decimals": "decimal(38,9)"}
+    rows = read(*made, **options)
+    assert [(str(row["a"]), str(row["b"])) for row in rows] == [("7.000000000", "5.00"), ("None", "None")]
+    with pytest.raises(DataError, match=r"column 'a' .*decimal128\(38, 9\)"):
+        read("INSERT INTO t VALUES (3, 0.12345678901, NULL)", **options)
+
+
 def test_a_date_column_has_dates_of_the_zone(read: Read) -> None:
     made = (EVENTS, "INSERT INTO events VALUES (1, NULL, '2026-10-05'), (2, NULL, '2026-10-06'), (3, NULL, NULL)")
     tokyo = Day(date=DAY.date, zone="Asia/Tokyo")
@@ -126,6 +159,51 @@ def test_columns_come_in_the_order_of_the_option(read: Read) -> None:
     assert list(row) == ["on_day", "id", "record_key"]
 
 
+def test_excluded_columns_are_not_read(read: Read) -> None:
+    made = (EVENTS, "INSERT INTO events VALUES (1, '2026-10-05 01:00:00', '2026-10-04')")
+    (row,) = read(*made, table="events", exclude_columns=["at"], day_column="at")
+    assert list(row) == ["id", "on_day", "record_key"]
+    with pytest.raises(ConfigError, match="exclude_columns: there is no column 'on_dya'; did you mean 'on_day'"):
+        read(table="events", exclude_columns=["on_dya"], day_column="at")
+    with pytest.raises(ConfigError, match="exclude_columns: leave out 'id' of the primary key"):
+        read(table="events", exclude_columns=["id"], day_column="at")
+    with pytest.raises(ConfigError, match="exclude_columns: it names every column"):
+        read(table="events", exclude_columns=["id", "at", "on_day"], day_column="at")
+
+
+def test_renamed_columns_have_other_names_in_the_rows_and_the_same_key(read: Read) -> None:
+    made = (
+        'CREATE TABLE t (id integer PRIMARY KEY, "Day" timestamp, "Id2" text)',
+        "INSERT INTO t VALUES (1, '2026-10-05 01:00:00', 'x')",
+    )
+    (plain,) = read(*made, table="t", exclude_columns=["Day"], day_column="Day")
+    names = {"Day": "at", "id": "number"}
+    (row,) = read(table="t", rename=names, day_column="Day", where='id = 1 AND "Day" IS NOT NULL')
+    assert row.pop("at").isoformat() == "2026-10-05T01:00:00"
+    assert row == {"number": 1, "Id2": "x", "record_key": plain["record_key"]}
+
+
+@pytest.mark.parametrize(
+    ("rename", "message"),
+    [
+        ({}, "column 'Day' has the name of a column of this package: set rename={'Day': 'Day_'}"),
+        ({"Day": "at", "ID": "n"}, "rename: there is no column 'ID'; known: Day, id"),
+        ({"Day": "ID"}, "several columns are named 'id' or differ only in case: give one another name with rename="),
+        ({"Day": "Record_Key"}, "rename: 'Record_Key' is the name of a column of this package"),
+    ],
+)
+def test_a_rename_that_collides_or_names_no_column_is_refused(read: Read, rename: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read('CREATE TABLE t (id integer PRIMARY KEY, "Day" date)', table="t", rename=rename, snapshot="replace")
+    assert message in str(caught.value)
+
+
+def test_a_key_that_is_repeated_is_told_by_the_database_s_name(read: Read) -> None:
+    made = ("CREATE TABLE t (name text)", "INSERT INTO t VALUES ('a'), ('a')")
+    with pytest.raises(DataError, match="key: name does not identify a row"):
+        read(*made, table="t", key=["name"], rename={"name": "title"}, snapshot="replace")
+
+
 def test_one_error_lists_all_wrong_names_with_the_nearest_ones(read: Read) -> None:
     with pytest.raises(ConfigError) as caught:
         read(EVENTS, table="events", columns=["id", "att"], day_column="on_dya", key=["id"])
@@ -138,7 +216,7 @@ def test_one_error_lists_all_wrong_names_with_the_nearest_ones(read: Read) -> No
 @pytest.mark.parametrize(
     ("made", "options", "message"),
     [
-        ("CREATE TABLE t (id integer PRIMARY KEY, day date)", {}, "column 'day' is reserved for a column of this"),
+        ("CREATE TABLE t (id integer PRIMARY KEY, day date)", {}, "column 'day' has the name of a column of"),
         ("CREATE TABLE t (a text, b text, PRIMARY KEY (a, b))", {"columns": ["a"]}, "add 'b' of the primary key"),
         ("CREATE TABLE t (a real PRIMARY KEY)", {}, "column 'a' of type real cannot identify a row"),
         ("CREATE TABLE t (a text)", {"snapshot": None, "day_column": "a"}, "'a' of type text is neither a timestamp"),
@@ -164,7 +242,13 @@ def test_a_wrong_condition_fails_the_plan(file: Path, read: Read, what: dict[str
 
 
 @pytest.mark.parametrize(
-    "what", [{"table": "t", "key": ["b"]}, {"query": "SELECT b, a FROM t", "key": ["a"]}, {"table": "t", "key": None}]
+    "what",
+    [
+        {"table": "t", "key": ["b"]},
+        {"table": "t", "key": ["b"], "rename": {"b": "c"}},
+        {"query": "SELECT b, a FROM t", "key": ["a"]},
+        {"table": "t", "key": None},
+    ],
 )
 def test_column_names_are_known_if_the_options_name_columns_and_key(
     file: Path, read: Read, what: dict[str, Any]

@@ -26,6 +26,7 @@ VALUES: dict[str, Any] = {
     "timestamp_column": "changed_at",
     "incrementing_column": "id",
     "timestamp_delay_seconds": 60,
+    "day_column_unit": "seconds",
     "db_timezone": "US/Pacific",
     "snapshot_mode": "when_needed",
     "parallel_chunks": 2,
@@ -85,7 +86,7 @@ def test_one_error_names_all_options_that_do_not_go_with_a_way() -> None:
     problem = made(
         {"conn_id": "c", "table": "t", "snapshot": "daily"} | {name: VALUES[name] for name in METHOD_OPTIONS[:-1]}
     )
-    assert [part.split(":")[0] for part in problem.split("; ")] == list(METHOD_OPTIONS[:5])
+    assert [part.split(":")[0] for part in problem.split("; ")] == list(METHOD_OPTIONS[:6])
 
 
 def cells(*texts: str) -> str:

@@ -110,6 +110,17 @@ def test_a_ledger_row_without_an_answer_is_never_unchanged(published: Lab) -> No
     assert look_back(published).status == "published"
 
 
+def test_a_task_that_gets_a_lookback_later_publishes_a_day_once_more_and_says_why(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.days(window=(BEFORE,), has_lookback=False).run([BEFORE])
+    assert lab.ledger.row(BEFORE.date).answer is None, "the answer is digested although nothing compares it"
+    assert [look_back(lab, token).status for token in ("bbbb", "cccc")] == ["published", "unchanged"]
+    log = capsys.readouterr().err
+    assert log.count("published once more, since the ledger has no digest of its published answer") == 1
+    assert "had no lookback_days then" in log
+
+
 def test_rows_of_a_type_that_cannot_be_read_are_published_again(
     published: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

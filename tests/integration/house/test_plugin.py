@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow  # it loads a whole Airflow
+
 CODE = """
 import importlib, json, os, sys
 import airflow.plugins_manager
