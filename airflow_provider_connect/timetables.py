@@ -116,6 +116,16 @@ class EveryTimetable(CronDataIntervalTimetable):
         """Return the fields that Airflow stores with the DAG."""
         return {"period": self.period, "timezone": self.timezone}
 
+    def run_info_from_dag_run(self, *, dag_run: DagRun) -> DagRunInfo:
+        """Return a run's place in the schedule, as :meth:`DailyTimetable.run_info_from_dag_run` does."""
+        info, date = super().run_info_from_dag_run(dag_run=dag_run), dag_run.logical_date
+        if info.data_interval is None or date is None:
+            return info
+        start = airflow_timezone.coerce_datetime(date)
+        if self._align_to_next(start) != start:
+            return info
+        return info._replace(data_interval=DataInterval(start, self._get_next(start)))
+
 
 def _cron_of_period(period: object) -> str:
     """Return the cron expression whose ticks begin the parts of a day.

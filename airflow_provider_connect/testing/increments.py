@@ -36,14 +36,14 @@ class IncrementCases:
         if not bench.target.sink.keeps_spans:
             pytest.skip("the sink does not keep spans")
         assert bench.ledger.newest(TUESDAY, "increment") is None
-        row = bench.publish(_increment(bench, TUESDAY, ["a"], 1, to='{"id": 7}'))
+        row = bench.publish(increment(bench, TUESDAY, ["a"], 1, to='{"id": 7}'))
         assert _ends(row) == (1, None, '{"id": 7}')
         return bench
 
     def test_an_increment_follows_the_stream_s_newest_of_whatever_day(self, following: Bench) -> None:
         """If it followed its own day's or the latest day's increment, some rows would be read twice or never."""
         for number, day in enumerate((MONDAY, WEDNESDAY), 2):
-            row = following.publish(_increment(following, day, [str(number)], number, to=str(number)))
+            row = following.publish(increment(following, day, [str(number)], number, to=str(number)))
             assert (row.generation, row.span and row.span.number) == (1, number)
             with following.another_process() as other_publisher:
                 newest_rows = (
@@ -60,8 +60,8 @@ class IncrementCases:
 
     def test_a_day_that_is_loaded_again_keeps_its_own_span(self, following: Bench) -> None:
         """A cleared task reads the same span again. The next increment still begins at the newest span's end."""
-        following.publish(_increment(following, WEDNESDAY, ["b"], 2, to="9"))
-        row = following.publish(_increment(following, TUESDAY, ["changed"], 1, clear_number=1, to='{"id": 7}'))
+        following.publish(increment(following, WEDNESDAY, ["b"], 2, to="9"))
+        row = following.publish(increment(following, TUESDAY, ["changed"], 1, clear_number=1, to='{"id": 7}'))
         assert (row.generation, _ends(row)) == (2, (1, None, '{"id": 7}'))
         newest = following.ledger.newest(MONDAY, "increment")
         assert (newest.day, newest.generation, _ends(newest)) == (WEDNESDAY, 1, (2, '{"id": 7}', "9"))
@@ -69,8 +69,8 @@ class IncrementCases:
 
     def test_an_increment_that_follows_another_than_the_newest_is_refused(self, following: Bench) -> None:
         """Two increments from the same position would show their rows twice."""
-        stale = _increment(following, WEDNESDAY, ["twice"], 2, to="8")
-        following.publish(_increment(following, MONDAY, ["b"], 3, to="9"))
+        stale = increment(following, WEDNESDAY, ["twice"], 2, to="8")
+        following.publish(increment(following, MONDAY, ["b"], 3, to="9"))
         state_before = following.state()
         with pytest.raises(OvertakenError, match=f"run-3/task has published generation 1 of {MONDAY}"):
             following.publish(stale)
@@ -79,7 +79,7 @@ class IncrementCases:
     def test_two_increments_at_once_leave_one_and_the_other_is_refused(self, following: Bench) -> None:
         """Both begin at the same position, but are of different days. The sink must detect the conflict."""
         staged = [
-            _increment(following, day, [f"{number}-{i}" for i in range(3)], number, to=str(number))
+            increment(following, day, [f"{number}-{i}" for i in range(3)], number, to=str(number))
             for number, day in ((2, MONDAY), (3, WEDNESDAY))
         ]
         results = all_at_once(following, staged)
@@ -92,17 +92,17 @@ class IncrementCases:
 
     def test_an_increment_without_rows_moves_the_chain_on(self, following: Bench) -> None:
         """An increment without rows completes its day. The next increment begins at the same position."""
-        row = following.publish(_increment(following, WEDNESDAY, [], 2, to='{"id": 7}'))
+        row = following.publish(increment(following, WEDNESDAY, [], 2, to='{"id": 7}'))
         assert (row.rows, _ends(row)) == (0, (2, '{"id": 7}', '{"id": 7}'))
         assert list(following.ledger.days()) == [TUESDAY, WEDNESDAY]
 
     def test_a_retry_of_a_published_increment_changes_nothing(self, following: Bench) -> None:
         """The commit's response was lost, and a later increment may have followed."""
-        staged = _increment(following, WEDNESDAY, ["b"], 2, to="9")
+        staged = increment(following, WEDNESDAY, ["b"], 2, to="9")
         following.publish(staged)
         for after_later_publish in (False, True):
             if after_later_publish:
-                following.publish(_increment(following, MONDAY, ["c"], 3, to="10"))
+                following.publish(increment(following, MONDAY, ["c"], 3, to="10"))
             state_before = following.state()
             with following.another_process() as other_publisher:
                 retried = following.publish(staged, other_publisher)
@@ -118,9 +118,9 @@ class SpanCases:
         """Return a bench with two runs' increments of Tuesday."""
         if not bench.target.sink.keeps_spans:
             pytest.skip("the sink does not keep spans")
-        bench.publish(_increment(bench, TUESDAY, ["a", "b"], 1, to="2"))
+        bench.publish(increment(bench, TUESDAY, ["a", "b"], 1, to="2"))
         state_before = bench.state()
-        second = outcome(lambda: _increment(bench, TUESDAY, ["c"], 2, to="3"))
+        second = outcome(lambda: increment(bench, TUESDAY, ["c"], 2, to="3"))
         if isinstance(second, ConfigError) and "keeps one increment a day" in str(second):
             assert bench.state() == state_before
             pytest.skip("the sink keeps one increment a day")
@@ -156,39 +156,39 @@ class SpanCases:
 
     def test_a_late_clear_of_the_first_run_keeps_the_second_s_rows(self, twice: Bench) -> None:
         """A publish that replaced its day would lose them."""
-        row = twice.publish(_increment(twice, TUESDAY, ["a2"], 1, clear_number=1, to="2"))
+        row = twice.publish(increment(twice, TUESDAY, ["a2"], 1, clear_number=1, to="2"))
         assert (row.generation, row.rows, _ends(row)) == (2, 1, (1, None, "2"))
         assert twice.readable() == _of_tuesday("a2", "c")
         newest = twice.ledger.newest(TUESDAY, "increment")
         assert (newest.generation, _ends(newest)) == (1, (2, "2", "3"))
         assert (twice.ledger.row(TUESDAY).rows, twice.ledger.row(TUESDAY).generation) == (2, 2)
-        twice.publish(_increment(twice, TUESDAY, ["d"], 3, to="4"))
+        twice.publish(increment(twice, TUESDAY, ["d"], 3, to="4"))
         assert twice.readable() == _of_tuesday("a2", "c", "d")
 
     def test_a_clear_of_the_second_run_replaces_its_rows_alone(self, twice: Bench) -> None:
         """Also if it finds none, or the same again."""
         for clear_number, rows in ((1, ["c2", "c3"]), (2, []), (3, ["c"])):
-            clear = _increment(twice, TUESDAY, rows, 2, clear_number=clear_number, to="3")
+            clear = increment(twice, TUESDAY, rows, 2, clear_number=clear_number, to="3")
             row = twice.publish(dataclasses.replace(clear, on_empty="accept"))
             assert (row.generation, row.rows, _ends(row)) == (1 + clear_number, len(rows), (2, "2", "3"))
             assert twice.readable() == _of_tuesday("a", "b", *rows)
 
     def test_two_runs_of_a_day_at_once_leave_one_and_the_other_is_refused(self, twice: Bench) -> None:
         """Both begin at the same position. The refused one reads on after the other."""
-        staged = [_increment(twice, TUESDAY, [f"{number}-0"], number, to=str(number)) for number in (5, 6)]
+        staged = [increment(twice, TUESDAY, [f"{number}-0"], number, to=str(number)) for number in (5, 6)]
         results = all_at_once(twice, staged)
         (row,) = [result for result in results if isinstance(result, LedgerRow)]
         assert len([result for result in results if isinstance(result, OvertakenError)]) == 1, results
         winner = number_of(row)
         assert (row.generation, _ends(row)) == (1, (3, "3", str(winner)))
         assert twice.readable() == _of_tuesday("a", "b", "c", f"{winner}-0")
-        twice.publish(_increment(twice, TUESDAY, ["later"], 11 - winner, to="9"))
+        twice.publish(increment(twice, TUESDAY, ["later"], 11 - winner, to="9"))
         assert _ends(twice.ledger.newest(TUESDAY, "increment")) == (4, str(winner), "9")
 
     def test_a_run_that_read_before_another_of_its_day_is_refused(self, twice: Bench) -> None:
         """Its rows are the other's, too."""
-        stale = _increment(twice, TUESDAY, ["twice"], 5, to="8")
-        twice.publish(_increment(twice, TUESDAY, ["d"], 6, to="9"))
+        stale = increment(twice, TUESDAY, ["twice"], 5, to="8")
+        twice.publish(increment(twice, TUESDAY, ["d"], 6, to="9"))
         state_before = twice.state()
         with pytest.raises(OvertakenError, match="run-6/task has published generation 1"):
             twice.publish(stale)
@@ -196,8 +196,8 @@ class SpanCases:
 
     def test_of_two_clears_of_a_run_the_one_that_read_first_is_refused(self, twice: Bench) -> None:
         """As for a day: the newest answer wins."""
-        stale = _increment(twice, TUESDAY, ["old"], 1, clear_number=1, to="2")
-        twice.publish(_increment(twice, TUESDAY, ["new"], 1, clear_number=2, to="2"))
+        stale = increment(twice, TUESDAY, ["old"], 1, clear_number=1, to="2")
+        twice.publish(increment(twice, TUESDAY, ["new"], 1, clear_number=2, to="2"))
         state_before = twice.state()
         with pytest.raises(OvertakenError):
             twice.publish(stale)
@@ -206,16 +206,16 @@ class SpanCases:
 
     def test_a_clear_beside_a_new_run_of_its_day_keeps_both(self, twice: Bench) -> None:
         """They publish different spans. A clear of an earlier run need not be polled again."""
-        clear = _increment(twice, TUESDAY, ["a2"], 1, clear_number=1, to="2")
-        twice.publish(_increment(twice, TUESDAY, ["d"], 5, to="4"))
+        clear = increment(twice, TUESDAY, ["a2"], 1, clear_number=1, to="2")
+        twice.publish(increment(twice, TUESDAY, ["d"], 5, to="4"))
         assert twice.publish(clear).generation == 2
         assert twice.readable() == _of_tuesday("a2", "c", "d")
 
     def test_a_retry_of_a_run_changes_nothing_after_later_runs_of_its_day(self, twice: Bench) -> None:
         """The commit's response was lost, and later runs followed."""
-        staged = _increment(twice, TUESDAY, ["d"], 5, to="4")
+        staged = increment(twice, TUESDAY, ["d"], 5, to="4")
         twice.publish(staged)
-        twice.publish(_increment(twice, TUESDAY, ["e"], 6, to="5"))
+        twice.publish(increment(twice, TUESDAY, ["e"], 6, to="5"))
         state_before = twice.state()
         with twice.another_process() as other_publisher:
             published_row = other_publisher.ledger.published(TUESDAY, staged.intent.token)
@@ -225,7 +225,8 @@ class SpanCases:
         assert twice.state() == state_before
 
 
-def _increment(bench: Bench, day: dt.date, rows: list[str], number: int, *, to: str, clear_number: int = 0) -> Publish:
+def increment(bench: Bench, day: dt.date, rows: list[str], number: int, *, to: str, clear_number: int = 0) -> Publish:
+    """Stage an increment of run ``number`` that ends at the position ``to``."""
     attempt = f"{clear_number + 1}"
     return bench.stage(day, rows, number, attempt, clear_number=clear_number, kind="increment", to=to)
 

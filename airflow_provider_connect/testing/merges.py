@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow_provider_connect.errors import ConnectError, OvertakenError
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.testing.bench import MONDAY, TUESDAY, WEDNESDAY, Bench, number_of
+from airflow_provider_connect.testing.increments import increment
 from airflow_provider_connect.testing.races import all_at_once, in_threads
 from airflow_provider_connect.testing.sinks import SinkConformance
 from airflow_provider_connect.window import ONE_DAY
@@ -29,6 +30,19 @@ class MergeConformance(SinkConformance):
     test_a_put_that_fails_half_way_shows_nothing = None  # type: ignore[assignment]
     test_a_sweep_spares_what_is_published_and_what_is_alive = None  # type: ignore[assignment]
     test_two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused = None  # type: ignore[assignment]
+    test_a_late_clear_of_the_first_run_keeps_the_second_s_rows = None  # type: ignore[assignment]
+    test_a_clear_of_the_second_run_replaces_its_rows_alone = None  # type: ignore[assignment]
+    test_of_two_clears_of_a_run_the_one_that_read_first_is_refused = None  # type: ignore[assignment]
+    test_a_clear_beside_a_new_run_of_its_day_keeps_both = None  # type: ignore[assignment]
+
+    def test_a_late_clear_of_a_run_keeps_the_rows_of_later_runs(self, twice: Bench) -> None:
+        """Rows of one day's runs may share a file. The clear must not take out the later run's."""
+        clear = increment(twice, TUESDAY, ["a"], 1, clear_number=1, to="2")
+        row = twice.publish(clear)
+        assert (row.generation, row.span and row.span.number) == (2, 1)
+        assert twice.readable() == [(TUESDAY, "a"), (TUESDAY, "b"), (TUESDAY, "c")]
+        twice.publish(increment(twice, TUESDAY, ["c", "d"], 3, to="4"))
+        assert twice.readable() == [(TUESDAY, "a"), (TUESDAY, "b"), (TUESDAY, "c"), (TUESDAY, "d")]
 
     def test_a_later_day_updates_its_keys_and_no_other(self, bench: Bench) -> None:
         """Readers join by the key. Two rows of one key would double their sums."""

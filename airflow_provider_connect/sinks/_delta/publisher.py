@@ -29,7 +29,7 @@ from airflow_provider_connect.sinks._delta.foreign_writers import (
     locking_problems,
     require_only_newest_snapshot,
 )
-from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import make_durable
 from airflow_provider_connect.sinks._delta.merge.commit import MergeCommit, require_days
 from airflow_provider_connect.sinks._delta.merge.eraser import MergeEraser
@@ -39,6 +39,7 @@ from airflow_provider_connect.sinks._delta.merge_rule import require_write_mode,
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.rejects import rejects_of
 from airflow_provider_connect.sinks._delta.soft_deletes import require_published_keys
+from airflow_provider_connect.sinks._delta.stream_ledger import DeltaLedger
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.table import (
     create_table,

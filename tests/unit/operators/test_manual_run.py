@@ -17,7 +17,7 @@ from pendulum import instance
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.run_days import DayInputs, RunDays, first_day_of_dag, resolve_days
-from airflow_provider_connect.timetables import DailyTimetable, daily
+from airflow_provider_connect.timetables import DailyTimetable, daily, every
 from airflow_provider_connect.window import ONE_DAY, start_of, zone
 from tests.unit.operators.conftest import dag_run
 
@@ -112,6 +112,21 @@ def test_a_run_in_place_of_todays_scheduled_run_loads_its_day_when_it_is_over(in
     ):
         days(run, "UTC")
     assert days(run, "UTC", now=NOW + ONE_DAY) == ["2026-11-10"]
+
+
+@pytest.mark.parametrize(("minute", "begins"), [(15, "2026-11-03T12:30"), (20, "2026-11-10T09:30")])
+def test_a_schedule_of_quarters_continues_after_a_run_that_replaces_a_scheduled_run(minute: int, begins: str) -> None:
+    """Another run is none of the schedule's: the scheduler never asks for its place, and gets Airflow's answer."""
+    timetable = every("15 minutes", "UTC")
+    run = triggered(timetable, utc(f"2026-11-03T12:{minute}"), infers_from=CREATED)
+    stored = SimpleNamespace(**run.model_dump())
+    info = timetable.run_info_from_dag_run(dag_run=cast("DagRun", stored))
+    following = timetable.next_dagrun_info_v2(
+        last_dagrun_info=info, restriction=TimeRestriction(earliest=None, latest=None, catchup=True)
+    )
+    assert following is not None
+    assert following.data_interval is not None
+    assert following.data_interval.start == utc(begins)
 
 
 @pytest.mark.parametrize("infers_from", [None, CREATED], ids=["rest_ui_dags_test", "dags_trigger"])

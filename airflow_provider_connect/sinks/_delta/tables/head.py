@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._delta.app_transactions import app_id, app_prefix, attempt_id
-from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import open_table
+from airflow_provider_connect.sinks._delta.stream_ledger import DeltaLedger
 from airflow_provider_connect.stage.manifest import CONTROL_FOLDER
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import DaySet

@@ -23,12 +23,16 @@ from airflow_provider_connect.testing import Bench, Target
 from airflow_provider_connect.testing.bench import DAYS, KEY, MONDAY, SCHEMA, TUESDAY
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    sink = DeltaSink(path=str(tmp_path / "table"))
+def make_bench(root: Path, **options: Any) -> Bench:
+    sink = DeltaSink(path=str(root), **options)
     publisher = sink.open(KEY, {})
     assert publisher.preflight(SCHEMA, DAYS, "increment") == []
-    return Bench(Target(sink=sink, rows=list), publisher, tmp_path / "table")
+    return Bench(Target(sink=sink, rows=list), publisher, root)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return make_bench(tmp_path / "table")
 
 
 def publish(
@@ -66,6 +70,22 @@ def test_an_erase_rewrites_each_increment_of_a_day_and_keeps_its_run(bench: Benc
     assert publish(bench, 2, ["cat2"], clear_number=1).generation == 3
     assert events(bench) == ["bob", "cat2", "dan"]
     assert publish(bench, 5, ["eve"]).span == Span(number=5, after="4", to="5", run="dag/run-5/task")
+
+
+def test_an_erase_from_merged_increments_of_a_day_rewrites_the_day_and_keeps_all_runs(tmp_path: Path) -> None:
+    """A merge writes rows of several runs into one file, so the day is rewritten as one."""
+    bench = make_bench(tmp_path / "merged", write_mode="merge", key=["event"], newest_by="time")
+    publish(bench, 1, ["ann", "bob"])
+    publish(bench, 2, ["bob", "cat"])
+    publish(bench, 3, ["dan"])
+    DeltaTable(str(bench.root)).optimize.compact()
+    publisher: Any = bench.publisher
+    assert publisher.erase("event", ["ann", "cat"], "increment").rows == {MONDAY: 2}
+    assert events(bench) == ["bob", "dan"]
+    assert publish(bench, 2, ["bob", "fay"], clear_number=1).generation == 2
+    assert events(bench) == ["bob", "dan", "fay"]
+    assert publish(bench, 4, ["eve"]).span == Span(number=4, after="3", to="4", run="dag/run-4/task")
+    assert events(bench) == ["bob", "dan", "eve", "fay"]
 
 
 def test_an_erase_of_compacted_increments_is_refused(bench: Bench) -> None:

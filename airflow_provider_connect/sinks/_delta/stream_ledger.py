@@ -1,0 +1,99 @@
+"""The ledger of one stream, which reads its table's log again for each call."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.ledger import day_row
+from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
+from airflow_provider_connect.sinks._delta import definitions
+from airflow_provider_connect.sinks._delta.app_transactions import app_prefix, late_counts
+from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.log import make_durable, open_table
+from airflow_provider_connect.sinks._delta.slots import Slot
+from airflow_provider_connect.stage.erase_list import EraseList
+from airflow_provider_connect.stage.notes import LedgerNote
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sinks._delta.options import DeltaOptions
+
+
+def _row_with_late_counts(view: LedgerView, slot: Slot) -> LedgerRow:
+    row = view.newest_of(slot)
+    assert row is not None
+    counts = row.counts | late_counts(view.finder(slot), slot.day)
+    return row.model_copy(update={"polled_at": view.polled_at(slot), "counts": counts})
+
+
+@dataclass(frozen=True)
+class DeltaLedger(Ledger):
+    """One stream's ledger. Each call reads the log again."""
+
+    options: DeltaOptions
+    key: StreamKey
+
+    def row(self, day: dt.date) -> LedgerRow | None:
+        """Return the ledger row of a day's newest publish. Lacks token and digest if the log has lost the commit."""
+        return self.view().row(day)
+
+    def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
+        """Return the newest ledger row of each day, all from one version of the table."""
+        view = self.view()
+        days = (first + ONE_DAY * i for i in range((last - first).days + 1))
+        rows = (day_row([_row_with_late_counts(view, slot) for slot in view.slots_of(day)]) for day in days)
+        return [row for row in rows if row is not None]
+
+    def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
+        """Return the publish that the next publish of a day must follow, without details from the log's history."""
+        if kind == "increment":
+            return self.newest_increment(day, "")
+        view = self.view()
+        newest_day = view.predecessor(day, replaces_whole=self.options.replaces_whole(kind)).day
+        row = view.newest(newest_day)
+        return row and row.model_copy(update={"polled_at": view.polled_at(view.slots_of(newest_day)[-1])})
+
+    def newest_increment(self, day: dt.date, run: str) -> LedgerRow | None:
+        """Return the publish that a run's increment must follow, without details from the log's history."""
+        view = self.view()
+        slot = view.increment_to_follow(day, run)
+        row = view.newest_of(slot)
+        return row and row.model_copy(update={"polled_at": view.polled_at(slot)})
+
+    def definition_in_force(self) -> DefinitionInForce | None:
+        """Return the definition of the stream's newest publish."""
+        return definitions.definition_in_force(self.view().app_transactions, app_prefix(self.key))
+
+    def notes(self) -> list[LedgerNote]:
+        """Return the notes beside the table, if the table belongs to this stream."""
+        view = self.view()
+        return definitions.read_notes(view.folder) if view.belongs_to_stream else []
+
+    def erased(self) -> EraseList:
+        """Return the erase list of the table."""
+        view = self.view()
+        return read_erase_list(view.folder, view.table)
+
+    def published(self, day: dt.date, token: str) -> LedgerRow | None:
+        """Return the ledger row that an intent published, even if a newer publish followed.
+
+        Flushes the log: the publisher may have been killed before its flush.
+        """
+        view = self.view()
+        row = view.published(day, token)
+        if row is not None and view.table is not None:
+            make_durable(view.folder, view.table)
+        return row
+
+    def days(self) -> DaySet:
+        """Return all published days."""
+        return self.view().days()
+
+    def view(self) -> LedgerView:
+        """Return the ledger in the newest version of its table."""
+        path = self.options.ledger_path
+        return LedgerView(Folder(path), open_table(path), self.key)
