@@ -29,7 +29,7 @@ _DECODINGS_DEEP = 3
 _STRUCK = "***"
 _NOT_SHOWN = re.compile(r"[^\x21-\x7e]+")
 _REPLACED = r"\?*"  # what servers put where a character is not in their encoding
-_AS_COMPARED = re.compile(r"(?:[^\x21-\x7e]|\?)+")
+_NOT_PRINTABLE = re.compile(r"(?:[^\x21-\x7e]|\?)+")
 """Characters that the search for a partial echo ignores: those that messages do not show, and their replacements."""
 _HALF_AN_ESCAPE = re.compile(
     r"(?:\\(?:[uU]\{?[0-9A-Fa-f]{0,8}|x[0-9A-Fa-f]?|[0-3][0-7]?)?"
@@ -59,7 +59,7 @@ class Secrets:
             re.compile(_REPLACED.join(visible_parts)) for visible_parts in parts.values() if visible_parts
         ]
         self._not_shown = [value for value, visible_parts in parts.items() if not visible_parts]
-        self._beginnings = [_AS_COMPARED.sub("", value) for value in parts]
+        self._beginnings = [_NOT_PRINTABLE.sub("", value) for value in parts]
 
     def __repr__(self) -> str:
         return f"{len(self._patterns) + len(self._not_shown)} secrets"
@@ -93,12 +93,12 @@ class Secrets:
 
     def _partial_matches(self, reading: _Reading) -> Iterator[int]:
         """Yield positions near the end of a text where a secret's beginning or half an escape may stand."""
-        compared_reading = reading.decoded(_AS_COMPARED, lambda run: [])
+        printable_reading = reading.decoded(_NOT_PRINTABLE, lambda run: [])
         for value in self._beginnings:
-            most = min(len(value), len(compared_reading.text))
-            length = next((n for n in range(most, 0, -1) if compared_reading.text.endswith(value[:n])), 0)
+            most = min(len(value), len(printable_reading.text))
+            length = next((n for n in range(most, 0, -1) if printable_reading.text.endswith(value[:n])), 0)
             if length:
-                yield compared_reading.begins[len(compared_reading.text) - length]
+                yield printable_reading.begins[len(printable_reading.text) - length]
         half = _HALF_AN_ESCAPE.search(reading.text)
         if half is not None:
             yield reading.begins[half.start()]

@@ -100,7 +100,7 @@ class Proposes(ABC):
     def propose(cls, request: ProposalRequest, connection: Connection | None, store: KeyStore | None) -> str:
         """Return text to paste into a DAG or declaration file, without values of records.
 
-        :param connection: None if the request contains a document instead.
+        :param connection: None if the request names an API description or a sample to read instead.
         :param store: see :meth:`Inspects.inspect`.
         :raises ConnectError: as a poll does.
         """

@@ -38,7 +38,7 @@ _OPTIONS = _arg(
     "--options", metavar="JSON_OR_FILE", help="The options of --source: a JSON object, or a YAML or JSON file"
 )
 _CONN_ID = _arg("--conn-id", help="The Airflow connection, instead of the one in the options")
-_LONE_SOURCE = (_SOURCE, _OPTIONS, _CONN_ID)
+_SOURCE_ARGUMENTS = (_SOURCE, _OPTIONS, _CONN_ID)
 _SAMPLE_ARGUMENTS = (
     _arg("--path", help="rest: the request's path, such as /v1/events"),
     _arg("--openapi", metavar="FILE", help="rest: an OpenAPI 3 document, instead of --conn-id. No request is sent"),
@@ -188,7 +188,7 @@ _COMMANDS = (
         "Check a pipeline without moving a row",
         _DAG_OR_SOURCE,
         _TASK_ID,
-        *_LONE_SOURCE,
+        *_SOURCE_ARGUMENTS,
         _FOR_DAY,
         _ALL,
         _OFFLINE,
@@ -228,7 +228,7 @@ _COMMANDS = (
         "Show the first rows of a day as the sink would get them",
         _DAG_OR_SOURCE,
         _ONE_TASK_ID,
-        *_LONE_SOURCE,
+        *_SOURCE_ARGUMENTS,
         _FOR_DAY,
         _ROWS,
         *_DAG_ARGUMENTS,

@@ -35,7 +35,7 @@ def find_cast(kind: pa.DataType, name: str, time_format: TimeFormat) -> CastFunc
     """Return a function that casts one type to another, or None.
 
     :param name: target type, as :func:`..values.ddl.plain_type_name` returns it.
-    :param time_format: unit of numbers that are times. ``iso`` allows none.
+    :param time_format: unit of numbers that are times. ``iso``: numbers are no times.
     """
     target = arrow_type(name)
     source_group, target_group = type_group(kind), type_group(target)

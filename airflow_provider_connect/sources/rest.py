@@ -226,7 +226,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         return self.zone
 
     def check(self, connection: Connection) -> list[str]:
-        """Return the problems of the connection, and of a request with only one bound."""
+        """Return the problems of the connection, and of a time range without a start or an end."""
         from airflow_provider_connect.clients.http.access import connection_problems  # noqa: PLC0415  # too much for a DAG file
 
         return [*connection_problems(connection), *open_range_problems(self)]

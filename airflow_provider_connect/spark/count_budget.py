@@ -31,7 +31,7 @@ class CountBudget:
         :raises QuotaError: too few requests are left, or their reservation has expired.
         """
         if not self.is_reserved:
-            raise QuotaError("no requests are reserved for the vendor's counts, but a day needs some")
+            raise QuotaError("no requests are reserved for the vendor's counts, which reconcile= needs")
         if self._allowance is None:
             return
         requests_left = self._allowance.requests - len(self.sent_at)

@@ -24,7 +24,7 @@ _GUESS_AFTER_SECONDS = 20.0
 _ANNOUNCED = ("announced_bytes", "announced_rows")
 _COUNTED = ("rows", "raw_bytes", "wire_bytes", *_ANNOUNCED)
 _LEDGER_SECONDS = 10.0
-_MIN_ENDED_PARTS = 3
+_MIN_ENDED_PARTITIONS = 3
 _NEIGHBOR_DAYS = 7
 """Number of earlier days that estimate a day's rows. A week has busy and quiet days."""
 
@@ -235,7 +235,7 @@ class ProgressLog:
             return poll.byte_pace.time_left_text(ProgressPoint(seconds, totals["wire_bytes"]), expected_bytes)
         if (rows := announced.get("announced_rows")) is not None:
             return poll.row_pace.time_left_text(row_point, ExpectedTotal(rows, f"{rows:,} rows were announced"))
-        if len(poll.ended) >= _MIN_ENDED_PARTS:
+        if len(poll.ended) >= _MIN_ENDED_PARTITIONS:
             ended_parts, parts = len(poll.ended), len(poll.progress_files)
             remaining_seconds = seconds_left(ProgressPoint(0, 0), ProgressPoint(seconds, ended_parts), parts)
             return (

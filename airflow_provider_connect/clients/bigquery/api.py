@@ -84,7 +84,7 @@ class BigQueryApi:
     _write: Any = attribute(default=None, init=False, repr=False)
     _missing_since: dict[str, float] = attribute(default_factory=dict, repr=False)
     _lock: threading.Lock = attribute(default_factory=threading.Lock, repr=False)
-    _limit: threading.local = attribute(default_factory=threading.local, repr=False)
+    _thread_limit: threading.local = attribute(default_factory=threading.local, repr=False)
 
     @classmethod
     def open(cls, connection: Connection, sink_project: str | None = None, **settings: Any) -> Self:
@@ -115,7 +115,7 @@ class BigQueryApi:
         return bigquery.Client(
             project=self.project,
             credentials=self.credentials,
-            _http=rest_session(self.credentials, self._limit, proxy_url(self.connection)),
+            _http=rest_session(self.credentials, self._thread_limit, proxy_url(self.connection)),
             client_options=options,
         )
 
@@ -127,7 +127,7 @@ class BigQueryApi:
 
         with self._lock:
             if self._write is None:
-                channel = grpc_channel(self.credentials, self._limit, self.endpoints, proxy_url(self.connection))
+                channel = grpc_channel(self.credentials, self._thread_limit, self.endpoints, proxy_url(self.connection))
                 client: Any = BigQueryWriteClient
                 self._write = client(transport=BigQueryWriteGrpcTransport(channel=channel))
             return self._write
@@ -161,13 +161,13 @@ class BigQueryApi:
             patience = Patience(seconds, _PAUSES, jitter=FROM_HALF)
             while True:
                 timeout = max(0.1, min(self.timeout_seconds, patience.left_seconds))
-                outer, self._limit.seconds = getattr(self._limit, "seconds", None), timeout
+                outer, self._thread_limit.seconds = getattr(self._thread_limit, "seconds", None), timeout
                 try:
                     return function(*args, timeout=timeout, retry=None, **kwargs)
                 except Exception as error:  # noqa: BLE001 - whatever the libraries raise is classified
                     connect_error = classify(error, action)
                 finally:
-                    self._limit.seconds = outer
+                    self._thread_limit.seconds = outer
                 is_missing = isinstance(connect_error, (MissingError, HiddenError))
                 may_pass = (
                     patience.spent_seconds < retry_missing_seconds if is_missing else _is_retried_by_call(connect_error)
@@ -178,13 +178,13 @@ class BigQueryApi:
     @contextmanager
     def time_limit(self, seconds: float) -> Iterator[float]:
         """Limit the total time of this thread's calls inside the block, for cleanup. Yields the available seconds."""
-        outer = getattr(self._limit, "deadline", None)
+        outer = getattr(self._thread_limit, "deadline", None)
         deadline = min(time.monotonic() + seconds, outer or float("inf"))
-        self._limit.deadline = deadline
+        self._thread_limit.deadline = deadline
         try:
             yield deadline - time.monotonic()
         finally:
-            self._limit.deadline = outer
+            self._thread_limit.deadline = outer
 
     def locate(self, table_ref: TableRef) -> str:
         """Return the location of a table's dataset. All later jobs run there.

@@ -263,17 +263,17 @@ def _data_statements(plan: PublishPlan) -> list[str]:
     if plan.deletes_softly:
         this_day += f" AND NOT {IS_DELETED}"
     if plan.merge:
-        vanished = []
+        vanished_statements = []
         if plan.deletes_softly:
-            vanished = soft_delete_statements(plan)
+            vanished_statements = soft_delete_statements(plan)
         elif plan.replaces_whole:
             # Otherwise a soft-deleted row whose key comes back would stay deleted.
-            vanished = [
+            vanished_statements = [
                 *([purge_soft_deleted_statement(plan)] if plan.layout.has_delete_marks else []),
                 *delete_vanished_statements(plan),
             ]
         return [
-            *vanished,
+            *vanished_statements,
             *merge_statements(plan, plan.merge),
             f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {this_day})",
             *([] if plan.span_number is None else [SUBTRACT_OTHER_SPANS]),

@@ -171,10 +171,11 @@ def run_in_turn(
     keep_staging: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
 ) -> Answer:
-    """Call ``run``, which changes the stream's fence row, and again after each lost turn and a pause.
+    """Call ``run``, which changes the stream's fence row. If another publisher was faster, pause and call it again.
 
-    :param keep_staging: called when the first turn is lost.
-    :raises RetriableError: other publishers won for :data:`PUBLISH_SECONDS`.
+    :param count_publishers: returns the number of publishers that compete. The pause grows with it.
+    :param keep_staging: called after the first lost turn.
+    :raises RetriableError: other publishers were faster for :data:`PUBLISH_SECONDS`.
     """
     patience = Patience(PUBLISH_SECONDS, clock=clock)
     while True:

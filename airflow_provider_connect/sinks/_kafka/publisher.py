@@ -73,7 +73,7 @@ class KafkaPublisher(
         return Preflight(self._cluster, schema, days, kind).problems()
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return problems of columns, topics and rights. Takes no transactional id."""
+        """Return problems of columns, topics and rights. Fences no running producer."""
         return Preflight(self._cluster, schema, days, kind).inspect()
 
     def test_connection(self, max_seconds: float) -> None:

@@ -70,7 +70,10 @@ def topic_names(
     reserved_metrics = {_metric_name(name) for name in (*reserved_names, *INTERNAL_TOPICS)}
     names_by_value = {value: _topic_name(start, value, end, reserved_metrics) for value in values}
     if len({_metric_name(name) for name in names_by_value.values()}) < len(names_by_value):
-        raise ConfigError("topic: two values have the same hash and would share a topic. Rename one in the source")
+        raise ConfigError(
+            "topic: two values of the column in the template have the same hash and would share a topic. Rename one in "
+            "the source"
+        )
     return names_by_value
 
 

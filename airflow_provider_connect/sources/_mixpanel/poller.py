@@ -105,7 +105,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         return self._options.split_rows is not None or day in self._more_than
 
     def split(self, day: Day, more_than: int) -> None:
-        """Let :meth:`plan` split a day into more than ``more_than`` exports, if its hours allow. 0 cancels."""
+        """Let :meth:`plan` split a day into more than ``more_than`` exports, at most one an hour. 0 undoes this."""
         self._more_than.pop(day, None)
         if more_than:
             self._more_than[day] = more_than

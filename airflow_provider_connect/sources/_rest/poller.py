@@ -307,7 +307,7 @@ class _PageReader:
     def _batches_beyond_total(
         self, pager: Pager, parent: Mapping[str, Any], listing: ListingCheck
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows after the announced total, if records came twice or a next page is named."""
+        """Yield the rows of pages after the announced total. Records that came twice fill the total before the end."""
         while (token := pager.token_beyond_total(listing.different_records)) is not None:
             page = self._page(pager, token)
             if page.facts is not None:

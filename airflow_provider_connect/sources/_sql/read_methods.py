@@ -103,7 +103,7 @@ _MISPLACED = {
 
 
 def refuse_foreign_name(option: str, value: object) -> object:
-    """Return the value. Raises ValueError with our name for another project's value."""
+    """Return an option's value. Raises ValueError if Kafka Connect or Debezium calls a value so, with its name here."""
     if isinstance(value, str) and (our_setting := FOREIGN_NAMES.get((option, value))):
         raise ValueError(f"{value!r} has another name here: set {our_setting}")
     return value

@@ -46,7 +46,7 @@ class PlanResumer:
 
     @property
     def root(self) -> Folder:
-        """Root of the stage."""
+        """The stage's folder, which all attempts share."""
         return self.earlier_attempts.root
 
     def plan(self, days: DaysToPoll, *, is_split: bool) -> list[InputPartition]:

@@ -24,7 +24,7 @@ class DayPlanner:
     def plan(self, days: DaysToPoll) -> PlannedDays:
         """Split days into partitions.
 
-        :raises ConnectError: the days cannot be counted or planned, or the source plans other days.
+        :raises ConnectError: the days cannot be counted or planned, or the plan lacks a requested day or has another.
         """
         for day in days.days:
             self._prepare(day)

@@ -46,7 +46,7 @@ _STREAM_KEY_PREFIX = b'["/'
 _KEY_SUFFIXES: dict[KeyKind, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
 _SPAN_KEY = re.compile(rb'","day",\d+\]$')
 """Matches the key of a day's later span (:mod:`.ledger.spans`)."""
-_MAX_VIEWS = 8
+_MAX_CACHED_VIEWS = 8
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView
     with _views_lock:
         view = _views.pop(name, None) or TopicView(topic, key)
         _views[name] = view
-        while len(_views) > _MAX_VIEWS:
+        while len(_views) > _MAX_CACHED_VIEWS:
             _views.popitem(last=False)
     return view
 

@@ -99,7 +99,7 @@ class TestBudget:
             with api.time_limit(0.0), api.time_limit(5.0) as seconds:
                 assert seconds < 1
                 found = []
-                thread = threading.Thread(target=lambda: found.append(getattr(api._limit, "deadline", None)))
+                thread = threading.Thread(target=lambda: found.append(getattr(api._thread_limit, "deadline", None)))
                 thread.start()
                 thread.join()
                 assert found == [None]
