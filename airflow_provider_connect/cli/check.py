@@ -31,7 +31,7 @@ from airflow_provider_connect.cli.tasks import (
     source_of_arguments,
     tasks_of_dag,
 )
-from airflow_provider_connect.cli.terminal import EXIT_PROBLEMS, command, print_rows
+from airflow_provider_connect.cli.terminal import EXIT_PROBLEMS, command, print_note, print_rows
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
 from airflow_provider_connect.hooks import credentials
@@ -74,7 +74,12 @@ def check(args: Namespace) -> int:
     else:
         lines = _check_dag(require_dag(args.dag_id, args.bundle_name), args, depth)
     states = {line["state"] for line in lines}
-    print_rows(sorted(lines, key=lambda line: _STATES_ON_TOP.get(line["state"], len(_STATES_ON_TOP))), args.output)
+    lines.sort(key=lambda line: _STATES_ON_TOP.get(line["state"], len(_STATES_ON_TOP)))
+    tasks = {line["task"] for line in lines}
+    if args.output == "table" and len(tasks) == 1:
+        print_note(f"{tasks.pop()}:")
+        lines = [{name: value for name, value in line.items() if name != "task"} for line in lines]
+    print_rows(lines, args.output)
     if PROBLEM in states:
         return EXIT_PROBLEMS
     return RetriableError.exit_code if TRY_LATER in states else 0

@@ -37,10 +37,11 @@ from sqlalchemy.exc import DBAPIError
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure
 
 _CELL_CHARACTERS = 60
+_MIN_WRAPPED_CHARACTERS = 36
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], output: str, *, empty: str = "no rows") -> None:
-    """Print rows in the format of ``--output``. A table wider than the terminal is printed as one table for each row.
+    """Print rows in the format of ``--output``. A table that does not fit the terminal is printed row by row.
 
     :param empty: text for people if there are no rows, on stderr. "" prints nothing.
     """
@@ -54,11 +55,21 @@ def print_rows(rows: Sequence[Mapping[str, Any]], output: str, *, empty: str = "
             print_note(empty)
         return
     cells = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
-    if output != "table" or _table_width(cells) <= shutil.get_terminal_size().columns:
+    if output != "table" or _fits_terminal(cells):
         AirflowConsole().print_as(data=cells, output=output)
         return
     for row in cells:
         AirflowConsole().print_as(data=[{"field": name, "value": value} for name, value in row.items()], output=output)
+
+
+def _fits_terminal(cells: Sequence[Mapping[str, str]]) -> bool:
+    """Return whether a table is readable: only the text of its last column may be wrapped, and keeps some width."""
+    columns = shutil.get_terminal_size().columns
+    *_, last_column = cells[0]
+    others = [{name: text for name, text in row.items() if name != last_column} for row in cells]
+    if _table_width(cells) <= columns:
+        return True
+    return len(cells[0]) > 1 and _table_width(others) + _MIN_WRAPPED_CHARACTERS <= columns
 
 
 def _table_width(cells: Sequence[Mapping[str, str]]) -> int:

@@ -166,7 +166,8 @@ def merge_columns(
         elif table_column.type != column.type:
             problems.append(
                 f"column {name!r} is {_type_name(table_column)} in the table and {_type_name(column)} now: cast it in "
-                "the source under another name, or load into a new table. If no day is published, delete the table"
+                "the source under another name, or load into a new table. If no day is published, delete the table's "
+                "folder"
             )
     problems += [
         f"column {field.name!r} is NOT NULL in the table: drop that constraint"

@@ -75,3 +75,14 @@ def test_an_object_on_a_narrow_terminal_is_one_table(
     printed = capsys.readouterr().out
     assert printed.count("field ") == 1
     assert "sql/shop.orders" in printed
+
+
+def test_only_the_last_column_of_a_table_is_wrapped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row = {"what": "source: credentials", "state": "problem", "found": "word " * 30}
+    print_rows([row, row], "table")
+    assert capsys.readouterr().out.count("what") == 1
+    print_rows([row | {"state": "x" * 60}] * 2, "table")
+    assert capsys.readouterr().out.count("what") == 2
