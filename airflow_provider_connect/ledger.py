@@ -188,11 +188,7 @@ class Ledger(ABC):
             return row
         owner = row.span.run or (None if is_erase_run(row.run) else row.run)
         if owner != run:
-            raise ConfigError(
-                f"day {day} has an increment of {'an unknown run' if owner is None else f'run {owner}'} already, and "
-                "this sink's ledger keeps one increment a day. Clear that run to read its rows again, or let the next "
-                "day's run read the later rows"
-            )
+            raise second_span_error(day, owner)
         return row.model_copy(update={"span": row.span.model_copy(update={"run": run})})
 
     def erased(self) -> EraseList:
@@ -216,3 +212,15 @@ class Ledger(ABC):
 
         :raises ConfigError: the sink only appends, and another intent has published the day.
         """
+
+
+def second_span_error(day: dt.date, owner: str | None) -> ConfigError:
+    """Return the error for a second increment of a day in a sink that keeps one a day.
+
+    :param owner: run of the day's increment, or None if unknown.
+    """
+    return ConfigError(
+        f"day {day} has an increment of {'an unknown run' if owner is None else f'run {owner}'} already, and "
+        "this sink keeps one increment a day. Clear that run to read its rows again, or let the next "
+        "day's run read the later rows"
+    )

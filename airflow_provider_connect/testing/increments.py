@@ -11,7 +11,7 @@ import datetime as dt
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigError, OvertakenError
+from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.testing.bench import (
     MONDAY,
@@ -178,7 +178,7 @@ class SpanCases:
         staged = [increment(twice, TUESDAY, [f"{number}-0"], number, to=str(number)) for number in (5, 6)]
         results = all_at_once(twice, staged)
         (row,) = [result for result in results if isinstance(result, LedgerRow)]
-        assert len([result for result in results if isinstance(result, OvertakenError)]) == 1, results
+        assert len([result for result in results if isinstance(result, ConnectError)]) == 1, results
         winner = number_of(row)
         assert (row.generation, _ends(row)) == (1, (3, "3", str(winner)))
         assert twice.readable() == _of_tuesday("a", "b", "c", f"{winner}-0")

@@ -19,6 +19,7 @@ from airflow_provider_connect.clients.bigquery.errors import ColumnError, Missin
 from airflow_provider_connect.clients.bigquery.sql import column_list, literal
 from airflow_provider_connect.clients.bigquery.tables import find_table, retry_if_stale
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.ledger import second_span_error
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.erase_list import (
@@ -74,6 +75,7 @@ class BigQueryLedger(Ledger):
     key: StreamKey
     on_published_day: Literal["refuse", "append"] = "append"
     replaces_whole: bool = False
+    is_merged: bool = False
 
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return the ledger row of a day's newest publish, or None."""
@@ -114,6 +116,9 @@ class BigQueryLedger(Ledger):
         row = ledger_row(rows[0])
         if row.span is None:
             return row
+        if self.is_merged and not rows[0]["is_own"] and self.row(day) is not None:
+            # Tombstones of a merge know their day alone, so an earlier run's clear could bring rows back.
+            raise second_span_error(day, None)
         return row.model_copy(update={"span": row.span.model_copy(update={"run": run if rows[0]["is_own"] else None})})
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:

@@ -123,6 +123,7 @@ class BigQueryPublisher(
             self.key,
             "refuse" if refuses else "append",
             replaces_whole=self.options.replaces_whole("snapshot"),
+            is_merged=self.options.write_mode == "merge",
         )
 
     def note(self, note: LedgerNote) -> None:

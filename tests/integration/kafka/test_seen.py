@@ -54,7 +54,7 @@ def test_a_published_day_that_readers_cannot_see_gives_a_warning(
     staged = bench.stage(MONDAY, events(*ROWS))
     with open_before(bench, topic):
         assert bench.publish(staged).generation == 1
-    [said] = [record.message for record in caplog.records if "is published" in record.message]
+    [said] = [message for message in caplog.messages if "is published" in message]
     assert f"{topic!r} partition 0 at offset " in said
     assert staged.day.date.isoformat() in said
     assert "'connect-" in said

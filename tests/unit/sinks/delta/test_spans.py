@@ -72,20 +72,17 @@ def test_an_erase_rewrites_each_increment_of_a_day_and_keeps_its_run(bench: Benc
     assert publish(bench, 5, ["eve"]).span == Span(number=5, after="4", to="5", run="dag/run-5/task")
 
 
-def test_an_erase_from_merged_increments_of_a_day_rewrites_the_day_and_keeps_all_runs(tmp_path: Path) -> None:
-    """A merge writes rows of several runs into one file, so the day is rewritten as one."""
+def test_a_merged_table_refuses_a_second_increment_of_a_day_by_name(tmp_path: Path) -> None:
+    """Its tombstones and rows know their day alone: a clear of the first run could bring deleted rows back."""
     bench = make_bench(tmp_path / "merged", write_mode="merge", key=["event"], newest_by="time")
     publish(bench, 1, ["ann", "bob"])
-    publish(bench, 2, ["bob", "cat"])
-    publish(bench, 3, ["dan"])
-    DeltaTable(str(bench.root)).optimize.compact()
-    publisher: Any = bench.publisher
-    assert publisher.erase("event", ["ann", "cat"], "increment").rows == {MONDAY: 2}
-    assert events(bench) == ["bob", "dan"]
-    assert publish(bench, 2, ["bob", "fay"], clear_number=1).generation == 2
-    assert events(bench) == ["bob", "dan", "fay"]
-    assert publish(bench, 4, ["eve"]).span == Span(number=4, after="3", to="4", run="dag/run-4/task")
-    assert events(bench) == ["bob", "dan", "eve", "fay"]
+    with pytest.raises(ConfigError, match=r"increment of run dag/run-1/task already, .* keeps one increment a day"):
+        publish(bench, 2, ["bob"])
+    assert publish(bench, 1, ["ann", "cat"], clear_number=1).generation == 2
+    assert publish(bench, 2, ["dan"], TUESDAY).generation == 1
+    with pytest.raises(ConfigError, match="keeps one increment a day"):
+        publish(bench, 3, ["eve"])
+    assert events(bench) == ["ann", "bob", "cat", "dan"]
 
 
 def test_an_erase_of_compacted_increments_is_refused(bench: Bench) -> None:
