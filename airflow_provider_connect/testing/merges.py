@@ -18,6 +18,8 @@ class MergeConformance(SinkConformance):
     lies in the day that wrote its newest version. Cases in which a reload removes rows are left out.
     """
 
+    keeps_rows_that_a_reload_lacks = True
+
     test_a_new_intent_replaces_the_day_and_no_other = None  # type: ignore[assignment]
     test_a_day_that_became_empty_shows_no_old_rows = None  # type: ignore[assignment]
     test_the_newer_answer_wins_whoever_started_first = None  # type: ignore[assignment]
