@@ -224,3 +224,11 @@ def second_span_error(day: dt.date, owner: str | None) -> ConfigError:
         "this sink keeps one increment a day. Clear that run to read its rows again, or let the next "
         "day's run read the later rows"
     )
+
+
+def several_spans_error(day: dt.date, spans: int) -> ConfigError:
+    """Return the error for a repeated increment of a day that has several, in a sink that keeps one a day."""
+    return ConfigError(
+        f"day {day} has {spans} increments from before the target was merged by key. A merge cannot load one of them "
+        "again. Leave the day: later runs update its rows"
+    )

@@ -19,7 +19,7 @@ from airflow_provider_connect.clients.bigquery.errors import ColumnError, Missin
 from airflow_provider_connect.clients.bigquery.sql import column_list, literal
 from airflow_provider_connect.clients.bigquery.tables import find_table, retry_if_stale
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.ledger import second_span_error
+from airflow_provider_connect.ledger import second_span_error, several_spans_error
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.erase_list import (
@@ -116,10 +116,20 @@ class BigQueryLedger(Ledger):
         row = ledger_row(rows[0])
         if row.span is None:
             return row
-        if self.is_merged and not rows[0]["is_own"] and self.row(day) is not None:
-            # Tombstones of a merge know their day alone, so an earlier run's clear could bring rows back.
-            raise second_span_error(day, None)
+        if self.is_merged:
+            self._require_one_span(day, is_own=rows[0]["is_own"])
         return row.model_copy(update={"span": row.span.model_copy(update={"run": run if rows[0]["is_own"] else None})})
+
+    def _require_one_span(self, day: dt.date, *, is_own: bool) -> None:
+        """Check that a merge repeats a day's only increment, or that the day has none.
+
+        Tombstones of a merge know their day alone, so the clear of an earlier run could bring rows back.
+        """
+        span_rows = self.span_rows(day, day)
+        if len(span_rows) > 1:
+            raise several_spans_error(day, len(span_rows))
+        if span_rows and not is_own:
+            raise second_span_error(day, span_rows[0].run or None)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return the row that an intent published for a day, even if a newer publish followed.

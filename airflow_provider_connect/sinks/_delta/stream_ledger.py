@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.ledger import day_row, second_span_error
+from airflow_provider_connect.ledger import day_row, second_span_error, several_spans_error
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._delta import definitions
 from airflow_provider_connect.sinks._delta.app_transactions import app_prefix, late_counts
@@ -61,13 +61,23 @@ class DeltaLedger(Ledger):
         """Return the publish that a run's increment must follow, without details from the log's history."""
         view = self.view()
         slot = view.increment_to_follow(day, run)
-        is_own = slot.day == day and slot.span is not None and slot.span.run == run
-        if run and self.options.write_mode == "merge" and not is_own and (spans := view.slots_of(day)):
-            # Tombstones and rows of a merge know their day alone, so an earlier run's clear could bring rows back.
-            newest = view.row_of(spans[-1])
-            raise second_span_error(day, None if newest is None else newest.run or None)
+        if run and self.options.write_mode == "merge":
+            self._require_one_span(view, day, slot, run)
         row = view.newest_of(slot)
         return row and row.model_copy(update={"polled_at": view.polled_at(slot)})
+
+    def _require_one_span(self, view: LedgerView, day: dt.date, slot: Slot, run: str) -> None:
+        """Check that a merge repeats a day's only increment, or that the day has none.
+
+        Tombstones and rows of a merge know their day alone, so the clear of an earlier run could bring rows back.
+        """
+        slots = view.slots_of(day)
+        if len(slots) > 1:
+            raise several_spans_error(day, len(slots))
+        is_own = slot.day == day and slot.span is not None and slot.span.run == run
+        if slots and not is_own:
+            row = view.row_of(slots[-1])
+            raise second_span_error(day, None if row is None else row.run or None)
 
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish."""

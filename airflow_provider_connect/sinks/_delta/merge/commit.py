@@ -59,8 +59,7 @@ class _Merge:
 
     :param basis: live files and tombstones of that version.
     :param removed: live files that the commit removes.
-    :param rows: rows of the day after the merge, or of the table for a snapshot of the whole table. For an increment,
-        the rows that it adds.
+    :param rows: rows of the day after the merge, or of the table for a snapshot of the whole table.
     """
 
     basis: tuple[object, ...]
@@ -168,8 +167,6 @@ class MergeCommit(Commit):
             if self.replaces_whole or date == day
         )
         rows += sum(file.rows for date, file in files.added if self.replaces_whole or date == day)
-        if self.publish.manifest.span is not None:  # the day may have other increments, whose rows are counted there
-            rows = int(decision.added.sum())
         return _Merge(basis, files, decision, removed, rows, number, writer)
 
     def _row_schema(self, types: dict[str, pa.DataType]) -> pa.Schema:

@@ -124,12 +124,13 @@ class MergedDayRewrite(Commit):
         return False
 
     def _visible_rows(self, view: LedgerView) -> int:
-        """Return the rows of the slot. The newest snapshot's ledger row counts the rows of all days."""
-        polled = self.publish.manifest.polled
-        if (span := self.publish.manifest.span) is not None:
-            row = view.newest_of(view.slot_for(self.publish.day.date, span))
-            return max(0, (0 if row is None else row.rows) - (polled.rows_read - polled.rows_written))
+        """Return the day's rows, less those that other increments of the day count.
+
+        The newest snapshot's ledger row counts the rows of all days.
+        """
         rows, day = super()._visible_rows(view), self.publish.day.date
+        other_slots = [slot for slot in view.slots_of(day) if slot.span != self.publish.manifest.span]
+        rows = max(0, rows - sum(view.finder(slot)(day, "/rows") or 0 for slot in other_slots))
         if self.options.replaces_whole(self.publish.kind) and day == max(view.days()):
             rows += sum(count or 0 for date, _, count in view.files if date != day)
         return rows

@@ -86,11 +86,12 @@ class KeyRewrite:
         try:
             removed = _rewrite_files(files, published, rows, decision)
             tombstones = _write_tombstones(files, rule, published, rows, decision)
-            self._commit(files, rule, removed, tombstones)
         except BaseException:
             with suppress(ConnectError):
                 files.delete()
             raise
+        # From here on the log may name the files, whatever the error. Only a sweep knows, and deletes unnamed ones.
+        self._commit(files, rule, removed, tombstones)
         return RewrittenRows(sum(rows), int(decision.added.sum()))
 
     def _checked_view(self) -> tuple[MergeRule, LedgerView]:

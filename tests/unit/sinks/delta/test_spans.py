@@ -181,3 +181,27 @@ def test_files_belong_to_a_span_if_the_rows_add_up(
             day_files.of_slot(slot, "/t")
     else:
         assert day_files.of_slot(slot, "/t") == expected
+
+
+def test_a_day_with_several_increments_that_is_merged_later_is_erased_as_one_and_not_loaded_again(
+    tmp_path: Path,
+) -> None:
+    """A merge writes rows of several runs into one file."""
+    bench = make_bench(tmp_path / "merged")
+    publish(bench, 1, ["ann", "bob"])
+    publish(bench, 2, ["cat", "dan"])
+    options = {"write_mode": "merge", "key": ["event"], "newest_by": "time"}
+    sink = DeltaSink(path=str(bench.root), **options)
+    merged = Bench(Target(sink=sink, rows=list), sink.open(KEY, {}), bench.root)
+    publisher: Any = merged.publisher
+    publisher.rewrite_by_key()
+    DeltaTable(str(bench.root)).optimize.compact()
+    with pytest.raises(ConfigError, match="has 2 increments from before the target was merged by key"):
+        publish(merged, 1, ["ann"], clear_number=1)
+    with pytest.raises(ConfigError, match="has 2 increments from before the target was merged by key"):
+        publish(merged, 3, ["eve"])
+    assert publisher.erase("event", ["ann", "cat"], "increment").rows == {MONDAY: 2}
+    assert events(merged) == ["bob", "dan"]
+    assert merged.ledger.row(MONDAY).rows == 2
+    assert publish(merged, 3, ["eve"], TUESDAY).generation == 1
+    assert events(merged) == ["bob", "dan", "eve"]

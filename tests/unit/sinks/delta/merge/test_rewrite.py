@@ -121,3 +121,22 @@ def test_a_killed_rewrite_changes_nothing_and_its_files_are_swept(
     lab.sweep()
     assert set(plain.root.rglob("*.parquet")) == before
     assert lab.publisher.rewrite_by_key() == (3, 2)
+
+
+def test_an_error_after_the_commit_deletes_no_file_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path / "t", [[(1, "a"), (2, "a")], [(1, "b")]])
+    lab = MergeLab(tmp_path / "t")
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("airflow_provider_connect.sinks._delta.merge.rewrite.flush_log", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lab.publisher.rewrite_by_key()
+    assert lab.shown() == [(1, "b"), (2, "a")]
+    age(lab.root)
+    lab.sweep()
+    assert lab.shown() == [(1, "b"), (2, "a")]
