@@ -24,7 +24,29 @@ DAYS_PARAM = "days"
 """DAG parameter for the days of a run started by hand."""
 
 
-class DailyTimetable(CronDataIntervalTimetable):
+class _IntervalTimetable(CronDataIntervalTimetable):
+    """Base of the schedules: knows which logical dates scheduled runs have."""
+
+    def is_scheduled(self, logical_date: dt.datetime) -> bool:
+        """Return whether a scheduled run has this logical date: the first instant of an interval."""
+        moment = airflow_timezone.coerce_datetime(logical_date)
+        # Where clocks change, one of the two directions misses the instant before the change.
+        return moment in (self._align_to_next(moment), self._align_to_prev(moment))
+
+    def run_info_from_dag_run(self, *, dag_run: DagRun) -> DagRunInfo:
+        """Return a run's place in the schedule. The scheduler continues after its interval.
+
+        A manual run with the logical date of a scheduled run replaces it. Airflow's command line gives such a run the
+        newest interval: the scheduler would continue after that one, and skip those between.
+        """
+        info, date = super().run_info_from_dag_run(dag_run=dag_run), dag_run.logical_date
+        if info.data_interval is None or date is None or not self.is_scheduled(date):
+            return info
+        start = airflow_timezone.coerce_datetime(date)
+        return info._replace(data_interval=DataInterval(start, self._get_next(start)))
+
+
+class DailyTimetable(_IntervalTimetable):
     """One run for each calendar day of a zone. Use :func:`daily`.
 
     A run started by hand gets the day of :func:`day_of_manual_run`.
@@ -64,23 +86,6 @@ class DailyTimetable(CronDataIntervalTimetable):
         day = Day(date=day_of_manual_run(logical_date, created, self.timezone), zone=self.timezone)
         return day.start, day.end
 
-    def run_info_from_dag_run(self, *, dag_run: DagRun) -> DagRunInfo:
-        """Return a run's place in the schedule. The scheduler continues after its day.
-
-        A manual run with the logical date of a scheduled run replaces it. Airflow's command line gives such a run
-        yesterday's interval: the scheduler would continue after yesterday, and skip the days between.
-        """
-        info = super().run_info_from_dag_run(dag_run=dag_run)
-        if info.data_interval is None or dag_run.logical_date is None or not self.is_scheduled(dag_run.logical_date):
-            return info
-        start, end = self._day_of(dag_run.logical_date)
-        interval = DataInterval(airflow_timezone.coerce_datetime(start), airflow_timezone.coerce_datetime(end))
-        return info._replace(data_interval=interval)
-
-    def is_scheduled(self, logical_date: dt.datetime) -> bool:
-        """Return whether a scheduled run has this logical date: the first instant of a day."""
-        return self._day_of(logical_date)[0] == logical_date
-
     def _day_of(self, moment: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
         from airflow_provider_connect.window import Day, zone  # noqa: PLC0415
 
@@ -88,7 +93,7 @@ class DailyTimetable(CronDataIntervalTimetable):
         return day.start, day.end
 
 
-class EveryTimetable(CronDataIntervalTimetable):
+class EveryTimetable(_IntervalTimetable):
     """One run for each part of a day. The run starts when its part is over. For sources that read increments.
 
     The parts begin at midnight in the zone. Where clocks change, an hour of the day is missing or comes twice.
@@ -115,16 +120,6 @@ class EveryTimetable(CronDataIntervalTimetable):
     def serialize(self) -> dict[str, Any]:
         """Return the fields that Airflow stores with the DAG."""
         return {"period": self.period, "timezone": self.timezone}
-
-    def run_info_from_dag_run(self, *, dag_run: DagRun) -> DagRunInfo:
-        """Return a run's place in the schedule, as :meth:`DailyTimetable.run_info_from_dag_run` does."""
-        info, date = super().run_info_from_dag_run(dag_run=dag_run), dag_run.logical_date
-        if info.data_interval is None or date is None:
-            return info
-        start = airflow_timezone.coerce_datetime(date)
-        if self._align_to_next(start) != start:
-            return info
-        return info._replace(data_interval=DataInterval(start, self._get_next(start)))
 
 
 def _cron_of_period(period: object) -> str:

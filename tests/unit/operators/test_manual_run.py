@@ -114,19 +114,38 @@ def test_a_run_in_place_of_todays_scheduled_run_loads_its_day_when_it_is_over(in
     assert days(run, "UTC", now=NOW + ONE_DAY) == ["2026-11-10"]
 
 
+def next_start(timetable: Any, run: Any) -> dt.datetime:
+    """Return the begin of the interval with which the scheduler goes on after a run that is in its way."""
+    info = timetable.run_info_from_dag_run(dag_run=cast("DagRun", SimpleNamespace(**run.model_dump())))
+    following = timetable.next_dagrun_info_v2(
+        last_dagrun_info=info, restriction=TimeRestriction(earliest=None, latest=None, catchup=True)
+    )
+    start: dt.datetime = following.data_interval.start
+    return start
+
+
+@pytest.mark.parametrize(
+    ("period", "zone_name", "start", "following"),
+    [
+        ("2 hours", "Europe/Berlin", "2026-03-28T23:00", "2026-03-29T01:00"),  # 2:00 is missing there
+        ("2 hours", "America/New_York", "2026-03-08T05:00", "2026-03-08T07:00"),
+        ("1 hour", "Europe/Berlin", "2026-10-25T00:00", "2026-10-25T01:00"),  # 2:00 comes twice there
+    ],
+)
+def test_a_manual_run_beside_a_clock_change_is_recognised(
+    period: str, zone_name: str, start: str, following: str
+) -> None:
+    timetable = every(period, zone_name)
+    run = triggered(timetable, utc(start), infers_from=CREATED)
+    assert next_start(timetable, run) == utc(following)
+
+
 @pytest.mark.parametrize(("minute", "begins"), [(15, "2026-11-03T12:30"), (20, "2026-11-10T09:30")])
 def test_a_schedule_of_quarters_continues_after_a_run_that_replaces_a_scheduled_run(minute: int, begins: str) -> None:
     """Another run is none of the schedule's: the scheduler never asks for its place, and gets Airflow's answer."""
     timetable = every("15 minutes", "UTC")
     run = triggered(timetable, utc(f"2026-11-03T12:{minute}"), infers_from=CREATED)
-    stored = SimpleNamespace(**run.model_dump())
-    info = timetable.run_info_from_dag_run(dag_run=cast("DagRun", stored))
-    following = timetable.next_dagrun_info_v2(
-        last_dagrun_info=info, restriction=TimeRestriction(earliest=None, latest=None, catchup=True)
-    )
-    assert following is not None
-    assert following.data_interval is not None
-    assert following.data_interval.start == utc(begins)
+    assert next_start(timetable, run) == utc(begins)
 
 
 @pytest.mark.parametrize("infers_from", [None, CREATED], ids=["rest_ui_dags_test", "dags_trigger"])
@@ -136,14 +155,7 @@ def test_the_schedule_continues_after_the_day_of_a_run_that_replaces_a_scheduled
 ) -> None:
     timetable, date = daily(zone_name), dt.date(2026, 11, 3)
     run = triggered(timetable, start_of(date, zone_name), infers_from=infers_from)
-    stored = SimpleNamespace(**run.model_dump())
-    info = timetable.run_info_from_dag_run(dag_run=cast("DagRun", stored))
-    following = timetable.next_dagrun_info_v2(
-        last_dagrun_info=info, restriction=TimeRestriction(earliest=None, latest=None, catchup=True)
-    )
-    assert following is not None
-    assert following.data_interval is not None
-    assert following.data_interval.start == start_of(date + ONE_DAY, zone_name)
+    assert next_start(timetable, run) == start_of(date + ONE_DAY, zone_name)
 
 
 def test_other_manual_runs_do_not_move_the_schedule() -> None:
