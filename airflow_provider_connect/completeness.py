@@ -257,14 +257,18 @@ def _emptily(polled: PollResult) -> str:
 
 
 def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Finding | None:
-    """Return a problem if the requests for all parents of a day had ignored errors."""
-    parents = polled.counts.get("parents", 0)
-    if not parents or polled.counts.get("ignored_parents", 0) < parents:
+    """Return a problem if the requests for all parents of a day had ignored errors, or none was sent."""
+    parents, ignored = polled.counts.get("parents", 0), polled.counts.get("ignored_parents", 0)
+    skipped = sum(polled.counts.get(name, 0) for name in ("filtered_parents", "parents_without_value"))
+    if parents + skipped == 0 or ignored < parents:
         return None
     text = (
         f"day {day}: there are no rows, because the answers for all {parents:,} parents were errors that the option "
         "errors ignores. Check the credentials' permissions: some APIs answer a missing permission as if the record "
         "did not exist. "
+        if parents
+        else f"day {day}: there are no rows, because parent_where and parent_without_value skip all {skipped:,} "
+        "parents. Check the values of parent_where and the parent's columns. "
     )
     if on_empty != "accept":
         return Finding(

@@ -260,6 +260,10 @@ def test_a_day_all_of_whose_parents_were_ignored_is_told_by_that_and_once(
     assert "all 7 parents" in text
     assert is_fatal is (on_empty != "accept")
     assert not any("parents" in text for text, _ in told(parents=7, ignored_parents=6) + told())
+    ((text, is_fatal),) = told(filtered_parents=5, parents_without_value=2)
+    assert "skip all 7 parents" in text
+    assert is_fatal is (on_empty != "accept")
+    assert not any("parents" in text for text, _ in told(parents=1, filtered_parents=6))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _DECIMAL = re.compile(r"(?:decimal|numeric) *(?:\( *(\d+) *(?:, *(\d+) *)?\))?")
-_FLOAT_ADVICE = "SQLite stored a floating number that is no such decimal: decimals='double' reads it"
+_NUMBER_TEXT = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
+_FLOAT_ADVICE = "SQLite may have stored a floating number that is no such decimal: decimals='double' reads it"
 _FLOAT_DIGITS = 15
 """Decimal digits that every double keeps: https://www.sqlite.org/floatingpoint.html (2026-11)."""
 _QUERY_ADVICE = "leave it out, or convert it in a query"
@@ -50,8 +51,11 @@ def exact_decimal(value: float | str, scale: int) -> Decimal:
     """Return the decimal that SQLite stores as ``value``. A floating number stands for its shortest text.
 
     :param scale: digits after the point.
-    :raises ValueError: a floating number has more digits than the column, or than a double keeps.
+    :raises ValueError: a floating number has more digits than the column, or than a double keeps, or a text is no
+        number. ``Decimal`` itself reads ``1_000`` and digits of other scripts.
     """
+    if isinstance(value, str) and not _NUMBER_TEXT.fullmatch(value):
+        raise ValueError
     number = Decimal(repr(value) if isinstance(value, float) else value)
     if isinstance(value, float):
         _, digits, exponent = number.normalize().as_tuple()

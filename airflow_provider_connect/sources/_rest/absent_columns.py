@@ -55,6 +55,10 @@ class AbsentColumns:
         prefix = REFUSED_COLUMN if self._is_refused else ABSENT_COLUMN
         return {f"{prefix}{name}": record_count for name in sorted(self._absent)} if record_count else {}
 
+    def refused(self) -> list[str]:
+        """Return the absent columns, or [] if they only give a warning."""
+        return sorted(self._absent) if self._is_refused else []
+
     def _has_field(self, record: Any, steps: tuple[str, ...]) -> bool:
         try:
             return self._slices.value_at(record, steps) is not MISSING

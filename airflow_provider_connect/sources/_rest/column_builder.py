@@ -169,16 +169,23 @@ def _instant(value: Any, form: str, tz: ZoneInfo) -> dt.datetime | None:
     return read_time(value, form, tz) if isinstance(value, str) else None
 
 
+def _epoch_number(value: Any) -> Any:
+    """Return a number that can be multiplied exactly, so that no time is rounded into the next day."""
+    if isinstance(value, float) and math.isfinite(value):
+        return Decimal(repr(value))
+    return Decimal(value) if isinstance(value, str) and _EPOCH_TEXT.fullmatch(value) else value
+
+
 def _epochs(values: list[Any], per_second: int) -> pa.Array:
     import pyarrow as pa
 
     micros = 1_000_000 // per_second
     low, high = _FIRST_SECOND * per_second, _LAST_SECOND * per_second
-    numbers = [Decimal(value) if isinstance(value, str) and _EPOCH_TEXT.fullmatch(value) else value for value in values]
+    numbers = [_epoch_number(value) for value in values]
     micros_or_none = [
         None
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not low <= value <= high
-        else round(value * micros)
+        else math.floor(value * micros)
         for value in numbers
     ]
     return pa.array(micros_or_none, pa.int64()).cast(pa.timestamp("us", tz="UTC"))

@@ -68,9 +68,5 @@ def publish_templated_names(rendered: Any, declared: Any) -> Any:
     return {**rendered, "public": [*rendered.get("public", ()), *names]} if names else rendered
 
 
-def _templated_names(fields: Mapping[Any, Any]) -> Iterator[str]:
-    for name, value in fields.items():
-        if isinstance(value, Mapping):
-            yield from _templated_names(value)
-        elif has_template(value):
-            yield str(name)
+def _templated_names(fields: Any) -> Iterator[str]:
+    return (name for name, value in _named_texts(fields) if has_template(value))

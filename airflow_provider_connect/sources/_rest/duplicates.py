@@ -95,6 +95,7 @@ class SiblingCheck:
         records = options.records
         self._names = [name for name in records.columns if name not in records.key]
         self._names += [DOCUMENT] if records.undeclared == "json" else []
+        self._names += [column.name for column in options.resolved_parent_columns]
         self._contents = stack.enter_context(KeySet(_LIMIT_BYTES))
         self._keys_by_parent = stack.enter_context(KeySet(_LIMIT_BYTES))
         self._parent = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
@@ -22,7 +22,7 @@ from airflow_provider_connect.sources._rest.placeholders import (
 from airflow_provider_connect.sources._rest.placeholders import placeholder_problems as unfillable
 from airflow_provider_connect.sources._rest.records import ParentColumn, Records
 from airflow_provider_connect.sources._rest.request import Count, Request, Snapshot
-from airflow_provider_connect.values.json.paths import path_steps
+from airflow_provider_connect.values.json.paths import MISSING, path_steps
 from airflow_provider_connect.window import SourceKind, ZoneName
 
 ParentValue = str | bool | int | None
@@ -115,11 +115,12 @@ class RestOptions(Source):
         changes: dict[str, Any] = {}
         if "request" in self.templates:
             changes["request"] = publish_templated_names(rendered.request, self.request)
+        count: Any = rendered.count
+        if "count" in self.templates and isinstance(count, dict):
+            changes["count"] = _publish_templated_names(count, self.count)
         parent: Any = rendered.parent
         if "parent" in self.templates and isinstance(parent, dict):
-            declared: Any = self.parent
-            request = declared.get("request") if isinstance(declared, dict) else declared.request
-            changes["parent"] = parent | {"request": publish_templated_names(parent.get("request"), request)}
+            changes["parent"] = _publish_templated_names(parent, self.parent)
         return rendered.model_copy(update=changes)
 
     @property
@@ -184,12 +185,26 @@ def _paging_problems(options: RestOptions) -> list[str]:
         problems += [f"count.request: {problem}" for problem in credential_problems(options.count.request, ())]
     if put is not None and (request.method != "POST" or request.form is not None):
         problems.append("paging.put: requires request.method='POST' with a body, not a form")
+    elif put is not None and (blocked := _blocked_step(request.body, path_steps(put))) is not None:
+        problems.append(f"paging.put: request.body has no object at {blocked!r}. Choose a place inside an object")
     field = last_record_path(paging)
     if field is not None and names_unique_field(paging) and options.records.column_at(field) is None:
         problems.append(f"paging: unique=True requires a column of {field!r}, so that repeated values are noticed")
     if options.parent is None and any(rule.then == "ignore" for rule in options.errors):
         problems.append("errors: 'ignore' requires a parent. Use 'empty' for an answer without records")
     return problems
+
+
+def _blocked_step(body: Any, steps: tuple[str, ...]) -> str | None:
+    """Return the path of a value on the way that is no object, so that :func:`.put_at` would replace it, or None."""
+    value = body
+    for number, step in enumerate(steps):
+        if value is None or value is MISSING:
+            return None
+        if not isinstance(value, Mapping):
+            return "/" + "/".join(steps[:number])
+        value = value.get(step, MISSING)
+    return None
 
 
 def _parent_problems(options: RestOptions, known_columns: Collection[str] | None) -> list[str]:
@@ -302,3 +317,9 @@ def open_range_problems(options: RestOptions) -> list[str]:
         f"{{{missing_bound}}}, or set records.day with outside='drop', which drops the records of other days. If one "
         f"bound selects the whole day, write it as a date, {{{name}:date}}, or into the path"
     ]
+
+
+def _publish_templated_names(rendered: dict[str, Any], declared: Any) -> dict[str, Any]:
+    """Return a rendered part of the options, with :func:`publish_templated_names` applied to its request."""
+    request = declared.get("request") if isinstance(declared, dict) else declared.request
+    return rendered | {"request": publish_templated_names(rendered.get("request"), request)}

@@ -195,6 +195,7 @@ class RestPoller(Poller, CountsRows, LimitsPolls):
                     continue
                 tally.counts["parents"] += 1
                 yield row
+        reader.require_present_columns()
         for name, count in parent_tally.counts.items():
             tally.counts[f"parent_{name}"] += count
 
@@ -255,6 +256,18 @@ class _PageReader:
 
     def note_absent_columns(self) -> None:
         self._row_builder.note_absent_columns()
+
+    def require_present_columns(self) -> None:
+        """Check that some record has each column's field. For parents, all of which each partition reads.
+
+        :raises DataError: ``records.absent`` is ``fail``, and no record has the field of a column.
+        """
+        if names := self._row_builder.refused_columns():
+            raise DataError(
+                f"{self._options.stream}: no record of {self._day} has the field of column "
+                f"{', '.join(map(repr, names))}, and records.absent='fail' refuses the day. Correct the place of the "
+                "field in records.columns. If such days occur, set records.absent='warn'"
+            )
 
     def batches(self, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of each page of a parent."""

@@ -117,6 +117,10 @@ class RowBuilder:
         """Count the columns whose field no record had."""
         self._tally.counts.update(self._absent_columns.counts(self._tally.rows))
 
+    def refused_columns(self) -> list[str]:
+        """Return the columns whose field no record had, if ``records.absent`` refuses them."""
+        return self._absent_columns.refused() if self._tally.rows else []
+
     def _columns(
         self, page: PageParts, decoded: DecodedRecords
     ) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:

@@ -33,14 +33,13 @@ class BeyondTotal:
         """
         before, self._different_before = self._different_before, different_records
         is_whole = self.of == "pages" or different_records >= self.total
+        if self.of == "records" and different_records > self.total:
+            raise self._exceeded_error()
         if before is not None:
             brings_new = different_records > before
             was_whole = self.of == "pages" or before >= self.total
             if was_whole and brings_new:
-                raise SetupError(
-                    f"{self.label}: the API announced {self.total:,} {self.of} and sends more. Correct the place of "
-                    "the total, or use another end rule, such as 'no_token'"
-                )
+                raise self._exceeded_error()
             if not brings_new:
                 self._require_whole(different_records, is_whole=is_whole)
                 return None
@@ -49,6 +48,12 @@ class BeyondTotal:
         if self.token is None:
             self._require_whole(different_records, is_whole=is_whole)
         return self.token
+
+    def _exceeded_error(self) -> SetupError:
+        return SetupError(
+            f"{self.label}: the API announced {self.total:,} {self.of} and sends more. Correct the place of the total, "
+            "or use another end rule, such as 'no_token'"
+        )
 
     def _require_whole(self, different_records: int, *, is_whole: bool) -> None:
         if not is_whole:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 import time
 from dataclasses import dataclass, field
 
 from airflow_provider_connect.clients.sql.database import Database, Query, RowSecurity, SqlColumn
 from airflow_provider_connect.clients.sql.opening import open_database
-from airflow_provider_connect.clients.sql.sqlite_types import is_decimal_of
+from airflow_provider_connect.clients.sql.sqlite_types import is_decimal, is_decimal_of
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.polling.findings import Finding, Level, PreflightReport, level_of
@@ -31,7 +30,6 @@ from airflow_provider_connect.window import zone as known_zone
 
 _MAX_CLOCK_DIFFERENCE_SECONDS = 5.0
 
-_DECIMAL_NAME = re.compile("decimal|numeric", re.IGNORECASE)
 _ROWS_LOOKED_AT = 10_000
 _CLOCK_VALUES = {
     "date": "dates",
@@ -87,7 +85,7 @@ class _SqlPreflight:
             if self.options.row_security == "accept":
                 self._check_policies(layout)
             if self.connection.conn_type == SQLITE:
-                self._check_stored_decimals(database, layout)
+                self._check_stored_decimals(database, shape, layout)
             self._check_key(shape)
             if self.options.mode is not None:
                 self._check_cursor(database, shape)
@@ -117,12 +115,12 @@ class _SqlPreflight:
             text = "no policy hides rows from this user, so row_security='accept' changes nothing"
             self.add("row level security", "ok", text)
 
-    def _check_stored_decimals(self, database: Database, layout: RowLayout) -> None:
+    def _check_stored_decimals(self, database: Database, shape: TableShape, layout: RowLayout) -> None:
         """Find unreadable floating numbers in the first rows of decimal columns, where SQLite stores any type."""
         relation = database.relation(self.options.table_or_query)
         decimals = self.options.decimals
-        for column in layout.columns:
-            if decimals != "double" and _DECIMAL_NAME.match(column.database_type):
+        for declared, column in zip(shape.columns, layout.columns, strict=True):
+            if decimals != "double" and is_decimal(declared):
                 values = database.rows(database.select([column.expression], relation, limit=_ROWS_LOOKED_AT))
                 if not all(is_decimal_of(column, value) for (value,) in values):
                     text = f"it holds floating numbers with more digits, which decimals={decimals!r} does not read"
