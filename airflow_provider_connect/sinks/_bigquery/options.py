@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from airflow_provider_connect.clients.bigquery.sql import MAX_TARGET_BYTES, TableRef, project_in_name
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.stage.merging import DELETE_WHERE_HELP, KEY_HELP, NEWEST_BY_HELP, merge_problem
 from airflow_provider_connect.stage.soft_deletes import DELETES_HELP, Deletes, soft_kind_problems
 from airflow_provider_connect.stage.tables import HEAD_FOLDER, TableTemplate, template_problem
 from airflow_provider_connect.window import SourceKind
@@ -68,17 +69,9 @@ class BigQueryOptions(Options):
         default="replace",
         description="'replace' replaces a day by its new rows, 'merge' updates rows by key, 'append' adds rows.",
     )
-    key: tuple[str, ...] = Field(
-        default=(), description="Source columns that identify a row. Only for write_mode='merge'."
-    )
-    newest_by: str | None = Field(
-        default=None,
-        description="Source column whose highest value wins among rows with the same key, also across days. "
-        "Without it the later day wins, and within a day the later row. For write_mode='merge'.",
-    )
-    delete_where: str | None = Field(
-        default=None, description="Boolean source column. Where it is true, the key is deleted. For write_mode='merge'."
-    )
+    key: tuple[str, ...] = Field(default=(), description=KEY_HELP)
+    newest_by: str | None = Field(default=None, description=NEWEST_BY_HELP)
+    delete_where: str | None = Field(default=None, description=DELETE_WHERE_HELP)
     on_published_day: Literal["refuse", "append"] = Field(
         default="refuse",
         description="Effect of write_mode='append' on a day that is already published: 'refuse' fails the day, "
@@ -201,11 +194,9 @@ class BigQueryOptions(Options):
 
     @model_validator(mode="after")
     def _modes(self) -> Self:
-        if self.write_mode == "merge" and not self.key:
-            raise ValueError("write_mode='merge' needs key=[…], the columns that identify a row")
-        only_merge = [name for name in ("key", "newest_by", "delete_where") if getattr(self, name)]
-        if self.write_mode != "merge" and only_merge:
-            raise ValueError(f"{', '.join(only_merge)}: only with write_mode='merge'")
+        merge_options = {"key": self.key, "newest_by": self.newest_by, "delete_where": self.delete_where}
+        if problem := merge_problem(self.write_mode, merge_options):
+            raise ValueError(problem)
         if self.write_mode != "append" and self.on_published_day != "refuse":
             raise ValueError("on_published_day: only with write_mode='append'")
         if self.write_mode != "replace" and self.differences != "counts":

@@ -28,6 +28,7 @@ from airflow_provider_connect.sinks._bigquery.staging import StagingLayout, Tabl
 from airflow_provider_connect.sinks._bigquery.tables import TargetTables, ensure_tombstones
 from airflow_provider_connect.sinks._bigquery.target import PreparedTarget, ensure_delete_marks, ensure_target
 from airflow_provider_connect.stage.key_digest import RECORD_KEY
+from airflow_provider_connect.stage.merging import INCREMENTS_NEED_ORDER
 from airflow_provider_connect.stage.soft_deletes import soft_delete_problems
 
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ def _mode_problems(options: BigQueryOptions, target: TableRef, kind: SourceKind)
             "one. Set write_mode='replace', or snapshot='daily' to add the snapshot of each day"
         ]
     if kind == "increment" and options.write_mode == "merge" and options.newest_by is None:
-        return [
-            f"table {target.id}: increments need not come in the order of their days, so write_mode='merge' cannot "
-            "tell which of two rows is newer. Name the column that decides in newest_by"
-        ]
+        return [f"table {target.id}: {INCREMENTS_NEED_ORDER}"]
     return []
 
 

@@ -10,6 +10,13 @@ from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.stage.merging import (
+    DELETE_WHERE_HELP,
+    INCREMENTS_NEED_ORDER,
+    KEY_HELP,
+    NEWEST_BY_HELP,
+    merge_problem,
+)
 from airflow_provider_connect.stage.soft_deletes import DELETES_HELP, Deletes, soft_kind_problems
 from airflow_provider_connect.stage.storage import normalise_path
 from airflow_provider_connect.stage.tables import HEAD_FOLDER, TableTemplate, template_problem
@@ -43,17 +50,9 @@ class DeltaOptions(Options):
         default="replace",
         description="'replace' replaces a day by its new rows, 'merge' updates rows by key.",
     )
-    key: tuple[str, ...] = Field(
-        default=(), description="Source columns that identify a row. Only for write_mode='merge'."
-    )
-    newest_by: str | None = Field(
-        default=None,
-        description="Source column whose highest value wins among rows with the same key, also across days. "
-        "Without it the later day wins, and within a day the later row. For write_mode='merge'.",
-    )
-    delete_where: str | None = Field(
-        default=None, description="Boolean source column. Where it is true, the key is deleted. For write_mode='merge'."
-    )
+    key: tuple[str, ...] = Field(default=(), description=KEY_HELP)
+    newest_by: str | None = Field(default=None, description=NEWEST_BY_HELP)
+    delete_where: str | None = Field(default=None, description=DELETE_WHERE_HELP)
     snapshot: Literal["replace", "daily"] = Field(
         default="replace",
         description="Effect of a snapshot of all rows: 'replace' shows only the newest one (with write_mode='merge', "
@@ -96,10 +95,7 @@ class DeltaOptions(Options):
         """Return a problem for each option that this kind of source cannot have."""
         problems = soft_kind_problems(self.deletes, kind)
         if kind == "increment" and self.write_mode == "merge" and self.newest_by is None:
-            problems.append(
-                "increments need not come in the order of their days, so write_mode='merge' cannot tell which of two "
-                "rows is newer. Name the column that decides in newest_by"
-            )
+            problems.append(INCREMENTS_NEED_ORDER)
         return problems
 
     def deletes_softly(self, kind: SourceKind) -> bool:
@@ -136,11 +132,9 @@ class DeltaOptions(Options):
 
     @model_validator(mode="after")
     def _merge_has_a_key(self) -> Self:
-        if self.write_mode == "merge" and not self.key:
-            raise ValueError("write_mode='merge' needs key=[…], the columns that identify a row")
-        only_merge = [name for name in ("key", "newest_by", "delete_where") if getattr(self, name)]
-        if self.write_mode != "merge" and only_merge:
-            raise ValueError(f"{', '.join(only_merge)}: only with write_mode='merge'")
+        merge_options = {"key": self.key, "newest_by": self.newest_by, "delete_where": self.delete_where}
+        if problem := merge_problem(self.write_mode, merge_options):
+            raise ValueError(problem)
         if self.write_mode == "merge" and self.tables is not None:
             raise ValueError(f"path={self.path!r}: a table for each value needs write_mode='replace'")
         if self.write_mode == "merge" and self.deletes == "soft":
