@@ -41,7 +41,9 @@ help:  ## List the targets.
 $(READY): constraints.txt pyproject.toml
 	@echo "Making the environment in .venv (about three minutes, once)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' & \
+	pip=$$!; seconds=0; while kill -0 $$pip 2>/dev/null; do sleep 1; seconds=$$((seconds + 1)); \
+	[ $$((seconds % 5)) -ne 0 ] || echo "installing for $$seconds s, $$(du -sm .venv | cut -f1) MB in .venv"; done; wait $$pip
 	@touch $(READY)
 
 demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SOURCE=mixpanel, rest, sql or x_search; SINK=delta, or bigquery and kafka for mixpanel).
