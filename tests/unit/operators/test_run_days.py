@@ -186,7 +186,7 @@ def test_every_period_that_divides_an_hour_or_a_day_is_a_schedule(period: str, e
 
 @pytest.mark.parametrize("period", ["1 hour", "20 minutes", "12 hours"])
 def test_a_period_that_a_half_hour_clock_change_splits_is_refused(period: str) -> None:
-    with pytest.raises(ConfigError, match="clocks there change by 30 minutes. Set a period that divides 30 minutes"):
+    with pytest.raises(ConfigError, match=r"clocks there change by 30 minutes\. Set a period that divides 30 minutes"):
         every(period, "Australia/Lord_Howe")
 
 
