@@ -1,11 +1,4 @@
-"""Scripts that decide in the ledger, in one transaction, about a publish or a confirmation.
-
-``outcome`` in the result holds the decision. A refusal raises no error. A publish changes the fence row a second time
-only if definition or task differ: BigQuery allows 25 changes of one table in ten seconds.
-
-A confirmation records that a poll returned the published rows again. It copies the day's newest ledger row, with
-``checks`` one higher and its own run and poll time, so that an older answer is refused.
-"""
+"""Scripts that decide in the ledger, in one transaction, about a publish or a confirmation."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 

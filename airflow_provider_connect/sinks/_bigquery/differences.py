@@ -1,9 +1,6 @@
 """Counts the rows that a reload adds, changes and removes, by one query before the publish script.
 
-Inside the script the query would delay other publishers and could fail the day. The counts are still exact: the script
-publishes only if the compared generation is still the newest.
-
-Rows are compared as text. So NULL equals NULL and JSON's ``null``, and NaN equals NaN.
+Values are compared as text: NULL equals NULL and JSON's ``null``.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -118,10 +115,6 @@ FROM row_keys"""
 
 
 def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
-    """Return the FROM clause for the day's earlier rows, for a template from all tables that had rows.
-
-    A row that moves to another table counts as changed, because its table's column changes.
-    """
     this_day = f"{TARGET}.{quoted(DAY)} = {literal(plan.row.day)}"
     if plan.marks_spans:
         first_span = span_lookups(plan)["first_span"]

@@ -1,10 +1,4 @@
-"""A target's erase list: a table of keyed digests. The fence rows of all streams hold the list's version.
-
-A longer list changes all fence rows, and each publish or confirmation changes one. So BigQuery commits only one of two
-such transactions. The other finds a newer version than its attempt has seen, and is refused.
-
-Earlier versions of this package kept one list for each stream. All are read as one.
-"""
+"""A target's erase list: a table of keyed digests. The fence rows of all streams hold the list's version."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -68,10 +62,7 @@ def raise_version_statement(ledger: TableRef, target: TableRef, version: int) ->
 
 
 def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
-    """Return the statements with which a person empties an erase list.
-
-    They delete the list first, because preflight restores an existing list's version.
-    """
+    """Return the statements with which a person empties an erase list."""
     return (
         f"DELETE FROM {erase_list_table(target).sql} AS {LEDGER} WHERE {target_condition(target)}; "
         f"UPDATE {ledger.sql} AS {LEDGER} SET erased = NULL WHERE {target_condition(target)} AND {LEDGER}.day IS NULL"

@@ -1,10 +1,9 @@
 """The ledger: a table with a row for every publish and confirmation, and one fence row for each stream.
 
-A day's current row is its newest generation with the last confirmation. Every publish, confirmation and erase first
-changes the stream's fence row (``day`` NULL, generation 0), so two of them cannot commit at the same time. The fence
-row also holds the erase list's version (:mod:`.erase_list`) and the definition in force (:mod:`.ledger_rows`).
+A day's current row is its newest generation with the last confirmation. The fence row (``day`` NULL, generation 0) also
+holds the erase list's version and the definition in force.
 
-The target's label ``connect_ledger`` names its ledger, so a lost or emptied ledger is not mistaken for a new one.
+The target's label ``connect_ledger`` names its ledger.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ LEDGER_LABEL = "connect_ledger"
 
 @dataclass(frozen=True)
 class BigQueryLedger(Ledger):
-    """Ledger of one stream in one table. Each read is one query over one table.
+    """Ledger of one stream in one table. Each read is one query.
 
     :param on_published_day: with ``refuse``, :meth:`published` raises if another intent has published the day.
     """
@@ -82,7 +81,7 @@ class BigQueryLedger(Ledger):
         return next(iter(self.between(day, day)), None)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return the ledger row of each day's newest publish, by one query."""
+        """Return the ledger row of each day's newest publish."""
         rows = self._read_rows(_rows_between(first, last))
         return day_rows(rows)
 
@@ -100,7 +99,7 @@ class BigQueryLedger(Ledger):
         return ledger_row(rows[0]) if rows else None
 
     def newest_increment(self, day: dt.date, run: str) -> LedgerRow | None:
-        """Return the publish that a run's increment must follow, by one query."""
+        """Return the publish that a run's increment must follow."""
         stream, ledger = stream_condition(self.target, self.key), self.ledger.sql
         number = own_span_number(ledger, stream, day, run)
         is_own = f"COALESCE({LEDGER}.span_number = {number}, FALSE)"
@@ -121,10 +120,6 @@ class BigQueryLedger(Ledger):
         return row.model_copy(update={"span": row.span.model_copy(update={"run": run if rows[0]["is_own"] else None})})
 
     def _require_one_span(self, day: dt.date, *, is_own: bool) -> None:
-        """Check that a merge repeats a day's only increment, or that the day has none.
-
-        Tombstones of a merge know their day alone, so the clear of an earlier run could bring rows back.
-        """
         span_rows = self.span_rows(day, day)
         if len(span_rows) > 1:
             raise several_spans_error(day, len(span_rows))
@@ -132,7 +127,7 @@ class BigQueryLedger(Ledger):
             raise second_span_error(day, span_rows[0].run or None)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the row that an intent published for a day, even if a newer publish followed.
+        """Return the row that an intent published for a day, if any.
 
         :raises ConfigError: append mode, and another intent has published the day.
         """
@@ -161,7 +156,7 @@ class BigQueryLedger(Ledger):
         return {row["name"]: bool(row["there"]) for row in rows}
 
     def erased(self) -> EraseList:
-        """Return the target's erase list. Takes a second query if the list is not empty.
+        """Return the target's erase list. Takes a second query unless the list is empty.
 
         :raises ConfigError: the list is lost, or was changed by hand.
         """
@@ -221,7 +216,6 @@ class BigQueryLedger(Ledger):
 
 
 def _rows_between(first: dt.date, last: dt.date) -> str:
-    """Return SQL conditions and order for the publishes of some days."""
     return (
         f"AND {LEDGER}.day BETWEEN {literal(first)} AND {literal(last)}\n"
         f"ORDER BY {column_list(('day', 'generation', 'checks'), LEDGER)}"
@@ -229,7 +223,6 @@ def _rows_between(first: dt.date, last: dt.date) -> str:
 
 
 def _require_unpublished(api: BigQueryApi, target: TableRef, ledger: TableRef) -> None:
-    """Raise an error unless a missing ledger never existed, or is gone with its dataset."""
     name = f"{ledger.project}.{ledger.dataset}"
     try:
         api.call(f"read dataset {name}", api.client.get_dataset, name, retry_missing_seconds=SETTLE_SECONDS)
@@ -293,9 +286,8 @@ def ensure_ledger(
 ) -> int:
     """Create ledger table and fence row if missing, and label the target. Returns the erase list's version.
 
-    Takes three reads and a query, once a job. Two concurrent jobs may add two fence rows, which is harmless: a publish
-    changes both. A restored ledger gets the erase list's version again, and a lost fence row the newest publish's
-    definition.
+    Takes three reads and a query, once a job. A restored ledger gets the erase list's version again, and a lost fence
+    row the newest publish's definition.
 
     :raises ConfigError: the table of that name is no ledger, the ledger is lost, the target has another ledger, or a
         replacing publish would delete rows of another stream.

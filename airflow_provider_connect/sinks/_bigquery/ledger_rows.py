@@ -1,8 +1,4 @@
-"""Columns of a ledger, and the SQL that reads and writes its rows.
-
-The stream's fence row holds the definition in force and the task that published under it. Every publish changes that
-row, so both are of the last commit, whatever the clocks show.
-"""
+"""Columns of a ledger, and the SQL that reads and writes its rows."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -99,7 +95,7 @@ MISSING_IN_RECENT = {"definition": literal(None)}
 MISSING_IN_OLDEST = {"checks": "0", "answer": literal(None), "span": literal(None), **MISSING_IN_RECENT}
 """SQL values for columns of :data:`LEDGER_ROW` that ledgers of earlier versions lack."""
 FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
-"""SQL columns of a stream's fence row. MAX makes one row of two, which every publish changes alike."""
+"""SQL columns of a stream's fence row."""
 
 
 def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) -> str:
@@ -155,7 +151,7 @@ def ledger_values(target: TableRef, key: StreamKey, row: LedgerRow, **expression
 
 
 def key_values(target: TableRef, key: StreamKey) -> dict[str, str]:
-    """Return the SQL values, by column, that identify a stream in ledger, notes and erase list."""
+    """Return the SQL values that identify a stream in ledger, notes and erase list, by column."""
     return {"target": literal(target.id), "connector": literal(key.connector), "stream": literal(key.stream)}
 
 
@@ -188,7 +184,7 @@ def day_rows(values: Iterable[dict[str, Any]]) -> list[LedgerRow]:
 
 
 def first_span_condition(number: int | None) -> str:
-    """Return the condition of the publish script that a span is its day's first, which has the rows without a number.
+    """Return the condition of the publish script that a span is its day's first.
 
     :param number: number of the span.
     """
@@ -213,10 +209,7 @@ def definition_in_force_of(fence_values: Mapping[str, Any]) -> DefinitionInForce
 
 
 def last_definition_query(ledger: TableRef, stream: str) -> str:
-    """Return a query for ``definition`` and ``run`` of a stream's newest publish, to restore a lost fence row.
-
-    Ignores publishes without a definition, confirmations and erases. Only here the time of the publish decides.
-    """
+    """Return a query for ``definition`` and ``run`` of a stream's newest publish with a definition."""
     erases = erase_run(0).removesuffix("0")
     return (
         f"SELECT 1 AS one, {LEDGER}.definition, {LEDGER}.run FROM {ledger.sql} AS {LEDGER}\n"

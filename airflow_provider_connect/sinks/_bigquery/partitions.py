@@ -1,6 +1,6 @@
-"""Partitions of a table: requested by options, read from a table, and described in words.
+"""Partitions of a table: requested by options, read from a table, and described.
 
-Partitions only decide how much a query reads. A day's rows have its date in column ``day``.
+A day's rows have its date in column ``day``.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/partitioned-tables (2026-11).
 """
@@ -72,7 +72,7 @@ def row_partition_sql(table: Any) -> str | None:
 def new_partitioning(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> Any:
     """Return the time partitioning of a new table.
 
-    :raises ConfigError: the options request ranges, which only a person can define.
+    :raises ConfigError: the options request ranges.
     """
     from google.cloud import bigquery
 

@@ -1,4 +1,4 @@
-"""Plans of publishes and confirmations, made from manifest, staged rows and options. :mod:`.turns` runs them."""
+"""Plans of publishes and confirmations, made from manifest, staged rows and options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerStep:
-    """Change of one day in the ledger, such as a confirmation. Refused if the ledger has changed since the poll.
+    """Change of one day in the ledger, refused if the ledger has changed since the poll.
 
     :param staging: the attempt's staging table. For a confirmation, the prefix of the target's staging tables.
     :param publish: the day, its intent, and the state seen before the poll.
@@ -57,7 +57,7 @@ class PublishPlan(LedgerStep):
     """Changes of one publish, and the conditions that must hold for it.
 
     :param row: the new ledger row. ``rows`` is the number of staged rows. The script sets ``generation``.
-    :param layout: the staging tables. With ``table_changes``, the target is a template's head, which has no rows.
+    :param layout: the staging tables. With ``table_changes``, the target is a template's head.
     :param streams: write streams that filled the staging table, if known.
     """
 
@@ -78,12 +78,12 @@ class PublishPlan(LedgerStep):
 
     @property
     def marks_spans(self) -> bool:
-        """True if each row gets the number of its span, by which the span's next publish finds the rows."""
+        """True if each row gets the number of its span."""
         return self.span_number is not None and self.write_mode == "replace"
 
     @property
     def changed_tables(self) -> list[TableRef]:
-        """The target and, for a template, the day's tables. All must have the plan's columns."""
+        """The target and, for a template, the day's tables. All have the plan's columns."""
         return [self.target, *(self.target.sibling(part.name) for part in self.layout.table_changes or ())]
 
     @property

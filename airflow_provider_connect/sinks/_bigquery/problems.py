@@ -1,7 +1,4 @@
-"""Finds problems of dataset, target and options, each with its remedy.
-
-A dry run of a DELETE is free and needs the same rights as a real one.
-"""
+"""Finds problems of dataset, target and options, each with its remedy."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -48,10 +45,10 @@ _PARTITION_TYPES = ("DATE", "TIMESTAMP", "DATETIME")
 def target_problems(
     api: BigQueryApi, tables: TargetTables, schema: pa.Schema, *, creates_probe: bool = True
 ) -> list[str]:
-    """Return the problems that a person must correct, each with its remedy.
+    """Return the problems, each with its remedy.
 
-    :param creates_probe: True to test the right to create tables by creating one. False for a dry run, which does not
-        test the KMS key.
+    :param creates_probe: True to create a table as a test of that right. False for a dry run, which does not test the
+        KMS key.
     :raises RetriableError: BigQuery is unavailable.
     """
     target, options = tables.target, tables.options
@@ -220,7 +217,7 @@ def _probe(api: BigQueryApi, tables: TargetTables) -> None:
 
 
 def _dry_probe(api: BigQueryApi, tables: TargetTables) -> None:
-    """Dry-run the creation of a staging table, which needs the same rights.
+    """Dry-run the creation of a staging table.
 
     Seen: https://github.com/mozilla/bigquery-etl/pull/1805 (2026-11).
     """

@@ -81,7 +81,7 @@ SWEEP_AGE = ONE_DAY
 class BigQueryPublisher(
     Publisher, StagesByExecutors, CommitCountsDifferences, Confirms, Erases, KeepsNotes, KeepsRejects, Sweeps
 ):
-    """Publishes one stream into one table, or into a template's tables. Threads may share it."""
+    """Publisher of one stream into one table or a template's tables. Threads may share it."""
 
     def __init__(self, options: BigQueryOptions, key: StreamKey, connection: Connection) -> None:
         self.options = options
@@ -144,7 +144,7 @@ class BigQueryPublisher(
             return [str(error)]
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the rejects of each published day, in append mode of all its publishes."""
+        """Yield the rejects of each published day."""
         rows = self.ledger.between(first, last)
         rejects_table = self.tables.rejects
         rejects = rejects_by_day(self.api, rejects_table, self.key, (first, last), records) if rows else {}
@@ -259,7 +259,7 @@ class BigQueryPublisher(
         return remaining_copies(self.api, self.tables)
 
     def abort(self, publish: Publish, token: StagingLayout) -> None:
-        """Drop the staging tables, unless a note keeps them. A transaction that still reads one fails as a whole."""
+        """Drop the staging tables, unless a note keeps them."""
         if not is_kept_for_retry(publish, token):
             self._drop(token)
 
@@ -328,7 +328,6 @@ class BigQueryPublisher(
             )
 
     def _replaced_row(self, publish: Publish) -> LedgerRow | None:
-        """Return the publish whose rows this one would delete, or None."""
         if publish.kind != "increment":
             return self.ledger.newest(publish.day.date, publish.kind)
         row = self.ledger.newest_increment(publish.day.date, publish.intent.run)
@@ -336,7 +335,7 @@ class BigQueryPublisher(
 
 
 class TablePublisher(BigQueryPublisher, InspectsTarget):
-    """Publishes into one table, which can be inspected before the poll."""
+    """Publisher into one table, which can be inspected before the poll."""
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return the problems that options, existing tables and dry runs show. Creates nothing."""

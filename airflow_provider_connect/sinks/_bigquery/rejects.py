@@ -1,4 +1,4 @@
-"""Rejects: rows that BigQuery cannot hold or the source set aside. The day's transaction writes them."""
+"""Rejects: rows that BigQuery cannot hold or the source set aside."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -66,7 +66,7 @@ def ensure_rejects_table(
 
 
 def count_rejects(api: BigQueryApi, table_ref: TableRef) -> int:
-    """Count the rejects of all streams of a target. 0 without the table."""
+    """Count the rejects of all streams of a target; 0 without the table."""
     api.locate(table_ref)
     sql = f"SELECT COUNT(*) AS found FROM {table_ref.sql} AS {REJECT}"
     try:

@@ -1,12 +1,4 @@
-"""Renders the script that publishes a staged day with its ledger row. No client, no network.
-
-The script is one transaction of about a dozen statements, without DDL:
-
-1. Update the stream's fence row. BigQuery aborts one of two concurrent publishers there, before any data changes.
-   Snapshot isolation alone would let both insert.
-2. Decide. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`), and
-   the staging table must hold all rows, counted in the snapshot that INSERT reads.
-3. Change data and ledger only if all conditions hold.
+"""Renders the script, one transaction, that publishes a staged day with its ledger row.
 
 The script may run again after an abort or a lost response: a token that is already published changes nothing.
 
@@ -78,7 +70,7 @@ RESERVED_BYTES = 64_000
 """Bytes for values that only the publish has: counts, digest, names of the run and of streams."""
 
 MAX_STREAM_NAMES = 10
-"""Most write streams that the ledger names. A day of many files has thousands."""
+"""Most write streams that the ledger names."""
 
 MIN_BILLED_BYTES_PER_TABLE = 10 * 1024 * 1024
 """Minimum that BigQuery bills for each table that a statement names:
@@ -114,7 +106,10 @@ def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") 
 
 
 def publish_script(plan: PublishPlan) -> str:
-    """Return the publish script, whose result :func:`published_row` reads. Raises ConfigError if it is too long."""
+    """Return the publish script.
+
+    :raises ConfigError: the script is too long.
+    """
     rejects: list[str] = []
     if plan.rejects is not None:
         keep_old = plan.write_mode == "append"
@@ -155,7 +150,10 @@ def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) 
 
 
 def check_budget(target: TableRef, maximum_bytes_billed: int | None) -> None:
-    """Raise ConfigError, with the least sufficient value, if ``maximum_bytes_billed`` is too small for any publish."""
+    """Refuse a ``maximum_bytes_billed`` that is too small for any publish.
+
+    :raises ConfigError: with the least sufficient value.
+    """
     least = MAX_TABLES_PER_STATEMENT * MIN_BILLED_BYTES_PER_TABLE
     if maximum_bytes_billed is not None and maximum_bytes_billed < least:
         raise ConfigError(

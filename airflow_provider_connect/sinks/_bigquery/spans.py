@@ -1,8 +1,6 @@
 """SQL of increments: the span that a publish follows, and the rows of a span.
 
-A day may have the spans of several runs. With ``replace`` each row has its span's number in the column
-``connect_span``. Rows without a number came from an earlier version of this package, and belong to the day's first
-span.
+With ``replace`` each row has its span's number in the column ``connect_span``.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 SPAN_DECLARATIONS = f"DECLARE {NEWEST_SPAN}, first_span, other_rows INT64;\n"
 SUBTRACT_OTHER_SPANS = "SET day_rows = GREATEST(0, day_rows - other_rows)"
-"""Statement of a merge, whose rows have no span: a span's rows are the day's, without those of the other spans."""
+"""Statement of a merge: a span's rows are the day's, without those of the other spans."""
 
 
 def span_lookups(plan: PublishPlan) -> dict[str, str]:
@@ -86,7 +84,7 @@ def ensure_span_column(api: BigQueryApi, target: TableRef) -> None:
 
 
 def span_column_problems(target: TableRef, source_columns: list[str]) -> list[str]:
-    """Return the problem of a source that has a column with the name of the column of spans."""
+    """Return the problem of a source column that has the name of the column of spans."""
     if SPAN not in {name.lower() for name in source_columns}:
         return []
     return [

@@ -1,8 +1,6 @@
 """Names, creation, reuse and sweep of staging tables.
 
-If an attempt staged all rows but could not publish them, the next one publishes them from the same staging table. A
-note in the day's stage names it, with a digest of the layout. Other programs may write to the stage, so the table must
-have the attempt's name.
+A staging table to reuse must have the attempt's name, because other programs may write to the stage.
 """
 
 from __future__ import annotations
@@ -66,9 +64,9 @@ class TableChange:
 
 @dataclass(frozen=True)
 class StagingLayout:
-    """Staging tables of one attempt and their columns. ``begin`` creates it, ``put`` and ``commit`` receive it.
+    """Staging tables of one attempt and their columns.
 
-    :param staged_columns: columns of the staging table. With load jobs, they include columns that the target lacks.
+    :param staged_columns: columns of the staging table. With load jobs, these include columns that the target lacks.
     :param position_column: for a row's position in the day.
     :param table_column: for the name of a row's table.
     :param filled: note, if an earlier attempt has sent all rows.
@@ -149,7 +147,7 @@ def create_staging_table(
 def staging_tables(api: BigQueryApi, prefix: TableRef) -> dict[TableRef, dt.datetime]:
     """Return a target's staging tables, with the time of their last change.
 
-    Takes one listing (a page for each 1,000 tables of the dataset), and one read of each.
+    Takes one listing, and one read of each.
     """
     try:
         table_refs = list_staging_tables(api, prefix)
@@ -171,7 +169,7 @@ def list_staging_tables(api: BigQueryApi, prefix: TableRef) -> list[TableRef]:
 def abandoned_tables(api: BigQueryApi, prefix: TableRef, older_than: dt.datetime) -> list[TableRef]:
     """Return the target's staging tables that have not changed since ``older_than``.
 
-    Pending write streams do not change a table, so ``older_than`` must lie before the start of any running put.
+    Pending write streams do not change a table: ``older_than`` must lie before the start of any running put.
     """
     return [table_ref for table_ref, changed in staging_tables(api, prefix).items() if changed < older_than]
 

@@ -1,4 +1,4 @@
-"""The merge rule, and names and creation of the tables beside a target: ledger, rejects, tombstones, staging."""
+"""The merge rule, and the tables beside a target: ledger, rejects, tombstones, staging."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def make_merge_rule(
 ) -> MergeRule:
     """Return the merge rule for options that name source columns.
 
-    :raises ConfigError: columns are missing or have unsuitable types. The message has all of them.
+    :raises ConfigError: columns are missing or have unsuitable types.
     """
     by_source = {column.source: column for column in columns}
     problems: list[str] = []
@@ -168,7 +168,7 @@ def ensure_table(
     partition_by: str | None = None,
     added_later: Collection[str] = (),
 ) -> None:
-    """Create one of the sink's own tables, such as the ledger, if missing. The table never expires.
+    """Create one of the sink's own tables, which never expires, if missing.
 
     :param added_later: columns of later versions. An existing table that lacks only these gets them.
     :raises ConfigError: the table exists and lacks other columns, or will expire.

@@ -1,7 +1,6 @@
 """Creates the target and adds the source's columns to it.
 
-A day takes one call, which reads the target. New columns take one schema patch (BigQuery allows five metadata updates
-of a table in ten seconds), and dry runs until queries know the columns.
+BigQuery allows five metadata updates of a table in ten seconds.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
 """
@@ -75,7 +74,7 @@ def ensure_target(api: BigQueryApi, target: TableRef, options: BigQueryOptions, 
     """Create the target, or add the source's columns to it.
 
     :raises ConfigError: the target is missing and may not be created, or is no table.
-    :raises DataError: columns do not fit. The message has all.
+    :raises DataError: columns do not fit.
     """
     return ensure_columns(api, target, options, lambda existing: make_columns(schema, existing))
 
@@ -233,9 +232,6 @@ def _knows_columns(api: BigQueryApi, target: TableRef, query: str) -> bool:
 
 
 def has_schema_changed(api: BigQueryApi, target: TableRef, written_columns: Sequence[TargetColumn]) -> bool:
-    """Return True if ``written_columns`` no longer fit the target, so that the publish must start again.
-
-    INSERT fails if another publisher has added a field to a struct that it writes.
-    """
+    """Return True if ``written_columns`` no longer fit the target."""
     table = find_table(api, target)
     return table is None or not fits_columns(fields_of(table), written_columns)

@@ -1,20 +1,11 @@
-"""Publishes a day into several tables, one for each value of a column, with one ledger for all.
+"""Publishes a day into several tables, one for each value of a column, with one ledger.
 
-The *head* is a table without rows. It has the columns of all tables, and owns their ledger, rejects and staging tables.
+The *head* is an empty table that has the columns of all tables, and owns their ledger, rejects and staging tables.
 
 One transaction changes up to 100 tables, ledger and rejects included
-(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). So a killed driver leaves all tables
-unchanged or all changed.
+(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11).
 
-Each staged row names its table. A ledger row lists the tables with rows of its generation. A publish deletes the day
-from the tables of the replaced generation, and inserts into the tables that now have rows. The list is read before the
-transaction, which passes only while that generation is the newest.
-
-Transactions take no DDL on permanent tables, so tables are created and widened before. New tables get the head's label
-``connect_ledger``. A day is refused if one of its tables lacks that label, or is in the ledger but gone.
-
-An erase (:mod:`.erasing.eraser`) reads the list of tables after the erase list has grown. Tables created later have no
-rows of erased people.
+A day is refused if one of its tables lacks the head's label ``connect_ledger``, or is in the ledger but gone.
 """
 
 from __future__ import annotations
@@ -58,7 +49,7 @@ _THREADS = 8
 
 
 def template_problems(options: BigQueryOptions, schema: pa.Schema, kind: SourceKind) -> list[str]:
-    """Return the reasons why rows cannot be split into tables. Empty without a template."""
+    """Return the reasons why rows cannot be split into tables; empty without a template."""
     if options.tables is None:
         return []
     column = options.tables.column
@@ -81,7 +72,7 @@ def template_table_problems(
     *,
     kind: SourceKind,
 ) -> list[str]:
-    """Return the problems of all tables that ever had rows. Empty without a template.
+    """Return the problems of all tables that ever had rows; empty without a template.
 
     :raises ConfigError: the script of a publish into all is too long or costs too much.
     """
@@ -156,7 +147,6 @@ class TemplateTables:
         return self.tables.target.sibling(name)
 
     def _map_tables(self, function: Callable[[str], T], names: Iterable[str]) -> dict[str, T]:
-        """Call ``function`` for several tables in parallel. No call begins after an error."""
         sorted_names = sorted(names)
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="table") as pool:
             return dict(zip(sorted_names, pool.map(function, sorted_names), strict=True))

@@ -1,7 +1,7 @@
-"""Compares a table's columns with the source's, and decides how the table's schema must change. Sends nothing.
+"""Decides how a table's schema must change for the source's columns. New columns are added at the end, as NULLABLE.
 
-New columns are added at the end, as NULLABLE. A REQUIRED column becomes NULLABLE if the source lacks it or may leave it
-NULL. A narrower number is cast to the table's type. Any other difference of type fails.
+A REQUIRED column becomes NULLABLE if the source lacks it or may leave it NULL. A narrower number is cast to the table's
+type. Any other difference of type fails.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/managing-table-schemas (2026-11).
 """
@@ -68,7 +68,7 @@ def compare_schema(
 ) -> SchemaChange:
     """Decide how a table's fields must change for ``columns``.
 
-    :raises DataError: columns do not fit. The message has old and new types and the remedy.
+    :raises DataError: columns do not fit.
     """
     problems: list[str] = []
     old_by_name = {field["name"].lower(): field for field in existing}
@@ -99,20 +99,13 @@ def compare_schema(
 
 @dataclass
 class _Comparison:
-    """Compares the fields of one table and collects the problems.
-
-    :param changed: True once a field became NULLABLE or got a nested field.
-    """
+    """Comparison of one table's fields."""
 
     contract: SchemaContract
     problems: list[str]
     changed: bool = False
 
     def field(self, old: Field, new: Field | None, path: str) -> Field:
-        """Return a table's field as the source requires it.
-
-        :param new: the source's field, or None if the source lacks it.
-        """
         name = f"{path}{old['name']}"
         merged = dict(old)
         if old.get("mode") == "REQUIRED" and (new is None or new.get("mode") != "REQUIRED"):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Field = dict[str, Any]
-"""Column in the form of BigQuery's REST API: ``name``, ``type``, ``mode``, ``description``, ``fields``."""
+"""Column in the form of BigQuery's REST API."""
 
 MAX_DESCRIPTION = 1024
 ITEMS_FIELD = "items"
@@ -45,7 +45,7 @@ class TargetColumn:
 
     :param target: field of the target, with nested fields that only the table has.
     :param staging: field of the staging table. Never REQUIRED, with ASCII names at every level.
-    :param expression: SQL that converts a staged row's value. BigQuery casts nothing inside arrays and structs.
+    :param expression: SQL that converts a staged row's value.
     :param json: ``checked`` or ``unchecked`` for a source column of JSON documents.
     """
 
@@ -105,7 +105,6 @@ class _MappedType:
 
     :param wide: the table's type, if it is wider.
     :param inner: staging fields of a RECORD.
-    :param merged: target fields of a RECORD, in the target's order.
     """
 
     type: str
@@ -152,7 +151,6 @@ def _description(source: pa.Field, name: str) -> Field:
 
 
 def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> str:
-    """Return SQL that converts ``value`` to the target's types and order of fields. Structs match by position."""
     if _shape(staging) == _shape(target):
         return value
     repeated = staging["mode"] == "REPEATED"

@@ -1,7 +1,4 @@
-"""Erases people from a BigQuery table: extends the erase list, then deletes their rows in a new generation of each day.
-
-Publishes polled before the list grew are refused. So from then on a day can only lose such rows.
-"""
+"""Erases people from a BigQuery table: extends the erase list, then deletes their rows from each day."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.window import SourceKind
 
 MAX_DAYS_PER_TRANSACTION = 300
-"""Most days of one transaction. Each has a ledger row in the script, which may have 1 MB."""
+"""Most days of one transaction, whose script may have 1 MB."""
 MAX_PARTITIONS_PER_TRANSACTION = 4_000
 """Most partitions that one transaction changes over all tables, except for a single day. BigQuery's limit of a job:
 https://cloud.google.com/bigquery/quotas#partitioned_tables (2026-11).
@@ -184,7 +181,6 @@ class TableEraser:
                 raise RetriableError(f"others keep changing the erase list of {key} in {target.id}. Try again")
 
     def _delete_tombstones(self, values: Sequence[str]) -> None:
-        """Delete the tombstones (keys of deleted rows) that contain these values."""
         tombstones = self.tables.tombstones
         if self.tables.options.delete_where is None or (table := find_table(self.api, tombstones)) is None:
             return
@@ -222,7 +218,6 @@ class TableEraser:
                 )
 
     def _newest_rows(self) -> dict[dt.date, list[LedgerRow]]:
-        """Return the newest ledger row of each day or, for increments, of each of its spans."""
         days = self.ledger.days()
         rows: dict[dt.date, list[LedgerRow]] = {}
         for row in self.ledger.span_rows(min(days), max(days)) if days else ():

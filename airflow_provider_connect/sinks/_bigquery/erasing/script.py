@@ -1,6 +1,6 @@
 """SQL of an erase: counts matching rows, and deletes them from many days in one transaction.
 
-A job's history keeps its text for half a year, so queries contain salted SHA-256 digests instead of the values.
+Queries contain salted SHA-256 digests instead of the values, because job histories keep texts for half a year.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -54,7 +54,7 @@ class SearchedTable(NamedTuple):
 
     :param column: column that identifies people. None if the table lacks it: no row matches.
     :param partition_sql: SQL that distinguishes the partitions of a day's rows. None if a day is in one.
-    :param may_be_soft_deleted: True if the table may have soft-deleted rows, which the ledger does not count.
+    :param may_be_soft_deleted: True if the table may have soft-deleted rows.
     :param has_spans: True if each row has the number of the increment's span that it came with.
     """
 
@@ -153,7 +153,7 @@ def erase_script(
     :param followed_rows: ledger rows that must still be the newest of their days, or of their days' spans. Otherwise
         the script changes nothing.
     :param list_version: version of the erase list that has these values.
-    :param last_day: if set, it must still be the newest published day: a later snapshot would have replaced the rows.
+    :param last_day: if set, it must still be the newest published day.
     """
     stream = stream_condition(search.target, key)
     later = "" if last_day is None else f" OR seen.last_day != {literal(last_day)}"
@@ -231,7 +231,7 @@ def _ledger_insert(
     rows: Sequence[LedgerRow],
     remaining_tables: Mapping[dt.date, Sequence[str]],
 ) -> str:
-    """Return one INSERT for all days: BigQuery takes 25 statements in ten seconds on one table.
+    """Return one INSERT for all days.
 
     :param remaining_tables: by day, the template's tables that still have rows.
     """
@@ -249,8 +249,7 @@ def _ledger_insert(
 def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str, run: str) -> LedgerRow:
     """Return a day's next ledger row, after an erase.
 
-    Poll time and counts of late and filtered rows stay, because the source was not polled. ``rows`` is counted in the
-    table, because a restored table may differ from the ledger.
+    Keeps the poll time, and the counts of late and filtered rows. Takes ``rows`` from the table.
     """
     kept_counts = {
         name: newest_row.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in newest_row.counts
@@ -275,10 +274,7 @@ def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str,
 def rows_after_erase(
     newest_rows: Sequence[LedgerRow], day_count: MatchCount, *, token: str, run: str
 ) -> list[LedgerRow]:
-    """Return the new ledger rows of a day after an erase: one, or for increments one for each span that lost rows.
-
-    A merge's rows have no span. Then the day's newest span gets all that the other spans' rows leave of the day's.
-    """
+    """Return the new ledger rows of a day after an erase: one, or for increments one for each span that lost rows."""
     if len(newest_rows) == 1:
         return [row_after_erase(newest_rows[0], day_count, token=token, run=run)]
     *earlier, last = sorted(newest_rows, key=lambda row: row.span_number or 0)

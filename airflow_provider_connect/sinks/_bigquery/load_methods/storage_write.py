@@ -1,7 +1,7 @@
-"""Appends staged Parquet files to the staging table, and bad rows to the rejects. Runs on executors.
+"""Appends staged Parquet files to the staging table, and bad rows to the rejects.
 
 Each file goes into its own write stream. Of a file put twice, only the stream whose receipt reached the driver is
-committed. The driver appends the source's rejects.
+committed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.tables import TargetTables
 
 RESTARTS = 5
-"""How often a file is sent again without rows that BigQuery refused. One response names many of them."""
+"""How often a file is sent again without rows that BigQuery refused."""
 BATCH_BYTES = 5_400_000
 """Approximate size of a request. Requests of 9 MB take 50 MB more memory and are no faster (measured 2026-11)."""
 
@@ -132,10 +132,7 @@ class _FileAppend:
             return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
 
     def positions(self, rows: Sequence[RefusedRow]) -> dict[int, tuple[str, str]]:
-        """Return source column and reason of refused rows, by their position in the day.
-
-        :param rows: refused rows with their number in the stream.
-        """
+        """Return source column and reason of refused rows, by their position in the day."""
         by_position = {}
         for row in rows:
             appended, start, omitted = next(span for span in reversed(self.spans) if span[0] <= row.offset)
@@ -159,7 +156,7 @@ def stage_rejects(
     layout: StagingLayout,
     sink_receipts: Sequence[StreamReceipt],
 ) -> RejectTables | None:
-    """Append the source's rejects, and commit all of the day's. Returns their tables, or None without any.
+    """Append the source's rejects, and commit all of the day's. Returns their tables, if any.
 
     :raises DataError: all files together have more rejects than ``max_rejects`` allows.
     """
