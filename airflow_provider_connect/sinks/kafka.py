@@ -47,7 +47,7 @@ class KafkaSink(KafkaOptions):
     name: ClassVar[str] = "kafka"
 
     def check(self, connections: Connections) -> list[str]:
-        """Validate options and connections without network access. Returns the problems found."""
+        """Validate options and connections without network access."""
         from airflow_provider_connect.clients.kafka.connection import check_connection  # noqa: PLC0415
 
         problems = check_connection(connections[self.conn_id], self.delivery)

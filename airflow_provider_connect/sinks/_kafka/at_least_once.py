@@ -74,7 +74,6 @@ class AtLeastOnceDelivery(DayDelivery):
             raise
 
     def _write_until_settled(self, entry: DayEntry, outbox: AcknowledgedOutbox) -> None:
-        """Write the day's record. If another run's record counts, write that one last, for compaction."""
         counting_entry = entry
         while True:
             self.write_record(outbox, counting_entry)
@@ -87,7 +86,6 @@ class AtLeastOnceDelivery(DayDelivery):
             raise overtaken_error(self.publish, counting_entry.row)
 
     def _read_and_repair(self) -> DayEntry | None:
-        """Return the day's record that counts. Writes it last if a losing run died before that."""
         published_entry = self.read_published_entry()
         last_entry = self.ledger.superseded_entry(self.publish.day.date)
         if published_entry is None or last_entry is None:

@@ -1,8 +1,4 @@
-"""Claims: ledger records that ``begin`` writes, before a day's first record is sent.
-
-A claim names the run that fenced a producer, reserves a generation if no single transaction chooses it, and shows later
-that the ledger topic was not replaced.
-"""
+"""Claims: ledger records that ``begin`` writes before a day's first record is sent."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DayClaims:
-    """Reads and writes the claims of one publish's day. Ignores the plan's generation."""
+    """Claims of one publish's day."""
 
     def __init__(self, options: KafkaOptions, ledger: KafkaLedger, plan: DayPlan) -> None:
         self.options = options
@@ -106,7 +102,7 @@ class DayClaims:
             )
 
     def fencing_message(self, transaction: Transaction, error: str) -> str:
-        """Explain why a producer was fenced. Names the other run if known."""
+        """Explain why a producer was fenced, with the other run if known."""
         try:
             claim = self.newest_claim()
         except (RetriableError, ConfigError):

@@ -1,7 +1,6 @@
 """Converters of keys and values, with Kafka Connect's names.
 
-A row must have the same key bytes in every run, or tombstones and compaction miss it. So keys omit the day and keep
-their registered schema (:meth:`.schema_resolver.SchemaResolver.key_schema`).
+A row has the same key bytes in every run.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def make_converter(
 ) -> Converter:
     """Return the converter with this name.
 
-    :param day: value of the first field ``day``. None omits it, as do ``string`` and ``bytes``.
+    :param day: value of the first field ``day``. None omits it.
     :param value_field: column with the whole value, for ``string`` and ``bytes``.
     """
     return _CONVERTERS[name](schema, day, record_name, value_field)

@@ -1,7 +1,7 @@
 """Dead letters: rows that cannot become records, in a separate topic with Kafka Connect's headers.
 
-Header names: https://kafka.apache.org/documentation/#connect_errorreporting (2026-11). Connect's headers for the
-position in the consumed topic hold the row's position in the staged day.
+Header names: https://kafka.apache.org/documentation/#connect_errorreporting (2026-11). The headers for the position
+hold the row's position in the staged day.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ class DeadLetterSender:
                     yield DeadLetter(None, reject.record, headers)
 
     def _send(self, letters: Iterable[DeadLetter]) -> int:
-        """Send letters and return their number. Cuts those too large for the topic and adds a header."""
         topic, count = self.plan.dead_letter_topic, 0
         if topic is None:
             return 0
@@ -113,7 +112,7 @@ class DeadLetterSender:
 
 
 def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_records: int) -> Iterator[DayRejects]:
-    """Yield each published day's rejects. Reads the dead letter topic from its beginning.
+    """Yield each published day's rejects, from the dead letter topic's beginning.
 
     :param max_records: number of letters of a day whose record is kept in memory.
     """

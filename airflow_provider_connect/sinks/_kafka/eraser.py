@@ -1,11 +1,9 @@
 """Erases people from a compacted topic with keys that identify them.
 
-One transaction, in the topic's turn, writes tombstones and the erase list of all the topic's streams. Later publishes
-poll again if their rows were polled under an older list (:mod:`.stage.erasing`). Options without turns are refused.
+One transaction writes tombstones and the erase list.
 
-The topic is read once from its beginning to find each key's partitions, because partitions may have been added. Memory
-holds an entry for each key. Kafka removes the covered records at compaction (``min.cleanable.dirty.ratio``,
-``max.compaction.lag.ms``).
+The topic is read once from its beginning. Memory holds an entry for each key. Kafka removes the covered records at
+compaction (``min.cleanable.dirty.ratio``, ``max.compaction.lag.ms``).
 """
 
 from __future__ import annotations
@@ -101,10 +99,6 @@ class KafkaEraser:
             )
 
     def _erase_once(self, values: Sequence[str], rows: dict[dt.date, int], shaping: ShapingDigest) -> EraseList:
-        """Erase in one transaction, unless nothing is left to erase. Returns the new list.
-
-        :param rows: receives the number of erased keys by day.
-        """
         cluster = self.cluster
         names = (cluster.key.connector, cluster.key.stream, self.topic, "erase")
         description = f"an erase of {cluster.key} from {self.topic!r}"

@@ -17,14 +17,14 @@ from airflow_provider_connect.sinks._kafka.topic_names import template_column, t
 from airflow_provider_connect.sinks._kafka.topics import TopicAdmin
 
 _LAST_OFFSETS = 1000
-"""Offsets read at each partition's end. Some may be transaction markers or aborted records."""
+"""Offsets read at each partition's end."""
 _NEWEST_DAYS = 30
 _MAX_TEMPLATE_TOPICS = 5
 """Number of a template's topics that are read."""
 
 
 class LedgerCheck:
-    """Compares one stream's ledger and topics in the driver, before a data topic is created."""
+    """Comparison of one stream's ledger and topics, before a data topic is created."""
 
     def __init__(self, cluster: Cluster, topics: TopicAdmin) -> None:
         self.cluster = cluster

@@ -1,4 +1,4 @@
-"""Options of the Kafka sink. DAG files import this module, so it must stay light."""
+"""Options of the Kafka sink."""
 
 from __future__ import annotations
 

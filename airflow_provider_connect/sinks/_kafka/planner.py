@@ -35,7 +35,7 @@ _MANY_ROWS = 100_000
 _UNMEASURED_SHARE = 0.5
 """Usable share of the transaction timeout at the assumed rate."""
 MAX_TOPICS_PER_DAY = 1000
-"""Limit of a day's topics. Each takes requests and space in the day's ledger record (at most 1 MB)."""
+"""Limit of a day's topics, which share the day's ledger record (at most 1 MB)."""
 
 
 class Planner:
@@ -179,7 +179,7 @@ def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedg
     """Refuse a transaction that would exceed its timeout.
 
     :param rows: rows of the largest transaction.
-    :raises ConfigError: with the estimate and the remedy.
+    :raises ConfigError: the transaction would take too long.
     """
     seconds = options.transaction_timeout_seconds
     if rows < _MANY_ROWS and rows < _UNMEASURED_SHARE * seconds * ROWS_PER_SECOND:
@@ -194,10 +194,7 @@ def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedg
 
 
 def _fastest_rate(ledger: KafkaLedger) -> tuple[float, str, float]:
-    """Return rows per second of the fastest recent large day, the rate's origin, and the usable share of the timeout.
-
-    Slow days do not count, because refusing the next day would prevent a better measurement.
-    """
+    """Return rows per second of the fastest recent large day, the rate's origin, and the timeout's usable share."""
     rates_by_day = {
         row.day: row.rows / (row.counts["publish_ms"] / 1000)
         for row in (entry.row for entry in ledger.newest_entries(_MEASURED_DAYS))

@@ -69,7 +69,7 @@ class KafkaPublisher(
         return self._cluster.ledger
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return problems that would fail the publish. Creates missing topics if it finds no problem."""
+        """Return problems that would fail the publish. Creates missing topics if there are none."""
         return Preflight(self._cluster, schema, days, kind).problems()
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
@@ -105,7 +105,7 @@ class KafkaPublisher(
         return [tuple(files)] if self._delivery_class is WholeDayDelivery else super().shares(files)
 
     def put(self, token: DayPlan, stage: str, share: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share of the day. Commits it if it has its own transaction."""
+        """Send a share of the day, and commit it if it has its own transaction."""
         plan = replace(token, publish=replace(token.publish, stage=stage))
         ledger = self._cluster.ledger_from(plan.handover)
         patience = self._patience()
@@ -167,7 +167,6 @@ class KafkaPublisher(
         ]
 
     def _patience(self) -> Patience:
-        """Return the retry policy. Random pauses separate runs with the same transactional id."""
         return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery_class.max_tries)
 
     def _require_undamaged(self) -> None:

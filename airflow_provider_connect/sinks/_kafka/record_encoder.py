@@ -31,7 +31,7 @@ _HEADERS_BYTES = 128
 _FRAMING_BYTES = 512
 """Bytes of a record except key, value and headers, with a reserve.
 
-librdkafka neither takes nor refuses a record just below a topic's limit, and waits until the timeout
+librdkafka waits until the timeout with a record just below a topic's limit
 (https://github.com/confluentinc/confluent-kafka-python/issues/476).
 """
 
@@ -46,8 +46,7 @@ class DayPlan:
     :param dead_letter_topic: None if there can be no dead letters.
     :param generation: reserved by ``begin``. None if the transaction chooses it.
     :param handover: the driver's ledger state before it wrote its claim.
-    :param begin_id: identifies this ``begin`` in its claim and in its executors' tickets. Two attempts with the same
-        staged files share intent and attempt.
+    :param begin_id: identifies this ``begin`` in its claim and in its executors' tickets.
     """
 
     publish: Publish

@@ -1,9 +1,8 @@
 """Makes topic names from a template and the rows' values.
 
-A value that is a legal name part is used unchanged. Any other becomes ``<legal part>_x<10 hex digits of its hash>``.
-The name depends on the value alone, so an event never moves to another topic. Kafka's rules
+A value that is no legal name part becomes ``<legal part>_x<10 hex digits of its hash>``. Kafka's rules
 (``org.apache.kafka.common.internals.Topic``, 4.3, 2026-11): at most 249 letters, digits, ``.``, ``_`` and ``-``,
-neither ``.`` nor ``..``. Kafka refuses names that differ only in ``.`` and ``_``, because they share one metric name.
+neither ``.`` nor ``..``. Kafka also refuses names that differ only in ``.`` and ``_``.
 """
 
 from __future__ import annotations

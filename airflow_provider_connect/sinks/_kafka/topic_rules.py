@@ -1,4 +1,4 @@
-"""Settings of new topics, modelled on Kafka Connect's KIP-158, and checks of topic settings. No network access.
+"""Settings of new topics, modelled on Kafka Connect's KIP-158, and checks of topic settings.
 
 Settings of topics: https://kafka.apache.org/43/configuration/topic-configs/ (2026-11). KIP-158:
 https://cwiki.apache.org/confluence/display/KAFKA/KIP-158 (2026-11).
@@ -134,7 +134,7 @@ def dead_letter_topic_settings(name: str, replication_factor: int | None) -> New
 
 
 def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return a ledger topic's settings: compaction, and one partition, which keeps the order."""
+    """Return a ledger topic's settings: compaction and one partition."""
     config = {
         "cleanup.policy": "compact",
         "message.timestamp.type": "CreateTime",

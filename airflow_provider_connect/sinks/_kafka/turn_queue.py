@@ -1,10 +1,9 @@
-"""Queue of tickets as one process reads it: the order of the tickets, and owners that are silent for too long.
+"""Queue of tickets as one process reads it, with the owners that are silent for too long.
 
-Turn records are plain records in the ledger topic's one partition, read whether or not a transaction is open. The key
-with a ticket's number holds its state: ``want``, then perhaps ``pass``, and a tombstone when the ticket is over. The
-key with the next number holds its heartbeat. With one key for both, compaction would move the ticket's place.
+Turn records are plain records in the ledger topic's one partition. The key with a ticket's number holds its state:
+``want``, then perhaps ``pass``, and a tombstone at the end. The key with the next number holds its heartbeat.
 
-Each watching process measures silence with its own clock, from the moment it read a record. No network access.
+Each watching process measures silence with its own clock.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ DEAD_SECONDS = 6.0
 _ROLL_CALL_SECONDS = 2 * DEAD_SECONDS
 """Time after a ``pass`` in which every addressed owner must answer."""
 _ANSWER_SECONDS = 3 * DEAD_SECONDS
-"""Time for which addressed owners keep answering. Other watchers may read the ``pass`` seconds later."""
+"""Time for which addressed owners keep answering."""
 
 
 class TicketRecord(Wire):
     """State of an open ticket.
 
     :param what: ``want`` while the owner waits or sends, ``pass`` after it was passed over.
-    :param id: transactional id that the owner took **before** it queued. Taking it again fences the owner.
+    :param id: transactional id that the owner took **before** it queued.
     :param topics: topics that the owner sends into, sorted.
     :param who: the publish, for messages.
     :param begun: id of the owner's ``begin`` (:class:`.record_encoder.DayPlan`).
@@ -91,9 +90,8 @@ class Ticket:
 class TurnQueue:
     """All open tickets, with the roll calls that detect dead owners.
 
-    A roll call begins with a ``pass`` and addresses the owners of earlier tickets, because only they are sure to read
-    it. A watcher judges no owner by a ``pass`` older than its watch: owners may have answered already and fallen silent
-    again.
+    A roll call begins with a ``pass`` and addresses the owners of earlier tickets. A watcher judges no owner by a
+    ``pass`` older than its watch.
 
     :param clock: seconds, such as :func:`time.monotonic`.
     """
@@ -105,7 +103,7 @@ class TurnQueue:
         self._watched_from: int | None = None
 
     def watch_from(self, offset: int) -> None:
-        """Judge owners only by records from this offset on, which are read as soon as they are written."""
+        """Judge owners only by records from this offset on."""
         self._watched_from = offset
 
     def add_record(self, offset: int, number: int, value: bytes | None) -> None:
@@ -161,7 +159,7 @@ class TurnQueue:
         return sorted((t for t in self.tickets.values() if not t.is_passed_over), key=lambda t: t.offset)
 
     def passed_over(self, own_ticket: Ticket) -> list[Ticket]:
-        """Return passed-over tickets that share a topic with this ticket. Their transactions may be open."""
+        """Return passed-over tickets that share a topic with this ticket."""
         return [t for t in self.tickets.values() if t.is_passed_over and t.shares_topic(own_ticket)]
 
     def tickets_ahead(self, ticket: Ticket) -> list[Ticket]:

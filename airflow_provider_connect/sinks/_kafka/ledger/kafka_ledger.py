@@ -1,10 +1,4 @@
-"""Ledger of the Kafka sink: a compacted topic with records in the data's transactions.
-
-A process reads the topic once and continues from there. An open transaction of *another* day hides all later records
-from readers of committed records. So the ledger also reads the hidden records as uncommitted, and waits only if it
-needs one of them. A transaction writes its ledger record last, so it blocks the ledger for milliseconds. Notes are
-written outside of transactions.
-"""
+"""Ledger of the Kafka sink: a compacted topic with records in the data's transactions."""
 
 from __future__ import annotations
 
@@ -56,7 +50,7 @@ NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 _PATIENCE_SECONDS: dict[OnUndecided, float] = {"wait": float("inf"), "leave": 10.0, "ignore": 0.0}
 _POLL_SECONDS = 0.05
 _OWN_COMMIT_SECONDS = 1.0
-"""Wait for a running commit of the same day. If its process is dead, the next attempt ends it."""
+"""Wait for a running commit of the same day."""
 _ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, or use another ledger_topic"
 
 
@@ -93,7 +87,7 @@ class KafkaLedger(SpanLedger):
     def entry(self, day: dt.date) -> DayEntry | None:
         """Return a day's newest published state with offsets, or None.
 
-        Waits about a second for an open transaction of the same day, because the day's next publish ends it.
+        Waits about a second for an open transaction of the same day.
         """
         key = self.key_for(day)
         self.read_on(lambda ledger_key: ledger_key == key, is_own=lambda ledger_key: ledger_key[:4] == key[:4])
@@ -283,7 +277,6 @@ class KafkaLedger(SpanLedger):
         return open_topic(self.connection, self.ledger_topic, self.timeout_seconds, isolation, "ledger topic")
 
     def _advance_view(self, reader: TopicReader, numbers: list[int]) -> dict[int, int]:
-        """Read new records. Returns the offset reached in partitions where a transaction hides more."""
         view = self.view
         with view.lock:
             ends = {number: self._read_end(reader, number) for number in numbers}
@@ -308,7 +301,6 @@ class KafkaLedger(SpanLedger):
         return end
 
     def _hiding_transaction(self, hidden: dict[int, int], wants: KeyFilter) -> LedgerKey | None:
-        """Return the first key of the open transaction if it hides wanted records."""
         hidden_records = self._read_hidden(hidden)
         hides_wanted = any(value is not None and key.kind != "claim" and wants(key) for key, value in hidden_records)
         return hidden_records[0][0] if hides_wanted else None

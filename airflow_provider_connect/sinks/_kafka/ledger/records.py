@@ -1,4 +1,4 @@
-"""Records of the Kafka ledger: keys, values, and the rule that selects one of several records of a day.
+"""Records of the Kafka ledger, and the rule that selects one of several records of a day.
 
 A key is a JSON array without spaces: ``[connector, stream, topic, day, kind]``, with the sink's option as topic:
 
@@ -30,7 +30,7 @@ from airflow_provider_connect.stage.notes import NoteKind
 from airflow_provider_connect.wire import Wire
 
 StreamKind = Literal["in_force", NoteKind]
-"""Kinds of records without a day. Earlier versions of this package ignore them."""
+"""Kinds of records without a day."""
 KeyKind = Literal["day", "part", "claim", "erased", StreamKind]
 NO_DAY = dt.date.min
 KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
@@ -44,8 +44,6 @@ W = TypeVar("W", bound=Wire)
 
 class LedgerKey(NamedTuple):
     """Key of a ledger record. Records without a day have :data:`NO_DAY`.
-
-    Earlier versions of this package read a :data:`StreamKind` key as a numbered claim of an unknown stream.
 
     :param part: number of the staged file or span, or a note's id as a number. None for a whole day or its first span.
     """
@@ -90,7 +88,7 @@ def erase_list_key(topic: str) -> LedgerKey:
 
 
 class CoveredGeneration(Wire):
-    """An earlier generation and its intent, for late retries of the intent."""
+    """An earlier generation and its intent."""
 
     token: str
     generation: int
@@ -137,8 +135,7 @@ class DayEntry(Wire):
     def confirmation(self, row: LedgerRow, *, in_transaction: bool) -> DayEntry:
         """Return this record with the row of a confirmation (:func:`.publishing.confirmed_row`).
 
-        :param in_transaction: a transaction decides. A day sent without one keeps ``built_on``, because its records may
-            exist twice.
+        :param in_transaction: a transaction decides.
         """
         decided_row = None if in_transaction and self.built_on is None else self.row
         return self.model_copy(
@@ -152,10 +149,9 @@ class DayEntry(Wire):
         )
 
     def counts_instead_of(self, earlier_entry: DayEntry) -> bool:
-        """Return True if this later record counts instead of an earlier one.
+        """Return True if this later record counts instead of an earlier one: always, if written in a transaction.
 
-        A record written in a transaction always does. Of two records decided on the same generation otherwise, the
-        first counts.
+        Of two other records decided on the same generation, the first counts.
         """
         if self.built_on is None or self.is_same_attempt(earlier_entry):
             return True
@@ -167,10 +163,7 @@ class DayEntry(Wire):
 
     @property
     def attempt_name(self) -> str:
-        """Name of the attempt, for a confirmation by intent, generation and check number.
-
-        So an intent that lost one confirmation may win another after its retry has polled again.
-        """
+        """Name of the attempt, for a confirmation by intent, generation and check number."""
         row = self.row
         return f"{row.token}/{row.generation}/{row.checks}" if row.checks else row.attempt or ""
 
@@ -217,9 +210,6 @@ class Claim(Wire):
 class DefinitionRecord(Wire):
     """Value of an ``in_force`` record: the definition of the stream's newest publish, and its run.
 
-    Written with the day's record if definition or task change. Day records do not show the newest publish, because
-    confirmations rewrite them.
-
     :param definition: digest of the :class:`.StreamDefinition`.
     :param run: run of the task's first publish of this definition, as in :class:`.Intent`.
     """
@@ -248,7 +238,7 @@ def parse_record(record_type: type[W], value: bytes, topic: str) -> W:
 
 
 def select_counting_value(values: Iterable[bytes], topic: str) -> bytes:
-    """Return the one of a day's records that counts. Takes all records of the day, in order."""
+    """Return the one of a day's records, all in order, that counts."""
     first_value, *later = values
     if not later:
         return first_value

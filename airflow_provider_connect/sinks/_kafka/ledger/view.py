@@ -1,8 +1,4 @@
-"""In-process cache of a ledger topic: one stream's keys and values. A value is parsed on use.
-
-A topic's erase list is one record. Until the next erase merges them, earlier versions' records of single streams belong
-to it.
-"""
+"""In-process cache of a ledger topic: one stream's keys and values."""
 
 from __future__ import annotations
 
@@ -51,7 +47,7 @@ _MAX_CACHED_VIEWS = 8
 
 @dataclass(frozen=True)
 class LedgerHandover:
-    """Ledger state that a driver hands to its executors: positions, and the earlier records they need.
+    """Ledger state that a driver hands to its executors.
 
     :param positions: next offset of each partition.
     :param tickets: offset and value of each open ticket, by ticket number.
@@ -210,7 +206,7 @@ def erase_list_keys(view: TopicView, topic: str) -> list[bytes]:
 
 
 def known_erase_list(view: TopicView, topic: str) -> EraseList:
-    """Return a topic's erase list, merged from all records read so far. Its version grows with each."""
+    """Return a topic's erase list, merged from all records read so far."""
     topic_list_key = erase_list_key(topic).encode()
     lists = {
         raw: parse_record(EraseList, value, view.topic)
