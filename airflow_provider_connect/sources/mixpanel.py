@@ -147,7 +147,7 @@ class MixpanelSource(
         return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
-        """Return a capability, or None. Only ``export`` has a vendor's count and times of receipt."""
+        """Return a capability, or None."""
         return None if kind in (Counts, CountsLate) and self.stream != "export" else super().capability(kind)
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
@@ -194,7 +194,7 @@ class MixpanelSource(
         return quota_of(connection, STREAMS[self.stream].api)
 
     def requests_for(self, days: Sequence[Day]) -> int:
-        """Return the least number of requests. Some streams learn the exact number during the poll."""
+        """Return the least number of requests."""
         return requests_for(self, days) * STREAMS[self.stream].min_requests(self)
 
     def requests_at_once(self, days: Sequence[Day]) -> int:
@@ -216,7 +216,7 @@ class MixpanelSource(
         return self.split_rows is not None
 
     def requests_to_count(self, days: Sequence[Day]) -> int:
-        """Return the most queries that count the days. Without ``event``, one of them lists the names."""
+        """Return the most queries that count the days."""
         if self.event is not None:
             return len(days) * queries_to_count(len(dict.fromkeys(self.event)), self.where_expression)
         return len(days) * (1 + queries_to_count(MAX_EVENT_NAMES, None))

@@ -144,7 +144,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
         return True, describe_usage(connection)
 
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the app's limit on the endpoint. For ``auto`` the archive's, which is lower."""
+        """Return the app's limit on the endpoint, for ``auto`` the archive's."""
         return quota_of(connection, self.endpoints[-1])
 
     def requests_for(self, days: Sequence[Day]) -> int:
@@ -173,7 +173,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
         return list(schema().names)
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the lineage dataset: the API's URL and path. For ``auto`` the archive, which has all posts."""
+        """Return the lineage dataset: the API's URL and path, for ``auto`` the archive's."""
         return Dataset(server_url(connection), f"/2/tweets/search/{self.endpoints[-1]}")
 
     def open(self, connection: Connection, context: PollContext) -> Poller:

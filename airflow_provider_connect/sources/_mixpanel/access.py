@@ -146,9 +146,7 @@ VENDOR_LIMITS = {
     "export": Quota("export", requests=60, per_second=3, at_once=100),
     "query": Quota("query", requests=60, at_once=5),
 }
-"""Mixpanel's limits by API: https://developer.mixpanel.com/reference/rate-limits (2026-11). A connection may set
-others, because Mixpanel has changed them before.
-"""
+"""Mixpanel's limits by API: https://developer.mixpanel.com/reference/rate-limits (2026-11)."""
 
 
 def quota_of(connection: Connection, api: str) -> Quota | None:

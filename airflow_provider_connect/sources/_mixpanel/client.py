@@ -63,7 +63,7 @@ class MixpanelClient:
         return reply.body
 
     def parse_json(self, data: bytes) -> Any:
-        """Parse a JSON document. Raises ConnectError if it is not JSON, or reports an error."""
+        """Parse a JSON document."""
         try:
             document = json.loads(data)
         except (ValueError, RecursionError):  # its text would be part of the message

@@ -1,4 +1,4 @@
-"""Columns of the export's rows, and the option ``promote``. DAG files import this."""
+"""Columns of the export's rows, and the option ``promote``."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[Prom
 
 
 def column_collisions(promoted: Iterable[PromotedProperty], fixed: Iterable[str]) -> list[str]:
-    """Return a message for each promoted column that another property or a ``fixed`` column already uses."""
+    """Return a message for each promoted column that another property or a ``fixed`` column uses."""
     problems = []
     owners = {fold_name(name): "a column of every row" for name in fixed}
     for name, column, _ in promoted:

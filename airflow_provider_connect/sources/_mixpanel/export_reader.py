@@ -1,4 +1,4 @@
-"""Reads an export to its end, with its rejects. Detects answers that are not exports."""
+"""Reads an export to its end, with its rejects."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _BrokenLines:
 
 
 class ExportReader:
-    """Converts the blocks of an export to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
+    """Converter of an export's blocks to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
 
     :param stray_tally: counts lines of unknown day. Defaults to ``tally``.
     """

@@ -176,7 +176,10 @@ class MixpanelOptions(Options):
         return promoted_columns(self.promote)
 
     def require_regime(self, connection: Connection) -> Regime:
-        """Return the time regime. Raises ConfigError with every problem of options and connection."""
+        """Return the time regime.
+
+        :raises ConfigError: with every problem of options and connection.
+        """
         if problems := self.export_problems(connection):
             raise ConfigError("; ".join(problems))
         regime = self.configured_regime(connection)

@@ -78,7 +78,7 @@ class PromotedColumns:
 
 
 class PropertyTexts:
-    """Finds the JSON text of one property. Decoding loses details such as exact digits."""
+    """Finder of the JSON text of one property."""
 
     def __init__(self, name: str) -> None:
         import msgspec

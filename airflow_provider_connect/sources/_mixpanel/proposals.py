@@ -117,8 +117,6 @@ def propose_columns(
 ) -> Proposal:
     """Propose the most frequent properties, each with the narrowest type that fits most values.
 
-    Decimals are not proposed, because future digits are unknown, and numbers not as times, because their unit is.
-
     :param documents: properties of each record, as JSON.
     :param fixed_columns: columns of every row.
     """
@@ -155,9 +153,9 @@ def propose_columns(
 
 
 def propose_from_sample(connection: Connection, request: ProposalRequest, *, store: KeyStore | None = None) -> Proposal:
-    """Read a sample and propose columns. Costs one query of the project's hour.
+    """Read a sample and propose columns. Costs one query.
 
-    :param request: defaults to 1,000 events of yesterday (UTC) and 50 columns. Profiles are the present ones.
+    :param request: defaults to 1,000 events of yesterday (UTC) and 50 columns.
     :param store: tasks' shared count of requests.
     :raises ConnectError: as :meth:`.Poller.poll`. :class:`.ConfigError` also for invalid limits.
     :raises QuotaError: the hour has no room.

@@ -1,7 +1,4 @@
-"""Parses lines of an export, ``{"event":"…","properties":{…}}``. Unusual lines take a slower, exact path.
-
-Keeps the properties' bytes, and decodes only those that become columns.
-"""
+"""Parses lines of an export, ``{"event":"…","properties":{…}}``."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
 
 NotARecordError = NotJsonError
-"""A line is not a record. The message gives the reason without values."""
+"""A line is not a record. The message shows no values."""
 
 
 class ErrorDocumentError(Exception):
@@ -63,7 +60,7 @@ class RecordColumns:
     :param positions: (int64) start of each record's line in the answer.
     :param events: (string) names of the events.
     :param property_slices: (string) two views of the block per record: its properties, and the bytes up to the next
-        record's. Only :meth:`properties_of_rows` copies bytes.
+        record's.
     :param field_values: lists of decoded values by field. None if missing or null.
     """
 
@@ -195,10 +192,8 @@ class RecordReader:
     def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
         """Decode the lines marked as usual. Returns row index, event and properties of each.
 
-        The decoder takes many lines at once and ends an object at the end of its JSON, not of its line. Both are the
-        same: each line starts with ``{`` and ends with ``}``, strings contain no bare newline, and ``}{`` cannot occur
-        inside an object. So each line is one object if there are as many objects as lines. If there are as many
-        properties too, no line has the key ``properties`` twice, so the object at its start also closes it.
+        The decoder ends an object at the end of its JSON, not of its line. Each line is one object if there are as
+        many objects as lines. If there are as many properties too, no line has the key ``properties`` twice.
         """
         import numpy as np
 
@@ -267,11 +262,7 @@ class RecordReader:
 
 
 def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
-    """Return where each line's properties start, and a mask of lines for which this is certain.
-
-    A name's length gives its end. If the name has an escape, this end lies inside it, where ``","properties":{`` cannot
-    occur: the second quote would end the name, and no JSON continues so.
-    """
+    """Return where each line's properties start, and a mask of lines for which this is certain."""
     import numpy as np
     import pyarrow.compute as pc
 

@@ -173,10 +173,6 @@ def _error_text(body: str) -> str:
 
 
 def _limit_error(message: str, text: str, wait: float | None) -> RetriableError:
-    """Return the error for an exceeded limit.
-
-    :param text: such as ``1/5 queries running concurrently and 61/60 queries running in the last hour``.
-    """
     if (hour := _reached_limit(text, "in the last hour")) is not None:
         retry_after_seconds = _HOUR_IS_USED_UP_SECONDS if wait is None else wait
         return QuotaError(message, said=(*hour, wait or 0.0), retry_after_seconds=retry_after_seconds)

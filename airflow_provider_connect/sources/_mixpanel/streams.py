@@ -1,4 +1,4 @@
-"""All Mixpanel streams, and checks of their options. DAG files import this."""
+"""All Mixpanel streams, and checks of their options."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ VENDOR_LIMITS = {
     "all": Quota("all", requests=300, seconds=_WINDOW_SECONDS, per_second=1),
     "counts": Quota("counts", requests=300, seconds=_WINDOW_SECONDS),
 }
-"""X's limits for an app, by endpoint: https://docs.x.com/x-api/fundamentals/rate-limits (2026-11). A connection's
-``limits`` replace them.
-"""
+"""X's limits for an app, by endpoint: https://docs.x.com/x-api/fundamentals/rate-limits (2026-11)."""
 
 
 def quota_of(connection: Connection, endpoint: str) -> Quota:

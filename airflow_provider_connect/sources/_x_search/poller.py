@@ -1,7 +1,6 @@
 """Polls a day, or a part of it, with all queries up to their last pages.
 
-X's counts are an upper bound: they include deleted and withheld posts
-(https://docs.x.com/x-api/posts/counts/introduction, 2026-11).
+X's counts include deleted and withheld posts (https://docs.x.com/x-api/posts/counts/introduction, 2026-11).
 """
 
 from __future__ import annotations

@@ -78,7 +78,6 @@ def _read(parse: Callable[[bytes, XClient], _T], data: bytes, client: XClient) -
 
 
 def _replace_surrogates(data: bytes) -> bytes:
-    """Return a document with U+FFFD for lone surrogates. Raises ValueError if it is not JSON."""
     text = json.dumps(json.loads(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 

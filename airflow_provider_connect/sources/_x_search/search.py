@@ -18,11 +18,11 @@ from airflow_provider_connect.sources._x_search.result_page import JsonPart, Res
 from airflow_provider_connect.stage.rejects import Reject, Tolerance
 
 _MOST_PAGES_WITHOUT_A_POST = 1000
-"""The archive sends pages without posts, but never this many in a row for a day."""
+"""Most pages in a row without a post."""
 
 _MOST_DIGITS = 30
 _MOST_PAGES_AGAIN = 5
-"""Some lists of X repeat a page forever, each time with another next_token (measured 2026-09 by
+"""Most repetitions of a page: some lists repeat one forever (measured 2026-09 by
 https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md).
 """
 
@@ -112,7 +112,6 @@ class Search:
         return hits
 
     def _hit(self, post: JsonPart, page: ResultPage, query_index: int) -> Hit | None:
-        """Convert a post to a hit. Returns None if it is outside the time range or rejected."""
         self._posts_read += 1
         number, created_at = post.value.get("id"), parse_instant(post.value.get("created_at"))
         if not isinstance(number, str) or not number.isdecimal() or len(number) > _MOST_DIGITS:
@@ -149,7 +148,7 @@ class Search:
 
 
 def collect_ids(post: dict[str, object]) -> set[str]:
-    """Return every string in a post, also nested: among them all ids and keys that it names."""
+    """Return every string in a post, also nested: its ids and keys are among them."""
     ids: set[str] = set()
     pending: list[object] = [post]
     while pending:

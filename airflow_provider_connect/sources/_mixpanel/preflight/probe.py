@@ -18,7 +18,7 @@ from airflow_provider_connect.sources._mixpanel.preflight.regime_detection impor
 from airflow_provider_connect.sources._mixpanel.refusals import refusal_error, status_of_refusal
 
 _EVENTS = 10_000
-"""Events in the sample: enough to detect the regime, about a megabyte on the wire."""
+"""Events in the sample: about a megabyte on the wire."""
 
 _LIMITS = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 64 << 20
@@ -52,9 +52,11 @@ class ProbeResult:
 
 
 def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Callable[[], None]) -> ProbeResult:
-    """Send one small request to an API. Raises ConnectError without an answer.
+    """Send one small request to an API.
 
-    :param on_sent: called when the request is sent, from when Mixpanel may count it.
+    :raises ConnectError: no answer.
+
+    :param on_sent: called when the request is sent.
     """
     sent_at = clock()
     # It is over in every zone: the last one leaves it at noon of the day after.
@@ -71,9 +73,9 @@ def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Cal
 
 
 def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetime) -> float | None:
-    """Return the least lead of our clock over a server's. Negative if our clock is behind.
+    """Return the least lead of our clock over a server's, negative if behind.
 
-    :param date: the answer's header Date. The other times are by our clock.
+    :param date: the answer's header Date.
     :return: 0 if ``date`` lies between both, None if unreadable.
     """
     try:

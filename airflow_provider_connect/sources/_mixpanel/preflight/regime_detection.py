@@ -1,7 +1,6 @@
 """Detects the time regime from a sample of events: UTC, or the clock of the project's zone.
 
-Each event also has the UTC time at which Mixpanel received it, and live devices send immediately. So the least delay,
-if equal at many times of the day, is the zone's offset, or 0.
+The least delay of receipt, if equal at many times of the day, is the zone's offset, or 0.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from zoneinfo import ZoneInfo
 from airflow_provider_connect.sources._mixpanel.columns import Regime
 
 _LOW_QUANTILE = 0.05
-"""Share of shortest delays to ignore: some devices have wrong clocks."""
+"""Share of shortest delays to ignore."""
 
 _QUICK_SECONDS = 600
 _MIN_EVENTS = 20
 _MIN_QUARTERS = 6
-"""Fewest quarter-hours with quick events. Devices that upload a few times a day fill fewer."""
+"""Fewest quarter-hours with quick events."""
 
 _QUARTER = 900
 _EARLY_SECONDS, _LATE_SECONDS = -300, 3000
@@ -45,7 +44,7 @@ class RegimeReading:
     """Result of a detection.
 
     :param regime: None if unknown.
-    :param reason: evidence, or why the regime is unknown.
+    :param reason: evidence for the regime, or for not knowing it.
     :param ahead_minutes: approximate lead of the exported times over UTC.
     :param matches_zone: True if the configured zone has this lead.
     """

@@ -90,7 +90,7 @@ def same_named_columns(stream: MixpanelStream, sent_object: Mapping[str, Any]) -
 def fetch_member(client: MixpanelClient, call: Call, *path: str, kind: type) -> Any:
     """Send a request and return the value at ``path``, a sequence of nested names.
 
-    :param kind: required type, ``dict`` or ``list``.
+    :param kind: ``dict`` or ``list``.
     :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or the answer has another shape.
     """
     data = client.fetch(call)

@@ -1,10 +1,7 @@
-"""Parses and checks the pages of an engage session. Sends no requests.
+"""Parses and checks the pages of an engage session.
 
-Mixpanel keeps an answer for a while as a session. Page 0 has the total and the page size, which reveal missing,
-repeated and short pages. Later pages of the real API have no ``total`` (``EngagePaginationStrategy`` of Airbyte and
+Page 0 has the total and the page size. Later pages lack ``total`` (``EngagePaginationStrategy`` of Airbyte and
 ``source-mixpanel-native`` of Estuary, 2026-11).
-
-A profile becomes a line ``{"event":<distinct_id>,"properties":<properties>}`` for :class:`.RecordReader`.
 """
 
 from __future__ import annotations
@@ -56,7 +53,7 @@ class EngagePage(NamedTuple):
 
 
 class EngageSession:
-    """Checks that pages come in order from page 0, without gaps or repeats.
+    """Check that pages come in order from page 0, without gaps or repeats.
 
     :raises RetriableError: page 0 contradicts itself.
     """
@@ -84,7 +81,10 @@ class EngageSession:
         return self._next_number == self.page_count
 
     def accept(self, page: EngagePage) -> None:
-        """Check the next page. Raises RetriableError for another number, session or number of profiles."""
+        """Check the next page.
+
+        :raises RetriableError: another number, session or number of profiles.
+        """
         number = self._next_number
         subject = f"page {number} of {self.page_count}"
         if page.session not in ("", self.id):
@@ -112,13 +112,13 @@ class EngageSession:
 def is_session_lost(status: int, text: str) -> bool:
     """Return True if a refusal of a later page means that the session is gone.
 
-    The wording is undocumented. "request for page in uncached query" has been seen.
+    The undocumented wording "request for page in uncached query" has been seen.
     """
     return status >= 400 and status != 429 and _GONE.search(text) is not None
 
 
 def session_lost_error(page: int, pages: int, reason: str) -> GoneError:
-    """Return the error for a dropped session. The next try starts at page 0."""
+    """Return the error for a dropped session."""
     return GoneError(
         f"page {page} of {pages} {reason}. The pages read so far are dropped, and the next try starts at page 0"
     )
@@ -151,7 +151,7 @@ class PageProfiles(NamedTuple):
 
 
 class PageReader:
-    """Parses pages.
+    """Parser of pages.
 
     :param promoted_names: properties to decode.
     :param is_cohort: True for members of a cohort, which may lack a profile.
@@ -195,7 +195,6 @@ class PageReader:
         return EngagePage(number, session, page.page_size, page.total, len(page.results), fingerprint), page.results
 
     def _decode_tolerantly(self, data: bytes) -> Any:
-        """Read a page with lone surrogates, NaN or invalid UTF-8, which msgspec refuses."""
         text = data.decode("utf-8", "surrogateescape")
         try:
             page_members = dict(members(text, _TOLERANT))

@@ -3,8 +3,8 @@
 https://developer.mixpanel.com/reference/insights-query (2026-11). Reports of Funnels and Retention have this shape too:
 https://github.com/jaredmcfarland/mixpanel_data/blob/main/context/research/bookmarks-api-findings.md.
 
-Dates are the innermost names of Insights reports: ``{"Sign up": {"DE": {"2026-03-01T00:00:00-08:00": 12}}}``. In
-Retention reports they stand above lists. Funnels reports have none.
+Dates are the innermost names in Insights reports, stand above lists in Retention reports, and are absent in Funnels
+reports.
 """
 
 from __future__ import annotations

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 ENGAGE_PATH = "/api/query/engage"
 
 CONCURRENT_PAGES = 4
-"""One less than a project's concurrent queries, to leave one for other clients
-(https://developer.mixpanel.com/reference/rate-limits, 2026-11).
-"""
+"""One less than a project's concurrent queries (https://developer.mixpanel.com/reference/rate-limits, 2026-11)."""
 
 _PAGE_TRIES = 5
 _PAGE_PAUSES = doubling_pauses(0.5, 8.0)
@@ -46,7 +44,7 @@ _LAST_SEEN = "$last_seen"
 
 
 class ProfileReader:
-    """Reads sessions one after another. Drops profiles that occurred in any session before."""
+    """Reader of sessions, one after another. Drops profiles of earlier sessions."""
 
     def __init__(self, stream: MixpanelStream, client: MixpanelClient) -> None:
         options = client.options
