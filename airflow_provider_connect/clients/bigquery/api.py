@@ -1,7 +1,4 @@
-"""Client of BigQuery. Every call has a timeout and a limited number of tries.
-
-The client library's own retry lasts ten minutes and hides its error. So :meth:`BigQueryApi.call` retries instead.
-"""
+"""Client of BigQuery. Every call has a timeout and a limited number of tries."""
 
 from __future__ import annotations
 
@@ -102,7 +99,7 @@ class BigQueryApi:
 
     @cached_property
     def endpoints(self) -> Endpoints:
-        """Addresses of both services. The first access may request the universe from the metadata server."""
+        """Addresses of both services. The first access may call the metadata server."""
         return Endpoints.from_connection(self.connection, self.credentials.universe_domain)
 
     @cached_property
@@ -121,7 +118,7 @@ class BigQueryApi:
 
     @property
     def write_client(self) -> Any:
-        """Storage Write client of Google's library. All threads use one channel."""
+        """Storage Write client, with one channel for all threads."""
         from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
         from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
@@ -151,8 +148,7 @@ class BigQueryApi:
     ) -> Any:
         """Return ``function(*args, timeout=…, retry=None, **kwargs)``. Retries errors that may pass.
 
-        The call must be repeatable: after a lost response, the next try may find its own work (409). Calls inside
-        ``function`` share this call's budget.
+        The call must be repeatable.
 
         :param action: for messages, such as "creating the table `p.d.t`".
         :param retry_missing_seconds: how long to retry "not found", for a resource that was created a moment ago.
@@ -187,7 +183,7 @@ class BigQueryApi:
             self._thread_limit.deadline = outer
 
     def locate(self, table_ref: TableRef) -> str:
-        """Return the location of a table's dataset. All later jobs run there.
+        """Return the location of a table's dataset, for all later jobs.
 
         :raises MissingError: the dataset does not exist, even :data:`SETTLE_SECONDS` after the first look.
         """
@@ -205,11 +201,10 @@ class BigQueryApi:
     ) -> tuple[list[dict[str, Any]], Any]:
         """Run one query or script as one job. Returns the rows of its last SELECT, and the job.
 
-        If BigQuery's own error fails the job, another job ``<job_id>_1`` (then ``_2``) runs the SQL again, which must
-        not double its effect. Conflicts with another transaction are not retried.
+        If BigQuery's own error fails the job, job ``<job_id>_1`` (then ``_2``) runs the SQL again, which must not
+        double its effect. Conflicts with another transaction are not retried.
 
-        :param sql: text, or a function that makes it from the job's id.
-        :param job_id: for callers that must find the job again.
+        :param sql: text, or a function of the job's id.
         """
         base_id = job_id or f"connect_query_{uuid.uuid4().hex}"
         patience = Patience(self.retry_budget_seconds, _PAUSES, jitter=FROM_HALF)

@@ -1,7 +1,7 @@
-"""Loads Google credentials from the fields of the Google provider's connection type, with google-auth alone.
+"""Loads Google credentials from the Google provider's connection type, with google-auth alone.
 
-Field names are those of ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with or without the older
-prefix ``extra__google_cloud_platform__``. Secrets are never written to a file.
+Fields: ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with or without the older prefix
+``extra__google_cloud_platform__``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _external_info(connection: Connection) -> dict[str, Any] | str | None:
 
 
 def impersonation_chain(connection: Connection) -> tuple[str, ...]:
-    """Return the impersonation chain's accounts. The last one is the account to act as.
+    """Return the impersonation chain's accounts, last the account to act as.
 
     :raises ConfigError: an entry is not an account's address.
     """
@@ -100,7 +100,7 @@ def impersonation_chain(connection: Connection) -> tuple[str, ...]:
 
 
 def scopes(connection: Connection) -> tuple[str, ...]:
-    """Return the scopes to request. Defaults to the whole cloud platform."""
+    """Return the scopes to request, by default the whole cloud platform."""
     value = _text_field(connection, "scope", "scopes separated by commas")
     return tuple(scope.strip() for scope in (value or "").split(",") if scope.strip()) or SCOPES
 
@@ -118,9 +118,9 @@ def _text_field(connection: Connection, name: str, expected: str) -> str | None:
 
 
 def proxy_url(connection: Connection) -> str | None:
-    """Return the proxy's URL. The environment's proxies are never used.
+    """Return the proxy's URL. The environment's are never used.
 
-    :raises ConfigError: the URL is not ``http``, the only kind that gRPC can use.
+    :raises ConfigError: the URL is not ``http``.
     """
     value = connection.option("proxy")
     if value is not None and not re.fullmatch(r"http://[^\s/?#]+/?", value):
@@ -204,7 +204,6 @@ def _base_credentials(connection: Connection, requested_scopes: tuple[str, ...])
 
 
 def _credentials_from_info(info: dict[str, Any], requested_scopes: tuple[str, ...]) -> Any:
-    """Build credentials from a key file's content. Unlike the library's loader, it sends no request."""
     from google.auth import aws, identity_pool, pluggable
     from google.oauth2 import credentials as user
     from google.oauth2 import service_account

@@ -2,10 +2,9 @@
 
 ``rest_endpoint`` (``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) replace
 ``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. The prefix ``http://`` turns TLS off, only for
-loopback addresses with ``is_anonymous``, so that no credential is sent in clear.
+loopback addresses with ``is_anonymous``.
 
-By default ``requests`` sends the password of a ``.netrc`` file instead of our token, and both libraries use the
-environment's proxies.
+``requests`` would send a ``.netrc`` file's password.
 
 Vendor facts: https://cloud.google.com/vpc/docs/configure-private-service-connect-apis (2026-11).
 """
@@ -100,7 +99,7 @@ def _clear_text_problems(connection: Connection, name: str, value: str) -> list[
 
 
 class _DeadlineAdapter(HTTPAdapter):
-    """Limits each request to the remaining time of the thread's call. The library's own minimum for rows is 120 s."""
+    """Adapter that limits each request to the remaining time of the thread's call."""
 
     def __init__(self, limit: threading.local) -> None:
         super().__init__(pool_maxsize=32)

@@ -1,4 +1,4 @@
-"""Reads an API's address and credentials from an Airflow connection of type ``http``. Light enough for DAG files.
+"""Reads an API's address and credentials from an Airflow connection of type ``http``.
 
 Fields: ``docs/http_connection.md``.
 """
@@ -110,7 +110,7 @@ class HttpAccess:
 
     @classmethod
     def for_url(cls, connection: Connection, url: str, auth: Auth, **fields: Any) -> Self:
-        """Return the access to a vendor's URL, with proxy and authorities of a connection of any type."""
+        """Return the access to a vendor's URL, with a connection's proxy and authorities."""
         return cls(connection.conn_id, url, StaticCredentials(auth), _route(connection, {origin_of(url)[1]}), **fields)
 
 

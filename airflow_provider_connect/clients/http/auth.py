@@ -1,6 +1,6 @@
 """Kinds of HTTP credentials, each with its secret texts.
 
-All threads and polls of a process share fetched credentials: one token per poll would exceed limits of token endpoints.
+All threads and polls of a process share fetched credentials.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class FetchedAuth(NamedTuple):
 
 @dataclass
 class _LoginState:
-    """Credentials or latest refusal of one login. Hold ``lock`` to use it."""
+    """Credentials or latest refusal of one login, guarded by ``lock``."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     auth: Auth | None = None
@@ -125,11 +125,10 @@ class FetchedCredentials:
         self._clock = clock or CLOCK
 
     def auth(self) -> Auth:
-        """Return credentials that will not expire soon. May call the service, or wait for another thread's call.
+        """Return credentials that will not expire soon. May call the service.
 
         :raises RetriableError: the service is unreachable or overloaded.
-        :raises ConfigError: the service refuses the login. Repeated for a minute without a call, to prevent a locked
-            account.
+        :raises ConfigError: the service refuses the login. Repeated for a minute without a call.
         """
         state = self._state()
         with state.lock:

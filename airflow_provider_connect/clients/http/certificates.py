@@ -1,4 +1,4 @@
-"""TLS trust: the public authorities, and the connection's. Verification cannot be turned off."""
+"""TLS trust: the public authorities, and the connection's."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def tls_context(ca_bundle: str | None, environment_bundles: tuple[tuple[str, str
     """Return a TLS client context that verifies certificates and host names.
 
     :param ca_bundle: authorities to trust besides the public ones.
-    :param environment_bundles: (variable, path) pairs of more authorities. A path is a file, or a folder in OpenSSL's
-        form.
+    :param environment_bundles: (variable, path) pairs of more authorities. A path is a file or an OpenSSL folder.
     :raises ConfigError: a file contains no certificate.
     """
     from requests.utils import DEFAULT_CA_BUNDLE_PATH  # noqa: PLC0415  # slow to import in a DAG file

@@ -1,7 +1,6 @@
-"""One connection to a server, directly or through a proxy. A deadline covers connecting, sending and reading.
+"""One connection to a server, directly or through a proxy, with a deadline.
 
-A socket's timeout restarts with every byte, so a slow server could block its client for ever. Here a timer shuts the
-socket at the deadline. httpcore connects (:mod:`.network`), h11 parses (:mod:`.message`).
+A socket's own timeout restarts with every byte.
 """
 
 from __future__ import annotations

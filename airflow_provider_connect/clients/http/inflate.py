@@ -1,8 +1,4 @@
-"""Decompresses gzip answers.
-
-Reads every member (part of a gzip file), requires checksum and end, and limits its output. Python's HTTP clients accept
-a cut body, or drop all members after the first.
-"""
+"""Decompresses gzip answers. Requires every member's checksum and end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Client of a JSON API: one call returns one whole answer, and errors name the remedy.
 
-A repeatable call is retried alone, so a failing page costs a page, not the day. Credentials go only to the connection's
-own host.
+Credentials go only to the connection's own host.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class JsonApi(Closable):
     """Client of an API for a poll or a publisher. Thread-safe.
 
     :param target: a connection of type ``http``, or the access made from another type.
-    :param errors: rules for answers, in order. Defaults follow.
+    :param errors: rules for answers, in order.
     :param share: number of processes that divide the limits per second and of concurrent requests.
     :param max_bytes: size limit of a decompressed answer.
     :param patience_seconds: time for retries of a repeatable call, with pauses. 0 for no retries.
@@ -144,7 +143,7 @@ class JsonApi(Closable):
 
         ``on_sent`` and ``on_received`` never run in two threads concurrently.
 
-        :param on_sent: called for every request sent, from when the server may count it.
+        :param on_sent: called for every request sent.
         :param on_received: called after each status 2xx with two byte counts: received, and decompressed (0 if
             incomplete).
         :param error_of: returns an error for an answer that rules cannot describe, or None to apply the rules.
@@ -181,7 +180,6 @@ class JsonApi(Closable):
     # Addresses
 
     def _address(self, base: str, url: str) -> str:
-        """Return the full URL. Raises ConfigError if the connection does not name its host."""
         if not _FULL_URL.match(url):
             return f"{self._access.url}/{url.lstrip('/')}" if url else self._access.url
         try:
@@ -222,7 +220,6 @@ class JsonApi(Closable):
         return reply
 
     def _is_own(self, url: str) -> bool:
-        """Return True if a URL is of the host that gets the credentials."""
         return origin_of(url) == self._access.origin
 
     def _follow_redirects(self, request: _Request, auth: Auth) -> Reply:
@@ -317,7 +314,6 @@ class JsonApi(Closable):
     # Limits
 
     def _wait_for_turn(self, patience: Patience) -> None:
-        """Wait for the rate limits. Raises RetriableError if that exceeds the time for retries."""
         self._answers.require_open()
         while (wait := self._pace.wait_seconds(self.clock.now())) > 0:
             if wait > max(patience.left_seconds, 0):

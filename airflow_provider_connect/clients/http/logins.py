@@ -1,8 +1,4 @@
-"""Fetches credentials: OAuth 2.0 tokens, and sessions of services with their own login.
-
-authlib is not used: it lacks our deadline and address checks, accepts a rotated refresh token silently, and quotes the
-server's text, which may echo a secret.
-"""
+"""Fetches credentials: OAuth 2.0 tokens, and sessions of services with their own login."""
 
 from __future__ import annotations
 
@@ -43,7 +39,7 @@ ROTATION_REFUSED = (
 
 @dataclass(frozen=True)
 class Login:
-    """User, password and URL of a login: a token endpoint, or a session's."""
+    """User, password and URL of a login."""
 
     url: str
     route: HttpRoute
@@ -59,10 +55,10 @@ class Login:
 
 @dataclass(frozen=True)
 class OAuth2Login:
-    """Fetches access tokens with client credentials, or with a refresh token that does not rotate.
+    """Access tokens with client credentials, or with a refresh token that does not rotate.
 
     :param client_auth: send client id and secret as HTTP Basic, or as form fields.
-    :param params: further form fields, such as ``audience``.
+    :param params: further form fields.
     """
 
     login: Login
@@ -111,7 +107,7 @@ class OAuth2Login:
 
 @dataclass(frozen=True)
 class SessionLogin:
-    """Logs in to a service. The session is a text in the JSON answer, or the answer's cookies.
+    """Session of a service: a text in the JSON answer, or the answer's cookies.
 
     :param params: login fields. ``{login}`` and ``{password}`` are replaced by the connection's.
     :param result: keys that lead to the text, or None for the cookies.

@@ -1,7 +1,6 @@
 """Contract of a read-only session with PostgreSQL, MySQL, SQLite or over JDBC.
 
-The session itself quotes names and values. Statements have no placeholders, so ``%`` and ``?`` in a user's SQL have no
-special meaning.
+Statements have no placeholders: ``%`` and ``?`` have no special meaning.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
 Decimals = str
 """How decimal numbers are read.
 
-``exact``: as decimals, or as text if 38 digits (the limit of Arrow and Spark) are too few or the column declares no
-precision. ``decimal(p,s)``: as decimals, of this type where ``exact`` reads text. ``string``: as text. ``double``: as
-the nearest double.
+``exact``: as decimals, or as text if 38 digits are too few or no precision is declared. ``decimal(p,s)``: as decimals,
+of this type where ``exact`` reads text. ``string``: as text. ``double``: as the nearest double.
 """
 ZeroDates = Literal["fail", "null"]
 """MySQL's dates with month or day zero fail the read, or become NULL."""
@@ -179,7 +177,7 @@ def decimal_digits(decimals: Decimals) -> tuple[int, int] | None:
 
 
 def digits_advice(kind: pa.DataType) -> str:
-    """Return the remedy for a number with more digits than a chosen type."""
+    """Return the remedy for a number with too many digits."""
     return f"more digits than {kind}? Round it in a query, or set decimals='string'"
 
 
@@ -203,7 +201,7 @@ class Database(Closable, ABC):
 
     Methods raise ``ConfigError`` for problems that a person must correct (a missing table or right, wrong SQL),
     ``RetriableError`` for passing problems (a lost server, a timeout, a conflict on a standby), and ``DataError`` for
-    unreadable values. Messages have the server's error code, never a value.
+    unreadable values. Messages never contain a value.
     """
 
     _label: str
@@ -242,7 +240,7 @@ class Database(Closable, ABC):
     def primary_key(self, table: Table) -> list[str]:
         """Return the primary key's columns in order, or [].
 
-        MySQL may index only the beginning of a text, so :meth:`indexes` shows whether they identify a row.
+        MySQL may index only the beginning of a text: see :meth:`indexes`.
         """
 
     def indexes(self, table: Table) -> list[Index]:
@@ -280,7 +278,7 @@ class Database(Closable, ABC):
         order_by: str = "",
         limit: int = -1,
     ) -> str:
-        """Return a SELECT statement. Each part may be a user's SQL that ends in a comment.
+        """Return a SELECT statement. Parts may be a user's SQL that ends in a comment.
 
         :param limit: all rows if negative.
         """
@@ -301,7 +299,7 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a read-only transaction. It sees the database as of its first read.
+        """Begin a read-only transaction, which sees the database as of its first read.
 
         :param snapshot: another session's :meth:`export_snapshot`, to see the same rows.
         :raises RetriableError: that session has ended.
@@ -310,10 +308,9 @@ class Database(Closable, ABC):
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Prevent changes to the table's definition until :meth:`end`. Returns the columns as they will be read.
 
-        Call it between :meth:`begin` and the first row. Otherwise a database may read a rewritten table as empty, or a
-        column in a changed type. The default suits databases whose transactions keep the old definition.
+        Call it between :meth:`begin` and the first row.
 
-        :param names: columns to read. The result may lack others.
+        :param names: columns to read.
         :raises ConfigError: the table is gone or may not be read.
         :raises RetriableError: it was rewritten, emptied or replaced since the transaction began.
         """
@@ -335,7 +332,10 @@ class Database(Closable, ABC):
         """Run a statement with few result rows."""
 
     def one_row(self, sql: str) -> tuple[Any, ...]:
-        """Run a statement and return its only row. Raises DataError for any other number."""
+        """Run a statement and return its only row.
+
+        :raises DataError: any other number.
+        """
         rows = self.rows(sql)
         if len(rows) != 1:
             raise DataError(f"the database returned {len(rows)} rows instead of one")
@@ -343,7 +343,7 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Decide how columns are read, without the server, so that driver and tasks get the same result."""
+        """Decide how columns are read, without the server."""
 
     def read(
         self,
@@ -372,4 +372,4 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """End another thread's statement in this session. That thread gets ``RetriableError``."""
+        """End another thread's statement in this session, with ``RetriableError`` there."""

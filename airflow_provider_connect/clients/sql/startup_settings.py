@@ -1,6 +1,6 @@
-"""Settings that a connection makes at the start of a session, as Airflow's hooks pass them to a server.
+"""Checks settings that a connection makes at the start of a session.
 
-Only settings that change no value and no condition may be made. A session makes its own settings afterwards.
+Only settings that change no value and no condition may be made.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def postgresql_problem(options: str) -> str:
 
 
 def search_path(options: str) -> str | None:
-    """Return the schemas in which libpq's ``options`` look for a table. None if they do not say."""
+    """Return the schemas in which libpq's ``options`` look for a table, if set."""
     paths = [match[2] for match in _POSTGRESQL_OPTION.finditer(options) if match[1].replace("-", "_") == "search_path"]
     return paths[-1] if paths else None
 

@@ -59,7 +59,7 @@ class Reply:
     """One whole answer.
 
     :param headers: by lower-case name.
-    :param body: decompressed. Only the beginning unless the status is 2xx, b"" unless the verdict is ``rows``.
+    :param body: decompressed. Only the beginning unless the status is 2xx.
     :param url: final URL, base of relative links.
     :param is_cut: True if the body is incomplete and may end inside a secret.
     :param tries: number of times that the call was sent.
@@ -105,7 +105,7 @@ class Reply:
         return self.headers.get(name.lower(), "")
 
     def at(self, path: str) -> Any:
-        """Return the value at a path of the JSON body, or ``MISSING``. Decodes nothing else of a large body."""
+        """Return the value at a path of the JSON body, or ``MISSING``."""
         try:
             if len(self.body) <= ERROR_TEXT_BYTES:
                 return value_at(json.loads(self.body), path)

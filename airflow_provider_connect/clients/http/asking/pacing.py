@@ -68,7 +68,7 @@ class RequestPace:
 
 
 class _Span:
-    """A limit of requests per time span. A fractional limit is rounded down, with a shorter span to match."""
+    """A limit of requests per time span."""
 
     def __init__(self, max_requests: float, seconds: float) -> None:
         self._max_requests = max(1, math.floor(max_requests))

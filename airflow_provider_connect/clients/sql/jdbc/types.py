@@ -1,6 +1,6 @@
 """Types of columns read over JDBC, by the driver's type codes.
 
-Refuses a type whose values Spark's reader would change silently. The user must cast it.
+Refuses a type whose values Spark's reader would change silently.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ def base_type(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
 
 
 def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadColumn:
-    """Decide how a column is read. Raises ConfigError if Spark would change its values."""
+    """Decide how a column is read.
+
+    :raises ConfigError: Spark would change its values.
+    """
     import pyarrow as pa
 
     if (decimal := _DECIMAL.fullmatch(column.base)) is not None:
@@ -181,7 +184,7 @@ def _converts_exactly(spark_type: pa.DataType, read_type: pa.DataType) -> bool:
 
 
 def convert_batch(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.Array]:
-    """Convert Spark's batch to the columns' read types. Decimals to be read as text stay decimals here.
+    """Convert Spark's batch to the columns' read types. Decimals to be read as text stay decimals.
 
     :raises DataError: a value does not fit.
     """

@@ -1,7 +1,6 @@
 """Arrow types for MySQL's and MariaDB's types, and the SQL that writes their values.
 
-The server writes a row as one CSV line. NULL must become an empty item: CONCAT_WS skips NULL, which would shift the
-following items.
+NULL must become an empty item: CONCAT_WS skips NULL.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _INTEGER_TYPES = {
     "int": ("int32", "int64"),
     "bigint": ("int64", "decimal128(20, 0)"),
 }
-"""Arrow types of signed and unsigned integers. All are signed, since Spark and Delta have no unsigned ones."""
+"""Arrow types of signed and unsigned integers, all signed."""
 _TEXT_TYPES = {
     "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid", "inet4", "inet6",
     "null",
@@ -89,7 +88,10 @@ def base_type(kind: str, charset: str | None) -> str:
 
 
 def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadColumn:
-    """Decide how a column is read. Raises ConfigError for an unsupported type."""
+    """Decide how a column is read.
+
+    :raises ConfigError: an unsupported type.
+    """
     import pyarrow as pa
 
     type_match = _TYPE.match(column.base)
