@@ -1,16 +1,7 @@
-"""Checks whether an answer (a day's polled rows) is complete, and decides the consequence if it is not.
+"""Checks whether an answer (a day's polled rows) is complete.
 
-The driver checks before each publish. The rules look for:
-
-* ``on_empty``: no rows, if rows of the day are published, or if all parents of the day failed. With ``never``, any
-  answer without rows. Until a published day of the stream has a row, an empty publish gets a warning.
-* ``on_shrink``: rows, but more than ``shrink_percent`` fewer than the publish that they would replace.
-* ``row_bounds``: a number of rows far from the mean of the days before.
-* ``reconcile``: a number of rows far from the vendor's own count of the day, if the source has one.
-
-They compare the source's answers, before shapes and transform. Two exceptions: ``row_bounds`` compares published rows
-plus rows that shapes removed, and ``on_empty`` also covers a transform's result without rows. Erased rows do not count
-as lost.
+The rules compare the source's answers, before shapes and transform. Exceptions: ``row_bounds`` adds the rows that
+shapes removed, and ``on_empty`` covers a transform's empty result.
 """
 
 from __future__ import annotations
@@ -34,10 +25,10 @@ OnBounds = Literal["fail", "warn"]
 Reconcile = Literal["off", "warn", "fail"]
 
 SHRINK_PERCENT = 50.0
-"""Default of ``shrink_percent``. Deletions and vendors' deduplication remove a few percent of a day."""
+"""Default of ``shrink_percent``."""
 
 RECONCILE_PERCENT = 1.0
-"""Default of ``reconcile_percent``. A complete day differs by far less, a cut answer usually by more."""
+"""Default of ``reconcile_percent``."""
 
 
 _DAYS_AT_ONCE = 31
@@ -47,9 +38,8 @@ _MANY_RECORDS = 100
 class RowBounds(Wire):
     """Limits of a day's rows around the mean of the days before.
 
-    :param percent: allowed distance from the mean, in percent of it. From 100 on, only too many rows are out of bounds.
-    :param over_days: calendar days before the day. If the ledger has rows of fewer than half of them, there is no
-        bound, and the report says so.
+    :param percent: allowed distance from the mean, in percent of it.
+    :param over_days: calendar days before the day. Without rows for half of them, there is no bound.
     :param on: ``warn`` publishes the day with a warning.
     """
 
@@ -79,9 +69,9 @@ class Rules(Wire):
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem with an answer: one text with both figures and the remedy.
+    """A problem with an answer, with both figures and the remedy.
 
-    :param is_fatal: True if the day fails. Otherwise the text goes to the published day's report.
+    :param is_fatal: True if the day fails. Otherwise the day's report has the text.
     """
 
     text: str
@@ -104,7 +94,7 @@ def findings(
 
     :param replaced: the publish that this one would replace.
     :param earlier: the publish to compare rows with: ``replaced``, or for a day's first snapshot the snapshot before.
-    :param has_rows: returns True if any published day of the stream has a row. Called only for a publish without rows.
+    :param has_rows: returns True if any published day of the stream has a row.
     """
     rows = rows_answered(polled)
     candidates = [ignored_finding(day, polled, on_empty)]
@@ -153,7 +143,6 @@ def refused_columns(day: dt.date, polled: PollResult) -> Finding | None:
 
 
 def _columns_of_no_record(polled: PollResult, prefix: str) -> str:
-    """Return the names of the columns whose count covers all records, for a message."""
     return ", ".join(
         repr(key.removeprefix(prefix))
         for key, count in sorted(polled.counts.items())
@@ -179,7 +168,7 @@ def rows_before_filter(day: PollResult | LedgerRow) -> int:
 
 
 def effective_on_empty(polled: PollResult, on_empty: OnEmpty) -> OnEmpty:
-    """Return ``on_empty`` for the sink: ``accept`` if shapes removed all rows, which is intended."""
+    """Return ``on_empty`` for the sink: ``accept`` if shapes removed all rows."""
     return "accept" if not polled.rows_written and rows_answered(polled) else on_empty
 
 
@@ -211,7 +200,7 @@ def made_nothing(
 
 
 def refused_empty(day: dt.date, polled: PollResult, result: PollResult | None) -> Finding | None:
-    """Return a fatal problem if answer or transform's result is empty. For ``on_empty="never"``."""
+    """Return a fatal problem if answer or transform's result is empty, for ``on_empty="never"``."""
     if not rows_answered(polled):
         text, subject = f"the source answered {_emptily(polled)}", "the source and the credentials' permissions"
     elif result is not None and polled.rows_written and not result.rows_written:
@@ -242,7 +231,7 @@ def never_had_rows(day: dt.date, polled: PollResult, result: PollResult | None) 
 
 
 def has_rows(ledger: Ledger) -> bool:
-    """Return True if any published day of a stream has a row. Reads the newest days first."""
+    """Return True if any published day of a stream has a row."""
     months = (
         (max(first, last - ONE_DAY * (back + _DAYS_AT_ONCE - 1)), last - ONE_DAY * back)
         for first, last in reversed(ledger.days().ranges)
@@ -306,8 +295,7 @@ def bounds_finding(
 ) -> Finding | None:
     """Return a problem if a day's rows lie too far from the mean of the days before.
 
-    :param erased: rows that the erase list removed from the answer. The mean of the earlier days' erased rows is
-        subtracted.
+    :param erased: rows that the erase list removed from the answer.
     """
     compared_rows = [row for row in earlier_rows if rows_before_filter(row)]
     counts = [rows_before_filter(row) for row in compared_rows]
@@ -362,14 +350,8 @@ def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, m
 
 
 def _newly_erased(polled: PollResult, earlier: LedgerRow) -> int:
-    """Return how many more rows the erase list removed from an answer than from ``earlier``.
-
-    If the source itself deletes people who were erased before, the result is too small, and a complete day may be
-    refused. If late rows of erased people arrive, it is too large, and as many lost rows are missed.
-    """
     return max(polled.counts.get("erased", 0) - earlier.counts.get("erased", 0), 0)
 
 
 def _percent(part: int, total: int) -> str:
-    """Return a share as text, with enough digits to distinguish it from a limit just below."""
     return f"{part / total * 100:,.4g} %"

@@ -39,8 +39,7 @@ _AS_NAMED = {"s3a": "s3", "gcs": "gs"}
 class Connection(Wire):
     """The fields of an Airflow connection that connectors use.
 
-    ``repr`` hides fields that may be secret. A connection is pickled only into Spark tasks, in memory. Only
-    :func:`write_connections` and, sealed, :func:`.submit.sealed.seal` write it.
+    ``repr`` hides fields that may be secret.
     """
 
     conn_id: str

@@ -1,7 +1,6 @@
-"""Common base of sources and sinks: access to capabilities, and refusal of outdated classes.
+"""Common base of sources and sinks, with access to capabilities.
 
-A class with a member of a capability from which it does not derive is refused. Otherwise its count, reservation or
-sweep would be skipped silently.
+A class with a member of a capability from which it does not derive is refused.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ CAPABILITIES: Mapping[str, Mapping[str, str]] = {
     },
     "Sink": {"StagesMarks": "stages_marks"},
 }
-"""Capabilities of each contract, with their members. Those without members were attributes in earlier versions."""
+"""Capabilities of each contract, with their members."""
 
 
 class Connector(Options, ABC):
@@ -80,11 +79,6 @@ class Opened(Closable, ABC):
 
 
 def _refuse_outdated(cls: type[Any]) -> None:
-    """Refuse a class with a capability that would be ignored, or without the present ``open``.
-
-    :raises TypeError: with the missing base class.
-    :raises ConfigError: with the signature to write.
-    """
     bases = {base.__name__ for base in cls.__mro__[1:] if base.__module__.startswith(_OURS)}
     if "Source" in bases:
         _refuse_former_open(cls)

@@ -1,13 +1,10 @@
 """Waits with a time limit, a number of tries, and pauses between tries.
 
-Every wait in this package uses a :class:`Patience`, in one of two ways:
+Every wait in this package uses a :class:`Patience`:
 
 * After a failed operation, :meth:`Patience.wait_and_retry`. A pause longer than the remaining time is not begun.
 * For an expected event, :meth:`Patience.wait_and_poll`. The last pause is shortened, so that the last check comes
   at the end of the time.
-
-The caller decides which errors are retried. tenacity does not fit: its clock is fixed to ``time.monotonic``, and it has
-neither a restart after progress nor a last check at the end of the time.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ _ASKED_FOR = (1.0, 1.5)
 
 
 class Clock(Protocol):
-    """The clock of a wait. Tests use one that takes no time."""
+    """The clock of a wait."""
 
     def now(self) -> float:
         """Return seconds since a fixed instant. Never decreases."""
@@ -124,10 +121,7 @@ class Patience:
         return max(pause, self._chance(requested, min(requested * _ASKED_FOR[1], (requested + remaining) / 2)))
 
     def pause_as_requested(self, seconds: float) -> float:
-        """Return a pause between the requested seconds and one and a half times as many.
-
-        The jitter separates clients that received the same request.
-        """
+        """Return a pause between the requested seconds and one and a half times as many."""
         return seconds * self._chance(*_ASKED_FOR)
 
     def sleep(self, seconds: float) -> None:

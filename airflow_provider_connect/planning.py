@@ -24,9 +24,8 @@ from airflow_provider_connect.window import Day, parse_days
 class LoadPlan:
     """Cost of loading a stream's days. ``str()`` describes it.
 
-    :param requests: lowest number of requests. Failed polls need more.
-    :param hours: from the first request to the last, if this load has the quota to itself. 0 if the quota has room for
-        all.
+    :param requests: lowest number of requests.
+    :param hours: from the first request to the last, if this load has the quota to itself.
     :param counts: highest number of requests of ``count_quota``, if the source counts days before it plans them.
     """
 
@@ -76,7 +75,7 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
 def plan_runs(source: Source, runs: Sequence[Sequence[Day]], *, connection: Connection) -> LoadPlan:
     """Compute the cost of several runs, which share no request. Reads nothing.
 
-    :param connection: the source's. Login and password are not used.
+    :param connection: the source's.
     :raises ConfigError: the connection is wrong.
     """
     quota = quota_of(source, connection)
