@@ -1,7 +1,7 @@
 """Names of counts in report, ledger and asset event, and the vendor's own count of a day.
 
 ``late_3_days`` counts the rows that reached the vendor after three further days had ended, including those of
-``late_4_days``. A source that has these times always gives ``late_1_days``, and the others if not 0.
+``late_4_days``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ class VendorCount:
 
     :param rows: without the duplicates that the vendor drops.
     :param is_least: the vendor may send rows that it does not count.
-    :param is_most: the vendor may count rows that it does not send. Fewer rows are reported only if ``reconcile`` is
-        on.
+    :param is_most: the vendor may count rows that it does not send.
     """
 
     rows: int

@@ -1,7 +1,6 @@
 """The definition of a stream: the options and columns that decide which rows its days have, as readable text.
 
-A ledger row holds the digest of its day's definition. The ledger keeps each definition once, as a note (:mod:`.notes`),
-and never holds literals of conditions and queries: ``…`` replaces each literal, and a digest of the whole follows.
+``…`` and a digest replace literals of conditions and queries.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Compares two states of a day by row keys. Counts added, changed and vanished rows.
 
-Each row is reduced to a fingerprint of 24 bytes: its key and a digest of its other values. Fingerprints go to a
-temporary file and are compared one bucket of keys at a time, so memory does not grow with the day.
+Memory does not grow with the day.
 
-With ``deduplicate="off"`` rows may share a key. Each pairs with one row of the other state, preferably an identical
-one.
+Rows that share a key each pair with one row of the other state, preferably an identical one.
 """
 
 from __future__ import annotations
@@ -54,8 +52,8 @@ def compare_states(
     """Compare the columns that both states of a day have. Returns None if rows have no key.
 
     :param earlier_paths: Parquet files, relative to ``folder``, like ``later_paths``.
-    :param schema: schema of the later state. The earlier state's values are cast to its types.
-    :param live_only: skip soft-deleted rows of the earlier state. The later one has none.
+    :param schema: schema of the later state. The earlier values are cast to its types.
+    :param live_only: skip soft-deleted rows of the earlier state.
     :raises ConnectError: as :func:`.translate_errors`. A missing file raises FileNotFoundError.
     """
     names, rows = _survey(folder, [*earlier_paths, *later_paths], schema)
@@ -158,10 +156,6 @@ def _count_matches(old: Any, new: Any) -> tuple[int, int]:
 
 
 def _count_pairs(begins: Any, is_new: Any) -> int:
-    """Return how many rows of one state pair with a row of the other. Equal rows are adjacent.
-
-    :param begins: for each row except the first, whether it differs from the row before.
-    """
     import numpy as np
 
     starts = np.concatenate([[0], np.flatnonzero(begins) + 1])

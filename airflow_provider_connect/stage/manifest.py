@@ -11,7 +11,7 @@ Under a stage root, one attempt of one day leaves ::
     _connect/attempts/<attempt>/rejects-<part>.parquet   bad records, if tolerated
     _connect/attempts/<attempt>/manifest.json            written last: all files above are complete
 
-An attempt's name begins with its run token. So a retry finds the manifest of an earlier attempt of the same intent.
+An attempt's name begins with its run token.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class PollResult(Wire):
 
 
 class SeenPublish(Wire):
-    """The newest publish in the ledger before the poll. The attempt's own publish must follow it.
+    """The newest publish in the ledger before the poll, which the attempt's publish must follow.
 
     :param day: None without a publish.
     :param generation: 0 without a publish.
@@ -133,9 +133,9 @@ class TransformResult(Wire):
 class Manifest(Wire):
     """A complete staged day. Nothing is published without one.
 
-    :param fingerprint: digest of the source's options and columns, the target and this package's version. A retry does
-        not reuse a manifest with another fingerprint.
-    :param seen: the newest publish before the poll. If the ledger has a newer one, the manifest is not published.
+    :param fingerprint: digest of the source's options and columns, the target and this package's version. A retry
+        reuses only an equal one.
+    :param seen: the newest publish before the poll. A newer one refuses the publish.
     :param polled_at: start of the poll, UTC. No decision depends on it.
     :param span: the span that an increment read.
     """
@@ -163,10 +163,7 @@ class Manifest(Wire):
 
     @classmethod
     def read(cls, text: bytes, day: Day, attempt: str) -> Manifest:
-        """Read the manifest of an attempt.
-
-        Other users may write into a shared stage, and a manifest's files are deleted later. So only its own attempt's
-        files are allowed.
+        """Read the manifest of an attempt. Only its own files are allowed.
 
         :raises ValueError: the text is no manifest of this version, or belongs to another day or attempt.
         """
@@ -198,7 +195,7 @@ def day_of_attempt(attempt: str) -> dt.date | None:
 
 
 def attempt_folder(attempt: str) -> str:
-    """Return the folder of an attempt's control files. All paths are relative to the stage root."""
+    """Return the folder of an attempt's control files, relative to the stage root."""
     return f"{CONTROL_FOLDER}/attempts/{attempt}"
 
 
@@ -225,7 +222,7 @@ def rejects_file(attempt: str, part: int, suffix: str) -> str:
 def data_file(day: Day, attempt: str, part: int, suffix: str) -> str:
     """Return the path of a data file.
 
-    :param suffix: a new random word for each file, because Spark may run a task twice concurrently.
+    :param suffix: a new random word for each file.
     """
     return f"day={day}/{attempt}-{part:05d}-{suffix}.parquet"
 

@@ -18,7 +18,7 @@ INCREMENTS_NEED_ORDER = (
 
 
 def merge_problem(write_mode: str, merge_options: Mapping[str, Any]) -> str | None:
-    """Return a problem if a merge has no key, or another write mode has options of a merge. None without a problem.
+    """Return a problem if a merge has no key, or another write mode has options of a merge.
 
     :param merge_options: values of ``key``, ``newest_by`` and ``delete_where``.
     """

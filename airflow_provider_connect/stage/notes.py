@@ -5,7 +5,7 @@
 ``alarm``       rows of a followed table may be lost. The stream stands still until the alarm is answered
 ``resumption``  the answer to an alarm: the position from which the stream continues
 
-The same fact always has the same id. So a note that two processes write exists once.
+The same fact always has the same id, so a note that two processes write exists once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Alarm(Wire):
 
     @property
     def id(self) -> str:
-        """The note's id. All alarms about one position of the stream share it."""
+        """The note's id, which all alarms about one position of the stream share."""
         return digest_of(["alarm", self.number, self.position])
 
 
