@@ -115,7 +115,6 @@ def _ranges_text(days: DaySet) -> str:
 
 
 def _is_done(target: BackfillTarget, run: PlannedRun) -> bool:
-    """Return whether all of a run's days are settled in every stream. False if the offsets are unknown."""
     if any(stream.offset is None for stream in target.streams):
         return False
     return all(day in stream.settled_days for stream in target.streams for day in DaySet(ranges=(run.days,)))
@@ -159,7 +158,6 @@ async def _load_request_cost(viewer: Viewer, target: BackfillTarget, runs: Seque
 
 
 async def _plan_source(viewer: Viewer, source: Source, runs: Sequence[Sequence[Day]]) -> LoadPlan | None:
-    """Return the cost of a source's runs. None if the viewer cannot read the connection, or it is wrong."""
     connection = await viewer.airflow.get_if_allowed(quote_path("connections", source.conn_id))
     try:
         return None if connection is None else plan_runs(source, runs, connection=public_connection(connection))

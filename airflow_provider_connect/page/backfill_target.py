@@ -93,7 +93,7 @@ class BackfillTarget:
 async def load_target(viewer: Viewer, dag_id: str) -> BackfillTarget:
     """Load the DAG of a backfill.
 
-    :raises RefusedError: the viewer may not read the DAG, or it has no stream.
+    :raises RefusedError: the DAG is hidden or has no stream.
     """
     tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, [dag_id])
     dag, starts_at = await asyncio.gather(viewer.airflow.get(quote_path("dags", dag_id)), load_start(viewer, dag_id))

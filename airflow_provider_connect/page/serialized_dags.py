@@ -1,6 +1,6 @@
-"""Source and sink that a DAG declares, from Airflow's serialized DAG. Used before a task's first run.
+"""Source and sink that a DAG declares, from Airflow's serialized DAG.
 
-Airflow serializes a mapped task's arguments only as their ``repr``, so its connectors stay unknown.
+A mapped task's connectors stay unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ async def add_declared_connectors(dag_bag: Any, profiles: Mapping[TaskName, Task
     """Fill in the connectors of tasks without a run. Templates in options are not rendered.
 
     :param dag_bag: the API server's serialized DAGs. None changes nothing.
-    :param profiles: profiles of tasks that the viewer may see.
     """
     names = [name for name, profile in profiles.items() if not profile.connectors]
     if dag_bag is None or not names:

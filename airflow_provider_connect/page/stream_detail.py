@@ -92,7 +92,6 @@ def _earliest_midnight(day: dt.date) -> dt.datetime:
 
 
 async def _load_quota_usage(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return the used part of the source's quota. None without a quota, or without the right to read the connection."""
     source = stream.connectors.source
     if source is None:
         return None

@@ -110,7 +110,6 @@ def _zone_of(connectors: Mapping[int, ConnectorPair]) -> str | None:
 
 
 def _map_indexes(task: TaskInfo, connectors: Mapping[int, ConnectorPair]) -> list[int]:
-    """Return the map indexes of a task's recent instances, each of which is a stream. -1 for an unmapped task."""
     return sorted(index for index in connectors if index >= 0) or [-1]
 
 

@@ -1,6 +1,5 @@
-"""Cache of each viewer's answers from Airflow, so that later queries fetch only news.
+"""Cache of each viewer's answers from Airflow, by token.
 
-A viewer's token is the cache's key, and each answer of the page still starts with queries that Airflow authorizes.
 Viewers share only the list of DAGs without ConnectOperator tasks.
 """
 

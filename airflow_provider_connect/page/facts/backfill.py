@@ -103,10 +103,7 @@ def days_per_run(dag: Mapping[str, Any], zone_name: str | None) -> int:
 
 
 def seconds_per_run(task_instances: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the median time of the runs of ended task instances, or None.
-
-    A run's time is from the first start to the last end of its instances, without the time in the queue.
-    """
+    """Return the median time of the runs of ended task instances, or None."""
     spans: defaultdict[str, list[tuple[dt.datetime, dt.datetime]]] = defaultdict(list)
     for row in task_instances:
         start, end = parse_instant(row.get("start_date")), parse_instant(row.get("end_date"))
@@ -121,7 +118,7 @@ def seconds_per_run(task_instances: Iterable[Mapping[str, Any]]) -> float | None
 def missing_days(stream: Stream, starts_at: dt.datetime | None) -> DaySet:
     """Return the days of a stream's gaps that its DAG should have loaded and no run loads now.
 
-    :param starts_at: start of the DAG. Earlier days are not missing. None if unknown.
+    :param starts_at: start of the DAG. Earlier days are not missing.
     """
     return DaySet.from_dates(
         day
@@ -143,7 +140,7 @@ def first_day(starts_at: dt.datetime, zone_name: str | None) -> dt.date:
 
 
 def zone_name_of(streams: Sequence[Stream]) -> str | None:
-    """Return the zone of a DAG's streams. None before the first run."""
+    """Return the zone of a DAG's streams, None before the first run."""
     return next((stream.connectors.timezone for stream in streams if stream.connectors.timezone is not None), None)
 
 

@@ -1,7 +1,7 @@
 """States of a stream's days, and the band of rows expected for a day.
 
 The band comes from the last eight settled days of the same weekday: their median, plus and minus three scaled median
-absolute deviations, and at least a tenth of the median. Fewer than four such days give no band.
+absolute deviations, and at least a tenth of the median.
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ def _state(day: dt.date, run: TaskRun | None, settled: set[dt.date], gaps: set[d
 
 
 def _by_day(runs: Sequence[TaskRun], first: dt.date, last: dt.date) -> dict[dt.date, TaskRun]:
-    """Return the run that decides each day's state: running before waiting before failed."""
     runs_by_day: dict[dt.date, TaskRun] = {}
     for run in runs:
         if run.days is None:

@@ -1,7 +1,6 @@
 """Source and sink of a task, identified by the names of their options.
 
-A task's rendered fields have the options of its connectors as plain JSON, but not the connectors' names. No two
-connectors have the same set of options.
+No two connectors have the same set of options.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from airflow_provider_connect.source import Source
 
 @dataclass(frozen=True)
 class ConnectorPair:
-    """Source and sink of a task. An unidentified connector is None."""
+    """Source and sink of a task, None if unidentified."""
 
     source: Source | None = None
     sink: Sink | None = None
