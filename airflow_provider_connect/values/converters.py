@@ -47,12 +47,12 @@ class EncodedBatch:
 
 
 class Converter(ABC):
-    """Turns Arrow batches into values, for one day and one schema. Cheap to create. Uses no network.
+    """Converter of Arrow batches into values, for one day and one schema. Cheap to create, without network.
 
     :param schema: the source's schema. Other columns of a batch are ignored.
     :param day: first field of every structured value, or None to leave it out.
-    :param record_name: full name of the record: legal words, joined by dots.
-    :param value_field: the column that is the entire value. Raw converters require it.
+    :param record_name: full name of the record.
+    :param value_field: the column that is the entire value.
     """
 
     kind: ClassVar[SchemaLanguage | None] = None
@@ -155,7 +155,7 @@ class StringConverter(Converter):
 
 
 class BytesConverter(StringConverter):
-    """Bytes of one binary or string column. NULL has no value."""
+    """Bytes of one binary or string column."""
 
     format_name = "bytes or strings"
     is_only_text = False

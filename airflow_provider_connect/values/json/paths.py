@@ -1,9 +1,9 @@
-"""Paths in a JSON document: the name of a field, or a JSON Pointer. DAG files import this.
+"""Paths in a JSON document: the name of a field, or a JSON Pointer.
 
-A text that begins with ``/`` is a pointer (RFC 6901): ``/meta/next``. Any other text is the name of one field:
-``@odata.nextLink``. "" is the entire document.
+A text that begins with ``/`` is a pointer (RFC 6901): ``/meta/next``. Any other text is the name of one field, "" the
+entire document.
 
-jmespath treats a missing field as null. Like jsonpath-ng, it splits names at dots and has no pointers.
+jmespath and jsonpath-ng treat a missing field as null or split names at dots.
 """
 
 from __future__ import annotations

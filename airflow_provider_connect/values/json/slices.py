@@ -1,4 +1,4 @@
-"""Splits a JSON document into the unchanged texts of its parts. Slower code reads documents that msgspec refuses."""
+"""Splits a JSON document into the unchanged texts of its parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class NotJsonError(ValueError):
-    """A text is not the required JSON. The message has the reason without values."""
+    """A text is not the required JSON. The message shows no values."""
 
 
 def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tuple[str, str]]:
