@@ -73,9 +73,8 @@ class Listener:
 class FaultyServer(Listener):
     """Server that answers with an error, or proxy that cuts answers.
 
-    :param behind: port of a healthy server to forward to. Without it, this server answers.
-    :param status: of its answers, such as ``"401 Unauthorized"``. The body echoes the request, to expose a client that
-        quotes answers with its secrets.
+    :param behind: port of a healthy server to forward to.
+    :param status: of its answers, such as ``"401 Unauthorized"``. The body echoes the request.
     :param cut_after: forwarded bytes, over all connections, after which it closes every connection.
     :ivar passed: bytes of answers forwarded so far.
     """
