@@ -1,4 +1,4 @@
-"""Declares the columns of a source's rows: name, type, comment. Light enough for DAG files."""
+"""Declares the columns of a source's rows: name, type, comment."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from airflow_provider_connect.polling.tally import Tally
 
 
 class CountedApi(Closable):
-    """API client of one poll. Thread-safe. Counts nothing without a quota."""
+    """API client of one poll. Thread-safe."""
 
     def __init__(self, api: JsonApi, quota: Quota | None) -> None:
         self._api = api
@@ -58,7 +58,7 @@ class CountedApi(Closable):
 
 
 def declared_quota(limits: RateLimits | None, conn_id: str) -> Quota | None:
-    """Return the hourly quota for declared limits. None if they limit neither a minute nor an hour.
+    """Return the hourly quota for declared limits, None without limits a minute or an hour.
 
     :param conn_id: all users of this connection share the quota.
     """

@@ -1,4 +1,4 @@
-"""Checks that a day can be polled: it is in the source's zone, and over or, for a snapshot, begun."""
+"""Checks that a day can be polled: it is in the source's zone, and over or begun."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -
     """Check that a day is in ``zone`` and over.
 
     :raises ConfigError: the day is in another zone, or ends in more than an hour.
-    :raises RetriableError: the day ends within the hour. Clocks may differ.
+    :raises RetriableError: the day ends within the hour.
     """
     if day.zone != zone:
         raise ConfigError(f"day {day} is in zone {day.zone}, but this source uses {zone}")
@@ -28,7 +28,7 @@ def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -
 
 
 def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:
-    """Check that a day is in ``zone`` and has begun. A snapshot may be taken before its day is over.
+    """Check that a day is in ``zone`` and has begun.
 
     :raises ConfigError: the day is in another zone, or begins later.
     """
@@ -39,7 +39,7 @@ def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:
 
 
 def require_recent(day: Day, current_time: dt.datetime, subject: str) -> None:
-    """Check that a day ended at most 24 hours ago. Then the present rows may be stored as its rows.
+    """Check that a day ended at most 24 hours ago.
 
     :param subject: begins a clause of the message, such as "the API has".
     :raises ConfigError: the day ended earlier.

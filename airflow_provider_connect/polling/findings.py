@@ -64,14 +64,14 @@ class PreflightReport:
         return passed(self.findings)
 
     def __str__(self) -> str:
-        """Return the verdict and the findings, problems first. Each line is a sentence."""
+        """Return the verdict and the findings, problems first."""
         rows = sorted(self.findings, key=lambda finding: _ORDER.index(finding.level))
         return "\n".join([f"{self.subject} {'works' if self.passed else 'does not work yet'}.", *map(str, rows)])
 
 
 @dataclass(frozen=True)
 class ProposalRequest:
-    """Input of a proposal. A source reads only some fields. None means the source's default.
+    """Input of a proposal, of which a source reads some fields. None means the source's default.
 
     :param path: path of a request, such as ``/v1/events``.
     :param openapi: an OpenAPI 3 document, read instead of sending a request.
@@ -94,12 +94,12 @@ class ProposalRequest:
 
 
 class InspectsConnection(ABC):
-    """Source class with its own Airflow connection type. Serves the Test button of Airflow's form."""
+    """Source class with its own Airflow connection type."""
 
     @classmethod
     @abstractmethod
     def access(cls, connection: Connection) -> Any:
-        """Return address and credentials of a connection. No network.
+        """Return address and credentials of a connection, without network.
 
         :raises ConfigError: lists every problem of the connection.
         """

@@ -1,7 +1,6 @@
 r"""Cuts a byte stream into blocks of whole lines. Only ``\n`` ends a line.
 
-``str.splitlines``, ``requests`` and ``httpx`` also split at U+2028, U+0085 and others, which JSON strings may hold
-unescaped.
+Other splitters also split at U+2028 and U+0085, which JSON strings may hold unescaped.
 """
 
 from __future__ import annotations
@@ -69,10 +68,6 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
 
 
 def _start_of_long_line(chunk: bytes, earlier_bytes: int, max_line_bytes: int) -> int | None:
-    """Return the start of the first line that is too long. Negative if it began in earlier chunks.
-
-    :param earlier_bytes: bytes of the chunk's first line in earlier chunks.
-    """
     start = -earlier_bytes
     while len(chunk) - start > max_line_bytes:
         # All lines up to the last newline that one line of full length could reach are short enough.
@@ -84,7 +79,7 @@ def _start_of_long_line(chunk: bytes, earlier_bytes: int, max_line_bytes: int) -
 
 
 def slices(block: Block) -> Iterator[Block]:
-    """Cut a block into blocks of about 64 KiB. Very short lines take much more memory once parsed."""
+    """Cut a block into blocks of about 64 KiB."""
     start = 0
     while start < len(block.data):
         end = block.data.rfind(b"\n", start, start + _SLICE_BYTES) + 1 or block.data.find(b"\n", start) + 1

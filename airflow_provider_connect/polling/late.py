@@ -46,7 +46,6 @@ def count_late(tally: Tally, day: Day, arrival_times: pa.Array) -> None:
 
 @lru_cache(maxsize=64)
 def _ends(day: Day) -> Any:
-    """Return the ends of the days after ``day``, in microseconds since 1970."""
     import numpy as np
 
     ends = [Day(date=day.date + ONE_DAY * days_later, zone=day.zone).end for days_later in range(1, MAX_LATE_DAYS + 1)]

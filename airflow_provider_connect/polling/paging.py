@@ -15,7 +15,7 @@ _NAMED_TWICE = "named the same next page twice, the second time on"
 
 
 class SeenRows:
-    """Fingerprints of the pages read so far, to detect a repeated page."""
+    """Fingerprints of the pages read so far."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
@@ -50,9 +50,9 @@ def pages(
 
     :param fetch: returns the page with this token, or the first page for None.
     :param next_of: returns the next page's token. None or "" after the last page.
-    :param content_of: returns an identifier of the page, such as its last record's id. For a service that may repeat a
-        token, such as a scroll id, for a new page. ``next_of`` must then detect the end.
-    :param rows_of: returns a fingerprint of the page's rows, None without rows. For a service that may repeat a page.
+    :param content_of: returns an identifier of the page, for a service that may repeat a token. ``next_of`` must then
+        detect the end.
+    :param rows_of: returns a fingerprint of the page's rows, None without rows.
     :raises SetupError: a token, a page (with ``content_of``) or its rows (with ``rows_of``) occur twice.
     :raises ConfigError: there are more than ``max_pages``.
     """

@@ -20,9 +20,9 @@ _CLOCKS_DIFFER_SECONDS = 5.0
 class Quota:
     """Limits that all runs, tasks and DAGs of one vendor project share.
 
-    :param name: of project and API, equal for all users. Part of keys, so not a secret.
+    :param name: of project and API, equal for all users. Part of keys, no secret.
     :param requests: most in any span of ``seconds``.
-    :param per_second: most in a second. Each job keeps it alone, without counting other jobs' requests.
+    :param per_second: most in a second. Each job keeps it alone.
     :param at_once: most concurrent requests.
     """
 
@@ -34,22 +34,22 @@ class Quota:
 
     @property
     def slack_seconds(self) -> float:
-        """Largest expected clock difference of two workers. Each request counts for this much longer."""
+        """Largest expected clock difference of two workers."""
         return min(_CLOCKS_DIFFER_SECONDS, self.seconds / 100)
 
     @property
     def valid_seconds(self) -> float:
-        """Validity of a reservation. No request is sent under it later."""
+        """Validity of a reservation."""
         return self.seconds / 4
 
     @property
     def lag_seconds(self) -> float:
-        """Time before a reservation's end in which no request is started, because sending takes time."""
+        """Time before a reservation's end in which no request is started."""
         return min(60.0, self.valid_seconds / 10)
 
     @property
     def grace_seconds(self) -> float:
-        """How late a waiting task may return, perhaps for lack of a worker, and keep its place in the queue."""
+        """How late a waiting task may return and keep its place in the queue."""
         return self.seconds / 30
 
     def with_settings(self, settings: Any, settings_label: str) -> Quota:

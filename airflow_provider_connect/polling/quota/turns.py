@@ -7,12 +7,9 @@ No writer changes another writer's keys:
 3. Second look: the task counts all holds. If they fit together, it may send. Otherwise it deletes its hold and looks
    again.
 
-The limit is never passed. If several holds are too many together, the task that wrote the last one counts all of them
-in the second look and gives way, whatever the delays and clocks. Clocks matter only for how long a request counts, and
-may differ by :attr:`.Quota.slack_seconds`.
+The limit is never passed, whatever the delays and clocks. Clocks may differ by :attr:`.Quota.slack_seconds`.
 
-No task starves. Later tasks leave the room to earlier entries of the queue. An entry expires if its task does not
-return in time.
+No task starves: an entry of the queue expires if its task does not return in time.
 """
 
 from __future__ import annotations
@@ -93,7 +90,7 @@ class Turns:
     def reserve(self, claim: QuotaClaim) -> Grant | QuotaWait:
         """Reserve a part of the quota. Without room, returns the time of the next attempt.
 
-        Takes one or two listings, and a few seconds if other tasks reserve concurrently.
+        Takes one or two listings.
         """
         for look in range(_LOOKS):
             book, since = self._look(claim)
@@ -149,7 +146,6 @@ class Turns:
         return QuotaBook.read(self.quota, self.store.keys(prefix_of(self.quota)))
 
     def _room_next_to(self, hold: Hold) -> int | None:
-        """List the keys again. Returns the room besides all holds, or None if they don't fit together."""
         book = self._book()
         clock_seconds = self.now()
         slots = book.free_slots(clock_seconds)
@@ -199,10 +195,10 @@ class NoRoomError(QuotaError):
 def reserve_request(
     turns: Turns | None, asker: str, on_trouble: Callable[[str], None], send_times: Sequence[float]
 ) -> Iterator[None]:
-    """Reserve one request for a person, who does not queue, while the block runs. Records a vendor's refusal.
+    """Reserve one request for a person, who does not queue, while the block runs.
 
     :param turns: None counts no request.
-    :param on_trouble: called with a text if the store is unreachable. The request is then sent without a count.
+    :param on_trouble: called with a text if the store is unreachable. The request is then sent uncounted.
     :param send_times: the block adds the times of its requests.
     :raises NoRoomError: there is no room for a request.
     """
@@ -225,7 +221,7 @@ def record_refusal(turns: Turns | None, error: QuotaError, on_trouble: Callable[
 
 
 def without_store_errors(step: Callable[[], _T], on_trouble: Callable[[str], None]) -> _T | None:
-    """Run a step that uses the store. Returns None if the store is unreachable."""
+    """Run a step that uses the store, None if unreachable."""
     try:
         return step()
     except NoRoomError:
