@@ -49,7 +49,7 @@ class Cast(Shape):
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the new types. Names, positions and comments stay."""
+        """Return the schema with the new types."""
         problems = unknown_column_problems(self.columns, schema) + key_column_problems(self.columns)
         for name, type_name in self.columns.items():
             if name in schema.names and find_cast(schema.field(name).type, type_name, self.format) is None:
@@ -72,7 +72,7 @@ class Cast(Shape):
         return pa.field(field.name, arrow_type(type_name), is_nullable, metadata or None)
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that casts. With ``on_error="fail"`` it raises DataError, with the misfits by column."""
+        """Return a function that casts. With ``on_error="fail"`` it raises DataError."""
         import pyarrow as pa
 
         result_schema = self.result_schema(schema)

@@ -1,7 +1,6 @@
 """Finds the shapes that create one column of the target, and the texts that they make of a person's id.
 
-Uses only column names, because an erase does not connect to the source. A ``flatten`` without ``columns`` does not show
-its columns, so each of them counts as a column of the source.
+A ``flatten`` without ``columns`` does not show its columns, so each of them counts as a column of the source.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class ColumnShapes:
 
 
 def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | None:
-    """Return the shapes that create a target column. None if a shape renames or drops it."""
+    """Return the shapes that create a target column, None if a shape renames or drops it."""
     name = column
     steps: list[tuple[int, Shape, str]] = []
     for position, shape in reversed([*enumerate(shapes)]):

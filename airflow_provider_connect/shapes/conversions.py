@@ -97,7 +97,6 @@ def cast_or_null(array: pa.Array, to: pa.DataType) -> pa.Array:
 
 
 def _null_unless_matching(array: pa.Array, pattern: str) -> pa.Array:
-    """Replace texts that do not match by NULL: unlike JSON, Arrow also reads ``0x1f`` and ``nan``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -130,7 +129,6 @@ def _zero_or_one(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
 
 
 def _decimals(array: pa.Array, to: pa.DataType) -> pa.Array:
-    """Read decimals from the digits of texts, without rounding through a float."""
     texts = _null_unless_matching(array, _NUMBER).to_pylist()
     marks = [None if text is None else 0.0 for text in texts]
     sources = {row: text for row, text in enumerate(texts) if text is not None}

@@ -60,11 +60,10 @@ Step = Callable[["pa.RecordBatch"], ShapedBatch]
 class Shape(Options):
     """One change of rows: of the schema, of the columns' origins, and of each batch.
 
-    Pure data, cheap to import in a DAG file. The result depends only on the row: not on the clock, other rows or their
-    order.
+    Pure data. The result depends only on the row.
 
-    :cvar name: name in pipeline files, messages and counts.
-    :cvar hides_values: true if the shape removes values or makes them unreadable, so they must not be written anywhere.
+    :cvar name: name in pipeline files, messages and counts. :cvar hides_values: true if the shape removes values or
+    makes them unreadable.
     """
 
     model_config = ConfigDict(defer_build=True)  # a DAG file imports all shapes, and uses some
@@ -113,7 +112,7 @@ def count_values(arrays: Iterable[pa.Array]) -> int:
 
 
 def name_conflicts(new: Sequence[str], others: Iterable[str]) -> list[str]:
-    """Return a problem for each new name that is taken or reserved. Ignores case, as sinks do."""
+    """Return a problem for each new name that is taken or reserved. Ignores case."""
     lower = [name.lower() for name in (*others, *new)]
     problems = []
     for name in dict.fromkeys(new):
