@@ -291,7 +291,6 @@ class ConnectOperator(DeclaredOperator):
                 remove_folder(self._folder)
 
     def _validate_rendered(self) -> None:
-        """Validate source, sink and shapes with rendered templates. One ConfigError lists every problem."""
         from airflow_provider_connect.shapes.chain import validate_shapes  # noqa: PLC0415  # not for DAG files
 
         problems = []
@@ -309,7 +308,6 @@ class ConnectOperator(DeclaredOperator):
         require_vendor_counts(self.source, self.rules.reconcile)
 
     def _build_spec(self, context: Context) -> RunSpec:
-        """Collect the inputs of the run, and set the field ``days`` to the resolved days."""
         from airflow_provider_connect.hooks import credentials  # noqa: PLC0415
         from airflow_provider_connect.operators.lookback import find_lookback_days  # noqa: PLC0415
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415

@@ -1,7 +1,6 @@
-"""A stream's options as the DAG file declares them, with unrendered templates. The stream's definition is made of them.
+"""A stream's options as the DAG file declares them, with unrendered templates.
 
-A function of ``@task.connect`` puts the run's dates into its options. All dates and instants there count as equal, so
-that all days have the same definition.
+All dates and instants that a function of ``@task.connect`` puts there count as equal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Chooses the days before its window that a run loads again, because late rows may have arrived since their last poll.
+"""Chooses the days before its window that a run loads again, for late rows.
 
-A run skips a day that was polled after the end of the run's own window. So thirty runs of a catchup with three days of
-lookback do not poll 120 days.
+A run skips a day that was polled after the end of the run's own window.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Airflow assets that a task writes.
 
-Airflow accepts an event only for an outlet in the DAG file, and an instance emits an event for each of its outlets. So
-a mapped task lists the assets of all instances, and each instance keeps only its own.
+A mapped task lists the assets of all instances, and each instance keeps only its own.
 """
 
 from __future__ import annotations
@@ -100,7 +99,6 @@ class ConnectPartial(OperatorPartial):
             require_day_schedule(dag, self.kwargs.get("days"), source)
 
     def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield each instance's sink and asset, or Airflow's placeholder if another task returns them."""
         fixed = self.kwargs.get("sink"), self.kwargs.get("asset")
         if isinstance(mapped, Mapping):  # expand() combines each value of one argument with each value of the others
             lists = {name: _values(values) for name, values in mapped.items()}
