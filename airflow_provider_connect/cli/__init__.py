@@ -1,5 +1,4 @@
-"""The command line ``airflow connect …``, with which a person inspects, checks and repairs streams.
+"""The command line ``airflow connect …``.
 
-Each call of ``airflow`` imports :mod:`.definition`, which declares every command and imports nothing of this package. A
-command's own module is imported when the command is called. Only ``run`` and ``rejects replay`` start Spark.
+Each call of ``airflow`` imports :mod:`.definition`, which imports nothing of this package.
 """

@@ -131,7 +131,6 @@ def resume(args: Namespace) -> int:
 
 
 def _position_of(pipeline: RenderedTask, connections: Connections, text: str) -> str:
-    """Return the position in ``text``. ``now`` is the source's present end."""
     day = pipeline.task.parse_day(None)
     with open_source(pipeline.source, connections[pipeline.source.conn_id]) as poller:
         poller.schema()

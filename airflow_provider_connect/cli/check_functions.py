@@ -1,4 +1,4 @@
-"""Checks the ``@task.connect`` tasks of a DAG, whose source and sink only a run knows."""
+"""Checks the ``@task.connect`` tasks of a DAG."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads DAG files from Airflow's bundles, for commands.
-
-A broken file does not hide the other DAGs, and nothing is written into Airflow's database.
-"""
+"""Reads DAG files from Airflow's bundles, for commands."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ class DagFiles:
     def require(self, dag_id: str) -> Any:
         """Return a DAG.
 
-        :raises ConfigError: no file declares it. The message shows the files that cannot be imported.
+        :raises ConfigError: no file declares it.
         """
         if dag_id in self.dags:
             return self.dags[dag_id]

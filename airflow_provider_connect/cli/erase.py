@@ -1,7 +1,6 @@
 """``airflow connect erase``: counts or deletes people's rows in a sink.
 
-Ids come from a file or the standard input, since Airflow's audit log keeps the arguments of each call. No id is
-printed.
+Ids come from a file or the standard input, and are not printed.
 """
 
 from __future__ import annotations

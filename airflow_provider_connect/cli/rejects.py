@@ -25,7 +25,7 @@ from airflow_provider_connect.window import ONE_DAY, Day, parse_days
 
 _DAYS = 30
 _REASONS = 3
-"""Number of reasons that a table shows for a day. JSON and YAML show all."""
+"""Number of reasons that a table shows for a day."""
 
 
 @command

@@ -22,7 +22,7 @@ from airflow_provider_connect.errors import ConnectError, RetriableError
 
 _COLUMNS = ("day", "status", "rows_written", "duplicates", "rejected", "generation", "link")
 _PROCESS_VARIABLE = "_AIRFLOW_PROCESS_CONTEXT"
-"""Environment variable that makes Airflow's SDK read connections from the database, as in Airflow's servers."""
+"""Environment variable that makes Airflow's SDK read connections from the database."""
 
 
 def _run_days(args: Namespace) -> None:
@@ -52,7 +52,7 @@ def days_to_move(task: DeclaredTask, days: str | None) -> str:
 
 
 def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
-    """Do a task's work in this process and return its short report. Published days are loaded again, as after a clear.
+    """Do a task's work in this process and return its short report. Published days are loaded again.
 
     The run's name, ``cli__<host>__<unique id>``, gives it its own intent. Templates are rendered for the first day.
 

@@ -16,7 +16,7 @@ _JOB_LINE = "connect: "
 
 
 class RunLog:
-    """Logger of an operator. Prints its messages, and repeats the last one if nothing else is printed."""
+    """Logger of an operator, which repeats its last message if nothing else is printed."""
 
     def __init__(self) -> None:
         self._began = self._printed_at = time.monotonic()
@@ -60,7 +60,7 @@ class RunLog:
 
 
 class SparkOutput:
-    """Logger of Airflow's Spark hook. Prints the job's lines for people, without Spark's own output."""
+    """Logger of Airflow's Spark hook, which prints only the job's lines for people."""
 
     def __init__(self, log: RunLog) -> None:
         self._log = log

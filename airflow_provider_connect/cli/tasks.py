@@ -1,4 +1,4 @@
-"""Tasks and sources for a command: a DAG's ConnectOperator tasks, or a source from the arguments.
+"""Tasks and sources for a command.
 
 Templates are rendered for a day, outside of any run.
 """
@@ -101,7 +101,10 @@ class DeclaredTask:
             ) from None
 
     def render(self, day: Day) -> RenderedTask:
-        """Render the task's templates as in a run of this day. One ConfigError lists every problem."""
+        """Render the task's templates as in a run of this day.
+
+        :raises ConfigError: with every problem.
+        """
         operator = self.require_operator()
         context, jinja = _template_context(operator, self.dag, day), operator.get_template_env()
         rendered_values: dict[str, Any] = {}
@@ -138,7 +141,10 @@ class RenderedTask:
         return StreamKey(connector=self.source.name, stream=self.source.stream_key)
 
     def resolve_connections(self) -> Connections:
-        """Return the connections of source, sink and shapes. One ConfigError lists every problem."""
+        """Return the connections of source, sink and shapes.
+
+        :raises ConfigError: with every problem.
+        """
         return credentials.resolve_all(
             self.source, self.sink, self.task.require_operator()._conn_id, self.chain.conn_ids
         )
@@ -154,7 +160,10 @@ class RenderedTask:
             yield publisher
 
     def resolve_sink_connections(self) -> Connections:
-        """Return the connections of the sink. One ConfigError lists every problem."""
+        """Return the connections of the sink.
+
+        :raises ConfigError: with every problem.
+        """
         connections = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
         refuse_any(self.sink.check(connections), "\n")
         return connections
@@ -251,7 +260,6 @@ def _is_connect_task(task: Any) -> bool:
 
 
 def _unmapped_operator(task: Any) -> ConnectOperator | None:
-    """Return the task as an operator. None if it or its task group is mapped."""
     return task if isinstance(task, ConnectOperator) and next(task.iter_mapped_task_groups(), None) is None else None
 
 
@@ -289,7 +297,7 @@ def _template_context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str
 
 
 def source_of_arguments(args: Namespace) -> Source | None:
-    """Build the source from ``--source`` and ``--options``. None if a DAG is named instead.
+    """Build the source from ``--source`` and ``--options``, None if a DAG is named instead.
 
     :raises ConfigError: neither or both are named, or the options are wrong.
     """
