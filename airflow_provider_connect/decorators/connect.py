@@ -1,8 +1,4 @@
-"""``@task.connect``: a function returns source and sink when the task runs.
-
-In a run the decorated task calls the function, builds a :class:`ConnectOperator` from the result and its own other
-arguments, and lets it do the work.
-"""
+"""``@task.connect``: a function returns source and sink when the task runs."""
 
 from __future__ import annotations
 
@@ -40,7 +36,7 @@ _RETURNED_BY_FUNCTION = ("source", "sink")
 
 
 class _FunctionOperator(ConnectOperator):
-    """Operator that a decorated task builds in a run. Airflow does not know it: the decorated task emits its events.
+    """Operator that a decorated task builds in a run.
 
     :param alias: carries the event of the sink's asset, if the DAG file names no asset.
     :param emits: the task has the asset as an outlet.
@@ -126,7 +122,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
         return content.rendered(lambda text: render(text, context, jinja_env))
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Call the function, then do the work of :meth:`ConnectOperator.execute` and return the short report."""
+        """Call the function, do the work of :meth:`ConnectOperator.execute`, and return the short report."""
         return self.go_on(context)
 
     def go_on(
@@ -177,10 +173,9 @@ class ConnectDecoratedOperator(DecoratedOperator):
 
 
 class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
-    """Object that ``@task.connect`` makes of a function. Calling or expanding it in a DAG makes the task."""
+    """Result of ``@task.connect``: calling or expanding it in a DAG makes the task."""
 
     def _expand(self, expand_input: Any, *, strict: bool) -> Any:
-        """Build the mapped task, with the defaults and outlets that Airflow reads only from the DAG file."""
         asset = self.kwargs.get("asset")
         dag = self.kwargs.get("dag") or DagContext.get_current()
         group = self.kwargs.get("task_group") or TaskGroupContext.get_current(dag)
@@ -209,8 +204,8 @@ def connect_task(
 
         load.expand(project=projects())
 
-    The function runs at each try and after each wait. So its result may depend only on its arguments and the run. Text
-    in the result is not rendered, even if it looks like a template.
+    The function runs at each try and after each wait, so its result may depend only on its arguments and the run. Text
+    in the result is not rendered.
 
     :param multiple_outputs: also push each part of the report as an XCom.
     :param kwargs: arguments of :class:`ConnectDecoratedOperator`.

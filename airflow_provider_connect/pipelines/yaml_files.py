@@ -1,6 +1,6 @@
 """Reads a YAML file into plain values with their line numbers.
 
-Dates are text, and ``off`` and ``yes`` are words, as in JSON and in editors. PyYAML's YAML 1.1 would convert them.
+Dates are text, and ``off`` and ``yes`` are words.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class YamlFile:
     problems: list[FileProblem] = field(default_factory=list)
 
     def add_problem(self, key_path: KeyPath, text: str, line: int | None = None) -> None:
-        """Add a problem with a value. Without a known line, the mapping around it gives the line."""
+        """Add a problem with a value."""
         nearest_line = next(
             (self.lines[key_path[:end]] for end in range(len(key_path), -1, -1) if key_path[:end] in self.lines), 0
         )

@@ -1,8 +1,7 @@
 """Connections for a driver on another machine, split into two halves, encrypted and authenticated.
 
-The sealed half lies in the stage, which others may read and perhaps write. The other half, a one-time pad and a
-one-time key, travels with the job file. Either half alone is noise, and a changed sealed half is refused. Only the
-standard library is used, because the driver's machine may have no cryptography library.
+One half lies in the stage, the other, a one-time pad and key, travels with the job file. Either half alone is noise,
+and a changed sealed half is refused. Only the standard library is used.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from airflow_provider_connect.job import SealedConnections
 from airflow_provider_connect.stage.storage import Folder
 
 MAX_AGE = dt.timedelta(days=7)
-"""Longest wait of a sealed half for a driver in a cluster's queue. Older halves are swept."""
+"""Longest wait of a sealed half for a driver. Older halves are swept."""
 
 _KEY_BYTES = _SEAL_BYTES = 32
 _log = logging.getLogger(__name__)
@@ -87,7 +86,6 @@ def delete_sealed(sealed: SealedConnections) -> None:
 
 
 def _sweep(folder: Folder, new_name: str) -> None:
-    """Delete halves and reports much older than the half just written, by the storage's own clock."""
     entries = [*folder.files("sealed"), *folder.files("reports")]
     storage_time = next((entry.modified for entry in entries if entry.name == new_name), None)
     for entry in entries:
