@@ -1,7 +1,7 @@
 """Checks whether an answer (a day's polled rows) is complete.
 
-The rules compare the source's answers, before shapes and transform. Exceptions: ``row_bounds`` adds the rows that
-shapes removed, and ``on_empty`` covers a transform's empty result.
+The rules compare the source's answers, before shapes and transform. Exceptions: ``row_bounds`` and ``on_empty`` also
+cover shapes and transform.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MANY_RECORDS = 100
 class RowBounds(Wire):
     """Limits of a day's rows around the mean of the days before.
 
-    :param percent: allowed distance from the mean, in percent of it.
+    :param percent: allowed distance from the mean.
     :param over_days: calendar days before the day. Without rows for half of them, there is no bound.
     :param on: ``warn`` publishes the day with a warning.
     """
@@ -71,7 +71,7 @@ class Rules(Wire):
 class Finding:
     """A problem with an answer, with both figures and the remedy.
 
-    :param is_fatal: True if the day fails. Otherwise the day's report has the text.
+    :param is_fatal: True if the day fails.
     """
 
     text: str
@@ -92,9 +92,8 @@ def findings(
 ) -> list[Finding]:
     """Return the problems of an answer.
 
-    :param replaced: the publish that this one would replace.
-    :param earlier: the publish to compare rows with: ``replaced``, or for a day's first snapshot the snapshot before.
-    :param has_rows: returns True if any published day of the stream has a row.
+    :param earlier: the publish to compare rows with: ``replaced``, or the snapshot before.
+    :param has_rows: True if any published day has a row.
     """
     rows = rows_answered(polled)
     candidates = [ignored_finding(day, polled, on_empty)]
@@ -269,8 +268,8 @@ def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Find
 def shrink_finding(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased: int = 0) -> Finding | None:
     """Return a problem if an answer has too few rows, compared with ``earlier``.
 
-    :param earlier: the day's newest publish, or the snapshot before this one.
-    :param erased: rows that the erase list removed from the answer, and that ``earlier`` still has.
+    :param earlier: the day's newest publish, or the snapshot before.
+    :param erased: rows that the erase list removed.
     """
     earlier_count = rows_answered(earlier)
     lost = earlier_count - rows - erased
@@ -295,7 +294,7 @@ def bounds_finding(
 ) -> Finding | None:
     """Return a problem if a day's rows lie too far from the mean of the days before.
 
-    :param erased: rows that the erase list removed from the answer.
+    :param erased: rows that the erase list removed.
     """
     compared_rows = [row for row in earlier_rows if rows_before_filter(row)]
     counts = [rows_before_filter(row) for row in compared_rows]
@@ -329,8 +328,7 @@ def bounds_finding(
 def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, mode: Reconcile) -> Finding | None:
     """Return a problem if an answer's rows differ too much from the vendor's own count.
 
-    :param rows: rows of the answer without duplicates, including erased rows.
-    :param percent: allowed difference, in percent of the count.
+    :param rows: without duplicates, with erased rows.
     """
     away = rows - count.rows
     if abs(away) * 100 <= percent * count.rows or (away > 0 and count.is_least):

@@ -60,8 +60,7 @@ class Options(BaseModel):
 
     A subclass declares its options as fields with ``Field(description=…)``. No option holds a secret.
 
-    Text with ``{{ … }}`` is an Airflow template, which the task renders (:meth:`rendered`) and validates
-    (:meth:`checked`).
+    Text with ``{{ … }}`` is an Airflow template.
 
     :raises ConfigError: on construction, with every wrong option.
     """
@@ -173,7 +172,7 @@ def problems_of(
 ) -> list[tuple[tuple[str | int, ...], str]]:
     """Return location and text of each problem with a model's options, without values.
 
-    :param templates: options that cannot be validated before they are rendered.
+    :param templates: options that are not rendered yet.
     """
     problems = [problem for problem in _problems(error) if not _waits(problem, templates)]
     texts = [(tuple(problem["loc"]), _problem_text(model, problem)) for problem in problems]

@@ -54,7 +54,7 @@ class Connection(Wire):
     def option(self, name: str) -> str | None:
         """Return a text field of the connection's extra. None if missing or empty.
 
-        :raises ConfigError: the field is neither text nor a whole number.
+        :raises ConfigError: the field is of another type.
         """
         value = self.extra.get(name)
         if value is None or value == "":

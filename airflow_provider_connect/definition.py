@@ -28,9 +28,8 @@ _MAY_BE_A_PASSWORD = re.compile(r"[^:]@")
 class Comparison(NamedTuple):
     """Changes between two definitions of a stream, by consequence.
 
-    :param refusals: changes that must not be published.
-    :param acceptable: changes that are refused until a person accepts them.
-    :param notices: changes that cause a warning: earlier days may have other rows.
+    :param acceptable: changes that a person must accept.
+    :param notices: changes with a warning: earlier days may have other rows.
     :param access: changes of host or login, which do not affect rows.
     """
 
@@ -52,8 +51,6 @@ def build_definition(
     """Build the definition of a stream, without network.
 
     :param source: the source with rendered templates.
-    :param declared_options: the source's options as plain JSON, as in the DAG file.
-    :param shapes: the DAG file's shapes, as :meth:`.Chain.serialize` returns them.
     :param transform: SQL of the DAG file, or the name of a function.
     """
     parts = {name: _value(declared_options, name) for name in source.row_options}
@@ -96,8 +93,6 @@ def compare_definitions(
 ) -> Comparison:
     """Compare the definition in force with the attempt's.
 
-    A part of only one definition is no change.
-
     :param is_same_task: True if the same task published the newest day.
     """
     refusals, notices = [], []
@@ -137,8 +132,7 @@ def days_with_other_rows(
 ) -> list[dt.date]:
     """Return the days loaded with a definition that may give other rows than the present one.
 
-    :param rows: ledger rows. Those without a definition are skipped.
-    :param definitions: the ledger's definitions, by digest.
+    :param rows: those without a definition are skipped.
     """
     other_digests = {digest for digest, published in definitions.items() if _has_other_rows(published, present)}
     return [row.day for row in rows if row.definition in other_digests]
@@ -173,7 +167,7 @@ def _shape_parts(shapes: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -
 def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the sorted target names of columns that a mask creates.
 
-    :param shapes: result of :meth:`.Chain.serialize`, also before templates are rendered.
+    :param shapes: of :meth:`.Chain.serialize`.
     """
     masked: set[str] = set()
     for shape in shapes:

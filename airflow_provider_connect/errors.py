@@ -53,7 +53,7 @@ class RetriableError(ConnectError):
     """The same work may succeed later.
 
     :param retry_after_seconds: pause that the other side requested.
-    :param request_budget_spent: True if a poll gave up because its request budget was used up.
+    :param request_budget_spent: True if a poll used up its request budget.
     """
 
     exit_code: ClassVar[int] = 75
@@ -91,8 +91,8 @@ class SetupError(RetriableError):
 class QuotaError(RetriableError):
     """The request quota is used up: the vendor's, or this job's share of it.
 
-    :param said: from the vendor's refusal: requests counted, limit, and seconds to wait.
-    :param needs: fewest requests that the poll takes, 0 if unknown.
+    :param said: the vendor's count, limit, and seconds to wait.
+    :param needs: fewest requests of the poll, or 0.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ def refuse_text(name: str, values: object) -> None:
 
 
 def raise_from_one_frame(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Decorate a function that DAG files call, so that its ConfigError has one frame of this package.
+    """Let a function's ConfigError have one frame of this package.
 
     Airflow shows the last two frames of an import error (``[core] dagbag_import_error_traceback_depth``).
     """

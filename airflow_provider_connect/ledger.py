@@ -34,7 +34,7 @@ class Intent(Wire):
 
     :param token: digest of (dag_id, run_id, task, map index, dag_run.start_date, dag_run.clear_number).
     :param run: ``dag_id/run_id/task_id``, and ``[map index]`` for a mapped task. The same after a clear.
-    :param clear_number: number of clears of the run. A run created again starts at 0.
+    :param clear_number: number of clears of the run, from 0.
     """
 
     token: str
@@ -62,15 +62,15 @@ class LedgerRow(Wire):
 
     :param generation: 1 for the first publish, one more for every reload.
     :param checks: number of confirmations of this generation.
-    :param token: the intent that published the day or confirmed it last. ``run`` and ``clear_number`` belong to it.
+    :param token: the intent that published or last confirmed the day. ``run`` and ``clear_number`` belong to it.
     :param rows: visible rows in the sink, without soft-deleted ones.
-    :param counts: counts of the day's report, with ``rows_read``, ``duplicates`` and ``rejected`` (by source and sink).
+    :param counts: counts of the day's report.
     :param answer: see :class:`.Publish`.
     :param polled_at: time of the last poll whose answer was published or confirmed, UTC. Only for people.
     :param span: the range that an increment has read.
     :param definition: digest of the :class:`.StreamDefinition` with which the day was loaded. None if an earlier
         version published the day.
-    :param reference: id of the publish in the sink, for people: a job or a transaction.
+    :param reference: id of the publish in the sink, for people.
     """
 
     day: dt.date
@@ -100,9 +100,7 @@ class LedgerRow(Wire):
 def day_row(rows: Sequence[LedgerRow]) -> LedgerRow | None:
     """Return one row for a day of increments, or None: the sums of its spans' rows and counts.
 
-    The generation is the highest, the other fields are those of the newest span.
-
-    :param rows: the newest publish of each of the day's spans.
+    Generation: the highest. Other fields: the newest span's.
     """
     if len(rows) < 2:
         return rows[0] if rows else None
@@ -150,8 +148,8 @@ class Ledger(ABC):
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return the newest state of each published day from ``first`` to ``last``, oldest first.
 
-        Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``, and the counts of late rows
-        (:data:`.stage.counts.LATE_COUNTS`) and of removed rows (``shape_filtered``, ``erased``, ``rows_polled``).
+        Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``, late counts
+        (:data:`.stage.counts.LATE_COUNTS`), ``shape_filtered``, ``erased``, ``rows_polled``.
         """
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [row for day in days if (row := self.row(day)) is not None]
@@ -159,18 +157,15 @@ class Ledger(ABC):
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that the next publish of a day must follow, if any.
 
-        For days, the day's newest publish. For snapshots that replace everything, the stream's newest snapshot. For
-        increments, see :meth:`newest_increment`.
+        For days, the day's newest publish. For replacing snapshots, the stream's newest. For increments, see
+        :meth:`newest_increment`.
         """
         return self.row(day)
 
     def newest_increment(self, day: dt.date, run: str) -> LedgerRow | None:
         """Return the publish that a run's increment must follow, or None.
 
-        It is the first of: a publish of the day without a span, the day's span that belongs to the run, the stream's
-        span of the highest number.
-
-        The default is for ledgers with one span a day.
+        First of: a publish of the day without a span, the day's span of the run, the stream's newest span.
 
         :param run: the intent's :attr:`Intent.run`.
         :raises ConfigError: the ledger keeps one span a day, and the day's belongs to another run.
@@ -200,16 +195,16 @@ class Ledger(ABC):
 
     @abstractmethod
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the row that an intent published or confirmed for a day, even before a later generation.
+        """Return the row that an intent published or confirmed, even before a later generation.
 
-        :raises ConfigError: the sink only appends, and another intent has published the day.
+        :raises ConfigError: another intent's day in a sink that only appends.
         """
 
 
 def second_span_error(day: dt.date, owner: str | None) -> ConfigError:
-    """Return the error for a second increment of a day in a sink that keeps one a day.
+    """Return the error for a second increment of a day, if a sink keeps one.
 
-    :param owner: run of the day's increment, or None if unknown.
+    :param owner: run of the first, if known.
     """
     return ConfigError(
         f"day {day} has an increment of {'an unknown run' if owner is None else f'run {owner}'} already, and "
@@ -219,7 +214,7 @@ def second_span_error(day: dt.date, owner: str | None) -> ConfigError:
 
 
 def several_spans_error(day: dt.date, spans: int) -> ConfigError:
-    """Return the error for a repeated increment of a day that has several, in a sink that keeps one a day."""
+    """Return the error for a repeated one of several increments of a day, if a sink keeps one."""
     return ConfigError(
         f"day {day} has {spans} increments from before the target was merged by key. A merge cannot load one of them "
         "again. Leave the day: later runs update its rows"

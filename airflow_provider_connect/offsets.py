@@ -37,7 +37,7 @@ class Offset(BaseModel):
     :param position: last day settled without a gap since ``origin``. None if ``origin`` is not settled.
     :param origin: first day of the stream. None means the first settled day.
     :param origin_is_set: True if a person or ``origin=`` set the origin. Start dates then do not move it.
-    :param read_at: of increments, the time at which the newest one was read first, UTC. None if unknown.
+    :param read_at: of increments, the first read of the newest one, UTC.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -95,8 +95,7 @@ class Offset(BaseModel):
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
         """Write an offset with these days. The stream's next task replaces them by the ledger's.
 
-        :param origin: first day of the stream, until it is set again or the offset is reset. None means the start date
-            of the next task's DAG.
+        :param origin: first day of the stream. None means the next task's DAG's start date.
         """
         offset = cls.from_published(source, sink, DaySet.from_dates(days), origin, origin_is_set=origin is not None)
         variables.write(variable_key(source, sink), offset.model_dump_json(), _DESCRIPTION)
@@ -144,8 +143,6 @@ def recompute(
 
     Overwrites an origin that another client sets between its read and its write.
 
-    :param first_day: first whole day from the DAG's start date. None if the DAG has none.
-    :param origin: the operator's ``origin=``, which replaces an earlier one.
     :raises ConfigError: an environment variable or a secrets backend hides the Variable.
     :raises RetriableError: the ledger keeps changing, or the Variable cannot be read back.
     """

@@ -1,10 +1,7 @@
 """Waits with a time limit, a number of tries, and pauses between tries.
 
-Every wait in this package uses a :class:`Patience`:
-
-* After a failed operation, :meth:`Patience.wait_and_retry`. A pause longer than the remaining time is not begun.
-* For an expected event, :meth:`Patience.wait_and_poll`. The last pause is shortened, so that the last check comes
-  at the end of the time.
+* After a failed operation, :meth:`Patience.wait_and_retry` begins no pause longer than the remaining time.
+* For an expected event, :meth:`Patience.wait_and_poll` shortens the last pause, to check last at the end.
 """
 
 from __future__ import annotations
@@ -44,7 +41,6 @@ class SystemClock:
 
 
 CLOCK: Clock = SystemClock()
-"""Default clock of every wait."""
 
 
 def doubling_pauses(first_seconds: float, most_seconds: float) -> tuple[float, ...]:
@@ -56,13 +52,12 @@ def doubling_pauses(first_seconds: float, most_seconds: float) -> tuple[float, .
 
 
 class Patience:
-    """One wait, begun on construction. ``tries`` counts the present try.
+    """One wait, begun on construction.
 
     :param seconds: limit of tries and pauses together.
     :param pauses: seconds between tries. The last one repeats.
-    :param jitter: lower and upper limit of a random factor of each pause.
+    :param jitter: range of a random factor.
     :param tries: most tries, including the first.
-    :param chance: returns a random number between its two arguments.
     """
 
     def __init__(
@@ -109,9 +104,9 @@ class Patience:
         return self.left_seconds <= 0 or self.tries >= self._most_tries
 
     def next_pause(self, requested_seconds: float | None = None) -> float | None:
-        """Return the pause before the next try in seconds, or None if no time is left for a try.
+        """Return the seconds before the next try, None if no time is left.
 
-        :param requested_seconds: shortest pause that the server requested. Jitter only makes it longer.
+        :param requested_seconds: the least pause.
         """
         requested, remaining = requested_seconds or 0.0, self.left_seconds
         pause = self._pause()

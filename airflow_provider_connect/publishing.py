@@ -1,9 +1,9 @@
 """The commit decision: whether a publish may be committed, and as which generation.
 
 The rule is a compare-and-set on the day's generation, without a clock. An attempt may publish only while the ledger has
-the state that it read **before its poll** (:class:`.SeenPublish`), erase list and confirmations included.
+the state that it read **before its poll** (:class:`.SeenPublish`).
 
-So the newest *answer* wins, whichever attempt started first.
+So the newest *answer* wins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *
 
     :param newest: the publish that this one must follow (:meth:`.Ledger.newest`), read in the commit step.
     :param used: highest generation of sent records. 0 if records become visible only with the publish.
-    :param erased: the erase list's version in that step.
     :raises SupersededError: the target shows a later day's snapshot.
     :raises OvertakenError: another attempt has published since this one read the ledger.
     """
@@ -38,7 +37,7 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *
 
 
 def is_reload(manifest: Manifest, newest: LedgerRow | None) -> bool:
-    """Return True if a ledger row is an earlier publish of the staged day or, for increments, of the staged span."""
+    """Return True if a ledger row is an earlier publish of the staged day or span."""
     if newest is None or newest.day != manifest.day.date:
         return False
     return manifest.span is None or manifest.span_number == newest.span_number
@@ -62,7 +61,7 @@ def require_definition(publish: Publish, in_force: DefinitionInForce | None) -> 
 
     Pure, called in the commit step.
 
-    :raises OvertakenError: the attempt did not see the definition in force.
+    :raises OvertakenError: another definition is in force.
     """
     if in_force is None or publish.definition is None:
         return
@@ -113,8 +112,7 @@ def superseded_error(publish: Publish, newest: LedgerRow) -> SupersededError:
 def overtaken_error(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> OvertakenError:
     """Return the error for an attempt whose ledger changed before its commit.
 
-    :param newest: None if the ledger has lost the publish that the attempt saw.
-    :param erased: the erase list's present version.
+    :param newest: None if the ledger has lost it.
     """
     subject, seen_generation = f"{publish.key} {publish.day}", publish.manifest.seen.generation
     if erased != publish.manifest.seen.erased:

@@ -26,7 +26,7 @@ _STRUCK = "***"
 _NOT_SHOWN = re.compile(r"[^\x21-\x7e]+")
 _REPLACED = r"\?*"  # what servers put where a character is not in their encoding
 _NOT_PRINTABLE = re.compile(r"(?:[^\x21-\x7e]|\?)+")
-"""Characters that the search for a partial echo ignores. ||"""
+"""Characters that the search for a partial echo ignores."""
 _HALF_AN_ESCAPE = re.compile(
     r"(?:\\(?:[uU]\{?[0-9A-Fa-f]{0,8}|x[0-9A-Fa-f]?|[0-3][0-7]?)?"
     r"|&(?:#(?:[0-9]{0,8}|[xX][0-9A-Fa-f]{0,7})|[A-Za-z][A-Za-z0-9]{0,31})?"
@@ -63,9 +63,7 @@ class Secrets:
     def redact(self, text: str, *, is_cut: bool = False) -> str:
         """Return the text with ``***`` for every secret, in any encoding of an echo.
 
-        Characters that messages do not show are ignored.
-
-        :param is_cut: True if the end of the text is missing. Then a secret's beginning there is replaced, too.
+        :param is_cut: True if the end of the text is missing.
         """
         readings = list(_readings(text, is_cut=is_cut))
         spans = [span for reading in readings for span in self._find_secrets(reading)]
@@ -109,7 +107,7 @@ class _Reading(NamedTuple):
     def decoded(self, pattern: re.Pattern[str], decode: Callable[[str], list[tuple[str, int]]]) -> _Reading:
         """Return the text with every match decoded.
 
-        :param decode: turns an escape into characters, each with the length of its part of the escape.
+        :param decode: turns an escape into characters, each with its length.
         """
         if pattern.search(self.text) is None:
             return self

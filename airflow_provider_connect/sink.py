@@ -43,13 +43,12 @@ OnEmpty = Literal["fail", "accept", "never"]
 class Publish:
     """One day on its way into the sink.
 
-    :param stage: path or URL of the stage's root. The manifest's paths are relative to it.
+    :param stage: path or URL of the stage's root.
     :param labels: DAG, run and task, without secrets.
-    :param on_empty: treatment of an answer without rows.
-    :param answer: 32 hex digits, a digest of the answer's contents and of everything that decides the published rows.
-        None if unknown.
+    :param answer: 32 hex digits, over the answer's contents and everything that decides the published rows. None if
+        unknown.
     :param definition: digest of the stream's definition.
-    :param definition_seen: digest of the definition in force when this attempt read the ledger.
+    :param definition_seen: digest of the definition in force before the poll.
     """
 
     key: StreamKey
@@ -121,7 +120,7 @@ class Sink(Connector):
     def stage_root(self, connections: Connections) -> str | None:
         """Return the path or URL where the stage must lie and stay.
 
-        None if it may lie anywhere and is deleted after use.
+        None if it may lie anywhere.
         """
         return None
 
@@ -161,12 +160,11 @@ class Publisher(Opened):
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Make the day and its ledger row visible in one step. Runs on the driver, once an attempt. Safe to repeat.
 
-        Returns the ledger's row if it already has the intent. Otherwise commits only if the ledger's state in that step
-        equals the manifest's ``seen`` (:mod:`.publishing`).
+        Commits only if the ledger's state in that step equals the manifest's ``seen`` (:mod:`.publishing`), and returns
+        an earlier row of the intent.
 
-        :param token: return value of :meth:`.StagesByExecutors.begin`, or None without that capability.
         :raises OvertakenError: another attempt has published the day since this one began to poll.
         :raises SupersededError: a later day's snapshot is published.
-        :raises RetriableError: the sink is unreachable, or concurrent commits came first several times.
+        :raises RetriableError: the sink is unreachable, or concurrent commits came first.
         :raises DataError: a column's type conflicts with the target's.
         """

@@ -40,7 +40,7 @@ class InputPartition(Wire):
 
     :param days: the days of its rows, ascending.
     :param index: 0-based, unique within a plan, the same in every plan of the same days.
-    :param params: plain JSON by which the source finds the partition again, without secrets.
+    :param params: plain JSON that finds the partition again, without secrets.
     """
 
     days: tuple[Day, ...] = Field(min_length=1)
@@ -52,11 +52,9 @@ class InputPartition(Wire):
 class PollContext:
     """The circumstances under which a source is opened.
 
-    Defaults are for a caller that plans, polls and closes by itself.
-
     :param polls_at_once: most concurrent polls of the job, each in its own process. None if unknown.
     :param looks_ahead: False if the caller wants only the first rows.
-    :param is_closed_before_polls: True if the planning poller is closed before the polls.
+    :param is_closed_before_polls: True if this poller plans, and is closed before the polls.
     :param spark: returns the Spark SQL session. None outside a job's driver.
     """
 
@@ -158,8 +156,7 @@ class Poller(Opened):
         A single day without a partition is empty. Of several days, even an empty one needs a partition. A failed
         partition fails only its own days.
 
-        :param days: one day, or as many consecutive days as :class:`.SeveralDaysARequest` allows.
-        :raises ConfigError: a day cannot be read with these options.
+        :raises ConfigError: these options cannot read a day.
         :raises RetriableError: a day is not complete yet.
         """
 
@@ -168,10 +165,10 @@ class Poller(Opened):
         """Yield the rows of a partition, each batch with its day. Runs on the executor.
 
         After any error it starts again from the beginning. It may end normally only if it saw the end of the data.
-        Counts and rejects go to ``tally.for_day(day)``. Bytes and requests go to ``tally`` as soon as they are sent.
+        Counts and rejects go to ``tally.for_day(day)``, bytes and requests to ``tally``.
 
-        :raises RetriableError: the answer was cut, the source refused for now or is unreachable. A
-            :class:`.DeadlineError` if a request exceeded its deadline.
+        :raises RetriableError: the answer was cut, or the source unavailable. A :class:`.DeadlineError` if a request
+            exceeded its deadline.
         :raises ConfigError: credentials, permissions or options are wrong.
         :raises DataError: the data is bad, and ``errors_tolerance`` does not allow it.
         """

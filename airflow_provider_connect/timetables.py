@@ -68,7 +68,7 @@ class DailyTimetable(_IntervalTimetable):
     def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
         """Return the day that a run started by hand loads.
 
-        :param run_after: the run's logical date, or the present time if it has none.
+        :param run_after: the logical date, or now.
         """
         start, end = self.manual_interval(run_after, dt.datetime.now(dt.UTC))
         return DataInterval(start=airflow_timezone.coerce_datetime(start), end=airflow_timezone.coerce_datetime(end))

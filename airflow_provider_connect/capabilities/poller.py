@@ -24,7 +24,7 @@ class CountsRows(ABC):
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Request the vendor's count of one day. Runs on the driver, before ``plan`` if ``counts_first`` is True.
 
-        :raises ConfigError: the credentials or the vendor's plan allow no counts of any day.
+        :raises ConfigError: no counts are allowed.
         """
 
 
@@ -90,12 +90,12 @@ class Follows(ABC):
 
         Runs on the driver, before ``plan``.
 
-        :param after: position after which the rows begin, or None for the stream's beginning.
-        :param to: position where an earlier load of the day ended, or None to read to the source's end.
+        :param after: position after which the rows begin, or None.
+        :param to: position where an earlier load of the day ended, or None.
         :return: ``to`` if given, else the last position. ``after`` without rows. At most
             :data:`.stage.spans.MAX_POSITION_CHARACTERS` characters, no secret.
         :raises ConfigError: the position does not belong to this source.
-        :raises RowsLostError: new rows would be skipped, and the source is not a :class:`.ReloadsWhenLost`.
+        :raises RowsLostError: new rows would be skipped.
         """
 
 
@@ -112,7 +112,7 @@ class Resumes(ABC):
     def resume(self, day: Day, parts: Sequence[InputPartition]) -> Sequence[InputPartition]:
         """Plan a day as an earlier try did. Runs on the driver. If the returned partitions differ, all are polled.
 
-        :param parts: the earlier try's partitions, read from the stage. Check them: others may write there.
+        :param parts: the earlier try's partitions. Check them: others may write there.
         """
 
 

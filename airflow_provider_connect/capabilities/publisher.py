@@ -74,14 +74,14 @@ class Erases(ABC):
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Add values to the erase list, then delete their rows from all days. Jobs may run meanwhile.
+        """Add values to the erase list, then delete their rows from all days.
 
         Safe to repeat, also after a kill.
 
         :param shaping: digests of the shapes that made the values.
         :raises ConfigError: the target has no such column, or its list is full or belongs to another column or other
             shapes.
-        :raises RetriableError: the sink is unreachable, or other writers committed first several times.
+        :raises RetriableError: the sink is unreachable, or other writers committed first.
         """
 
     def copies(self) -> list[str]:
@@ -96,7 +96,7 @@ class KeepsRejects(ABC):
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
         """Yield the rejects of each published day from ``first`` to ``last``, oldest day first.
 
-        :param records: largest number of a day's records that come with their content.
+        :param records: most records of a day with their content.
         """
 
 
@@ -150,7 +150,7 @@ class TestsConnection(ABC):
     def test_connection(self, max_seconds: float) -> None:
         """Return if the server answers. Runs in the Airflow task.
 
-        :raises ConfigError: the server refuses the connection's user or protocol.
+        :raises ConfigError: the server refuses user or protocol.
         :raises RetriableError: no answer within ``max_seconds``.
         """
 

@@ -83,8 +83,7 @@ class Inspects(ABC):
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> Sequence[Finding]:
         """Return the findings of all checks, each problem with its remedy. Loads nothing.
 
-        :param day: the day that a run would load.
-        :param store: store of the quota's counts. None counts no requests.
+        :param store: of the quota's counts. None counts no requests.
         :raises ConnectError: the system is unreachable.
         """
 

@@ -26,7 +26,7 @@ from airflow_provider_connect.errors import ConfigError
 class Option:
     """An option of a connector.
 
-    :param type: type as text. Allowed values are quoted, separated by ``|``.
+    :param type: as text. Allowed values are quoted, separated by ``|``.
     :param default: Python literal. None if the option is required.
     """
 

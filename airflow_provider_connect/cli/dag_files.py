@@ -42,7 +42,7 @@ def read_dag_files(bundles: Sequence[str], dag_id: str | None = None) -> DagFile
     """Read the DAG files of bundles, up to the bundle that has ``dag_id``.
 
     :param bundles: empty for all.
-    :param dag_id: the only DAG that is needed. Files may then skip others.
+    :param dag_id: the only DAG that is needed, if set.
     :raises ConfigError: a bundle is unknown.
     """
     manager: Any = DagBundlesManager()  # type: ignore[no-untyped-call]

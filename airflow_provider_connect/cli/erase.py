@@ -49,7 +49,7 @@ def read_ids(file: str) -> list[str]:
     """Read ids, one a line. Skips empty lines.
 
     :param file: path, or ``-`` for the standard input.
-    :raises ConfigError: the file cannot be read, or is not UTF-8.
+    :raises ConfigError: unreadable, or not UTF-8.
     """
     if file == STANDARD_INPUT:
         if sys.stdin.isatty():

@@ -9,7 +9,6 @@ from airflow_provider_connect.errors import ConfigError
 
 _PACKAGE = Path(__file__).parents[1]
 _FOLDERS = (_PACKAGE / "pages", _PACKAGE.parent / "docs")
-"""In the wheel, and in a clone."""
 
 
 def page_names() -> list[str]:

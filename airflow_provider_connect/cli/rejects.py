@@ -25,7 +25,6 @@ from airflow_provider_connect.window import ONE_DAY, Day, parse_days
 
 _DAYS = 30
 _REASONS = 3
-"""Number of reasons that a table shows for a day."""
 
 
 @command
@@ -131,7 +130,7 @@ def _first_and_last_day(task: DeclaredTask, text: str | None) -> tuple[dt.date, 
 
 
 def format_reasons(count_by_reason: Mapping[str, int], output: str) -> dict[str, int] | str:
-    """Format the number of rejects by reason: a dict for JSON and YAML, else a text with the most frequent reasons."""
+    """Format the number of rejects by reason: a dict for JSON and YAML, else a text."""
     counter = Counter(count_by_reason)
     if output in ("json", "yaml"):
         return dict(counter.most_common())

@@ -12,7 +12,6 @@ from typing import Any
 SILENT_SECONDS = 5.0
 """Longest time without a line."""
 _JOB_LINE = "connect: "
-"""Prefix of the Spark job's lines for people, see :func:`.progress.log_line`."""
 
 
 class RunLog:

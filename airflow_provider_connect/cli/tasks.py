@@ -77,7 +77,7 @@ class DeclaredTask:
     def day_of(self, text: str | None) -> Day:
         """Parse a day. None means the task's own ``days=``, else yesterday in the source's zone.
 
-        :raises ConfigError: the text is not a day, or the task's ``days=`` names several.
+        :raises ConfigError: the text or the task's ``days=`` is not one day.
         """
         if text is None and (days := self.render_days()):
             if ".." in days:
@@ -203,7 +203,7 @@ def open_source(source: Source, connection: Connection, context: PollContext = A
 def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> list[DeclaredTask]:
     """Return a DAG's ConnectOperator tasks, or only the task ``task_id``.
 
-    :raises ConfigError: there is no such DAG or task, or the DAG has no ConnectOperator task.
+    :raises ConfigError: there is none.
     """
     return choose_tasks(require_dag(dag_id, bundles), task_id)
 
@@ -219,7 +219,7 @@ def require_dag(dag_id: str, bundles: Sequence[str] | None) -> Any:
 def choose_tasks(dag: Any, task_id: str | None) -> list[DeclaredTask]:
     """Return a DAG's ConnectOperator tasks, or only the task ``task_id``.
 
-    :raises ConfigError: the DAG has no such task, or no ConnectOperator task.
+    :raises ConfigError: there is none.
     """
     tasks = tasks_of_dag(dag)
     if not tasks:
@@ -245,7 +245,7 @@ def tasks_of_dag(dag: Any) -> dict[str, DeclaredTask]:
 def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:
     """Return the task ``task_id``. None means the DAG's only ConnectOperator task.
 
-    :raises ConfigError: there is no such task, or there are several and none is named.
+    :raises ConfigError: there is none, or several are left.
     """
     tasks = connect_tasks(dag_id, task_id, bundles)
     if len(tasks) > 1:
@@ -299,7 +299,7 @@ def _template_context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str
 def source_of_arguments(args: Namespace) -> Source | None:
     """Build the source from ``--source`` and ``--options``, None if a DAG is named instead.
 
-    :raises ConfigError: neither or both are named, or the options are wrong.
+    :raises ConfigError: neither or both, or wrong options.
     """
     if (args.source is None) == (args.dag_id is None):
         raise ConfigError("name a DAG, or a connector with --source")

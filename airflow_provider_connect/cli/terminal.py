@@ -1,6 +1,6 @@
 """Output of commands: rows in Airflow's formats, exit codes, and errors on stderr.
 
-The text of an unexpected error is never shown: it may contain a secret.
+The text of an unexpected error is never shown.
 
 ====  =============================================================
 code  meaning
@@ -41,7 +41,7 @@ _MIN_WRAPPED_CHARACTERS = 36
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], output: str, *, empty: str = "no rows") -> None:
-    """Print rows in the format of ``--output``. A table that does not fit the terminal is printed row by row.
+    """Print rows in the format of ``--output``.
 
     :param empty: text on stderr if there are no rows.
     """

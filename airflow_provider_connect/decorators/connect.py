@@ -38,8 +38,7 @@ _RETURNED_BY_FUNCTION = ("source", "sink")
 class _FunctionOperator(ConnectOperator):
     """Operator that a decorated task builds in a run.
 
-    :param alias: carries the event of the sink's asset, if the DAG file names no asset.
-    :param emits: the task has the asset as an outlet.
+    :param alias: carries the event of an undeclared asset.
     """
 
     declared_by = "function"
@@ -56,10 +55,9 @@ class _FunctionOperator(ConnectOperator):
 class ConnectDecoratedOperator(DecoratedOperator):
     """Task whose function returns source and sink.
 
-    :param op_args: the function's arguments (templated).
-    :param op_kwargs: the function's keyword arguments (templated).
+    :param op_args: the function's arguments (templated), as ``op_kwargs``.
     :param asset: as for :class:`ConnectOperator`. Without it only an :class:`AssetAlias` in ``outlets`` gets an event.
-    :param kwargs: other arguments of :class:`ConnectOperator`. Their text may be templates.
+    :param kwargs: other arguments of :class:`ConnectOperator`.
     """
 
     custom_operator_name = "@task.connect"
@@ -208,7 +206,6 @@ def connect_task(
     in the result is not rendered.
 
     :param multiple_outputs: also push each part of the report as an XCom.
-    :param kwargs: arguments of :class:`ConnectDecoratedOperator`.
     """
     _check_options(
         {name: value for name, value in kwargs.items() if name in _operator_argument_names()}, kwargs.get("asset")

@@ -27,7 +27,7 @@ _URL_PASSWORD = re.compile(r"://[^/:\s]*:([^/\s]+)@")
 def resolve_connection(conn_id: str) -> Connection:
     """Return a connection and mask its secrets in the logs.
 
-    :raises ConfigError: Airflow has no such connection, or its extra is not a JSON object.
+    :raises ConfigError: no such connection, or its extra is no JSON object.
     """
     try:
         connection = _airflow_connection(conn_id)

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 
 FAILED_REPORT_KEY = "report"
-"""XCom key of a failed task's report."""
 
 
 class ConnectOperator(DeclaredOperator):
@@ -226,9 +225,9 @@ class ConnectOperator(DeclaredOperator):
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # Spark's operator returns None
         """Move the days and return the short report.
 
-        :raises AirflowFailException: a person must act, or the data is bad. Not retried.
+        :raises AirflowFailException: not retried: a person must act, or the data is bad.
         :raises TryAgainError: a later try may succeed.
-        :raises TaskDeferred: the day is not ready, or the source's quota has no room. Airflow then calls :meth:`go_on`.
+        :raises TaskDeferred: the day is not ready, or the source's quota has no room.
         """
         return self.go_on(context)
 

@@ -54,16 +54,12 @@ def erase(
 
     Safe to repeat.
 
-    :param source: the stream's source, with the options of the DAG.
     :param values: people's ids as the source has them: texts, integers, decimals of scale 0, UUIDs.
-    :param column: column of the target or, if a shape renames it, of the source.
-    :param shape: the task's shapes.
     :param mode: ``count`` changes nothing.
-    :param staging: the task's ``staging=``, to list staged days that may hold such rows.
+    :param staging: the task's ``staging=``.
     :param connections: of the sink and of the masks' keys, by id. By default Airflow's.
-    :raises ConfigError: the sink cannot erase, target or source lacks the column, or rows are masked and ``shape`` is
-        missing.
-    :raises RetriableError: the sink is unavailable, or other writers committed first each time.
+    :raises ConfigError: the sink cannot erase, the column is missing, or rows are masked and ``shape`` is missing.
+    :raises RetriableError: the sink is unavailable, or other writers committed first.
     """
     refuse_text("shape", shape)
     chain, ids = Chain.of(shape), id_texts(values)

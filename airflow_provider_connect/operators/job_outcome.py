@@ -39,9 +39,9 @@ def read_report(config: JobConfig) -> JobReport | None:
 
 
 def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
-    """Check that a successful job's report has all requested days, and the ledger the reported days.
+    """Check that report and ledger have all requested days.
 
-    A superseded day may be missing in the ledger if the ledger has a later day.
+    A superseded day may be missing.
 
     :raises RetriableError: a day is missing.
     """
@@ -124,9 +124,8 @@ _NEXT_TRY = "Published days stay, and the next try continues after them"
 
 
 def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
-    """Explain why Spark's driver ended without a report. None if the failure did not come from spark-submit.
+    """Explain why spark-submit ended without a report, or return None.
 
-    :param failure: the Spark provider's error.
     :return: a ConfigError if the JVM refuses its own settings.
     """
     code = _exit_code(failure)

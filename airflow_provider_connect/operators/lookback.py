@@ -31,7 +31,7 @@ def find_lookback_days(
 ) -> tuple[Day, ...]:
     """Return the days before the window that the run loads again, oldest first. Empty in a backfill's run.
 
-    :raises ConnectError: the sink's ledger cannot be read.
+    :raises ConnectError: no access to the ledger.
     """
     if not lookback_days:
         return ()

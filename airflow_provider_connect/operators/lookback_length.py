@@ -1,6 +1,6 @@
 """Computes how many days N a run must look back, from how late rows arrived in the last weeks.
 
-As a probe, a measured lookback also loads the day :data:`.MAX_LATE_DAYS` before again, which is then *whole*.
+A measured lookback also loads the day :data:`.MAX_LATE_DAYS` before, as a probe.
 """
 
 from __future__ import annotations

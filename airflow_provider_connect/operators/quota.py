@@ -34,8 +34,7 @@ _MAX_IDLE_JOBS = 3
 class QuotaJob:
     """One Spark job of a task, with its share of the quota.
 
-    :ivar is_submitted: True if the job may have sent requests.
-    :ivar settled_dates: days settled by earlier jobs of the task.
+    :ivar is_submitted: True if requests may have been sent.
     """
 
     allowance: Allowance | None = None
@@ -61,11 +60,9 @@ class TaskProgress:
     :param requests: requests for the remaining days. None before the first job.
     :param failed: requests spent on failed polls, by day.
     :param idle_jobs: number of consecutive jobs whose reservation lapsed before they sent a request.
-    :param least: smallest number of requests with which a day can start.
+    :param least: fewest requests with which a day can start.
     :param one_by_one: days are polled one after the other.
-    :param to_count: days that must be counted before they are planned.
     :param alone: days that cannot share a request.
-    :param done: reports of settled days, as plain JSON.
     """
 
     requests: int | None = None
@@ -116,7 +113,7 @@ class QuotaDemand:
 class QuotaRunner:
     """Runner of a task's Spark jobs whose source has a quota.
 
-    :param count_demand: demand for the vendor's counts, if they have a separate quota.
+    :param count_demand: for counts with their own quota.
     """
 
     spec: RunSpec
@@ -141,9 +138,9 @@ class QuotaRunner:
         return cls(spec, Turns(VariableStore(), quota), want, progress, _count_demand(spec, want, progress))
 
     def move(self, run_job: Callable[[QuotaJob], JobReport]) -> JobReport:
-        """Reserve requests and run jobs until one does not run out of requests. Returns the report of all days.
+        """Run jobs until one does not run out of requests. Returns the report of all days.
 
-        :param run_job: runs one job and sets ``is_submitted`` and ``report`` of its argument.
+        :param run_job: sets ``is_submitted`` and ``report``.
         :raises TaskDeferred: the quota has no room now.
         """
         while True:
@@ -241,7 +238,6 @@ class QuotaRunner:
 
         Its spent requests are doubled, up to an hour's requests.
 
-        :param some_done: the job settled other days before.
         :raises QuotaError: an hour's requests were not enough.
         """
         hour_requests = self.turns.quota.requests

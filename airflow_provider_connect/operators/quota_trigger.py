@@ -20,9 +20,8 @@ _CHECKS_PER_PERIOD = 60
 class QuotaTrigger(BaseTrigger):
     """Trigger that fires when the quota may have room.
 
-    :param quota: fields of a :class:`.Quota`.
-    :param want: fields of a :class:`.QuotaClaim`.
-    :param until: time when there is room even if no task returns requests, in seconds since 1970.
+    :param quota: fields of a :class:`.Quota`, as ``want`` of a :class:`.QuotaClaim`.
+    :param until: latest time of room, in seconds since 1970.
     """
 
     def __init__(self, quota: dict[str, Any], want: dict[str, Any], until: float) -> None:

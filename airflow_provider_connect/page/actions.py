@@ -46,7 +46,7 @@ def require_own_page(headers: Mapping[str, str]) -> None:
 async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
     """Clear the task in the day's own run, so that Airflow runs it again.
 
-    :raises RefusedError: there is no such run, or the viewer may not clear it.
+    :raises RefusedError: no such run, or no right.
     """
     since = start_of(request.day, "UTC") - ONE_DAY
     name = StreamName(request.dag_id, request.task_id, request.map_index)
@@ -82,7 +82,7 @@ def run_to_clear(stream: Stream, day: dt.date) -> str | None:
 async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, Any]:
     """Start a backfill of days in the streams' zone.
 
-    :raises RefusedError: the range is empty or too long, no run is left to make, or Airflow refuses.
+    :raises RefusedError: an empty or too long range, no run to make, or Airflow refuses.
     """
     request.require_range()
     target = await load_target(viewer, request.dag_id)

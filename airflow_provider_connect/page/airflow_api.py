@@ -47,8 +47,8 @@ class AirflowApi:
     async def get(self, path: str, params: Params | None = None) -> Any:
         """Return the JSON answer to a GET request.
 
-        :param path: path under ``/api/v2`` with quoted parts (:func:`quote_path`).
-        :raises RefusedError: Airflow refused the request or did not answer.
+        :param path: quoted, under ``/api/v2``.
+        :raises RefusedError: Airflow refused or did not answer.
         """
         return await self._send("GET", path, params=params)
 
@@ -63,7 +63,7 @@ class AirflowApi:
     async def list_rows(self, path: str, key: str, params: Params | None = None, *, max_rows: int = 5000) -> list[Any]:
         """Return the rows of a paged listing, up to ``max_rows``. Raises like :meth:`get`.
 
-        :param key: key of the rows in each answer.
+        :param key: of the rows in each answer.
         """
         page_params = {"limit": min(PAGE_ROWS, max_rows), **(params or {})}
         first = await self.get(path, page_params)

@@ -39,7 +39,6 @@ _MAX_OPEN_RUNS = 4000
 _MAX_WITHOUT_STATE = 100
 _FEW_RUNS = 10
 _OVERLAP = dt.timedelta(minutes=1)
-"""A query for new events starts this long before the last one."""
 
 RunName = tuple[str, str]  # of a DAG, and of its run
 

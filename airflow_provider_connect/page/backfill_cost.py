@@ -1,4 +1,4 @@
-"""Preview of a backfill: Airflow's dry run, the requests of its runs, and their time at the pace of the last runs."""
+"""Preview of a backfill: Airflow's dry run, and requests and time of its runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _RIGHTS = (401, 403)
 async def preview_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, Any]:
     """Return cost and obstacles of a backfill. Starts nothing.
 
-    :raises RefusedError: the range is empty or too long, or the viewer has no right to start a backfill.
+    :raises RefusedError: an empty or too long range, or no right.
     """
     request.require_range()
     target = await load_target(viewer, request.dag_id)

@@ -26,8 +26,7 @@ from airflow_provider_connect.window import zone
 class BackfillRequest(BaseModel):
     """Days of a DAG to run, both ends included.
 
-    :param reprocess: the existing runs to repeat.
-    :param before_start: whether days before the DAG's start date are run too.
+    :param reprocess: existing runs to repeat.
     """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
@@ -106,7 +105,7 @@ async def load_target(viewer: Viewer, dag_id: str) -> BackfillTarget:
 async def plan_backfill(viewer: Viewer, target: BackfillTarget, request: BackfillRequest) -> list[PlannedRun]:
     """Return the runs that Airflow would make, from its dry run.
 
-    :raises RefusedError: Airflow refuses the backfill, or would make no run.
+    :raises RefusedError: the backfill is refused, or has no run.
     """
     answer = await viewer.airflow.post("backfills/dry_run", target.body(request))
     length = days_per_run(target.dag, target.zone_name)

@@ -27,11 +27,7 @@ def estimate_end(
     open_count: int,
     current_time: dt.datetime,
 ) -> dt.datetime | None:
-    """Estimate a backfill's end from the pace of its newest runs, None before three have ended.
-
-    :param run_ends: end times in any order.
-    :param open_count: number of queued and running runs.
-    """
+    """Estimate a backfill's end from the pace of its newest runs, None before three have ended."""
     ends = sorted(end for end in run_ends if started_at <= end <= current_time)
     if len(ends) < MIN_ENDED_RUNS or open_count <= 0:
         return None

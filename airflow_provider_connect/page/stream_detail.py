@@ -28,7 +28,7 @@ _DEFAULT_DAYS = 366
 async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, last: dt.date | None) -> dict[str, Any]:
     """Return a stream with its days from ``first`` to ``last``, both included. The default is the last year.
 
-    :raises RefusedError: the range is empty, or longer than :data:`MAX_DAYS`.
+    :raises RefusedError: the range is empty or too long.
     """
     end = last or viewer.requested_at.date()
     begin = first or max(dt.date.min + ONE_DAY * BAND_LOOKBACK_DAYS, end - ONE_DAY * (_DEFAULT_DAYS - 1))

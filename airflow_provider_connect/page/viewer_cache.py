@@ -33,8 +33,7 @@ class TaskName(NamedTuple):
 class TaskInfo(NamedTuple):
     """A ConnectOperator task.
 
-    :param class_name: Airflow's API lists task instances by it.
-    :param end_date: the task's or its DAG's, whichever is earlier.
+    :param class_name: as in Airflow's listings.
     """
 
     name: TaskName
@@ -46,8 +45,7 @@ class TaskInfo(NamedTuple):
 class EventLog:
     """Loaded asset events of one task.
 
-    :param reports: reports by event id.
-    :param since: time from which the events are complete. None means all events.
+    :param since: start of the complete events. None: all.
     """
 
     reports: dict[int, list[RunDayReport]]

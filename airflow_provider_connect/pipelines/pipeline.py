@@ -20,7 +20,6 @@ from airflow_provider_connect.shapes.chain import SHAPES
 from airflow_provider_connect.timetables import daily, every
 
 DAILY = "daily"
-"""Default schedule: each day in the source's zone."""
 
 
 class Daily(BaseModel):
@@ -98,12 +97,10 @@ class Every(BaseModel):
 
 Schedule = Daily | Every | Cron
 _SCHEDULES: dict[str, type[Schedule]] = {"cron": Cron, "daily": Daily, "every": Every}
-"""Models of a schedule by the key that each must have."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 DEFAULT_TASK_ID = "load"
-"""Task id of a pipeline without one."""
 
 
 class DagOptions(BaseModel):

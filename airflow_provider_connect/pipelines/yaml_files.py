@@ -24,7 +24,7 @@ class FileProblem:
     """Problem in a file.
 
     :param line: 0 if unknown.
-    :param key_path: dotted path of the value, empty for the whole file.
+    :param key_path: dotted, empty for the whole file.
     """
 
     file: str

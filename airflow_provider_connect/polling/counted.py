@@ -33,8 +33,7 @@ class CountedApi(Closable):
     ) -> Reply:
         """Send a call and return the whole answer. Raises the errors of :meth:`.JsonApi.ask`.
 
-        :param tally: counts bytes, and requests if there is a quota.
-        :raises QuotaError: there is a quota, and the API requests a pause.
+        :raises QuotaError: the API requests a pause.
         """
 
         def count() -> None:
@@ -60,7 +59,7 @@ class CountedApi(Closable):
 def declared_quota(limits: RateLimits | None, conn_id: str) -> Quota | None:
     """Return the hourly quota for declared limits, None without limits a minute or an hour.
 
-    :param conn_id: all users of this connection share the quota.
+    :param conn_id: whose users share it.
     """
     if limits is None or (limits.per_minute is None and limits.per_hour is None):
         return None

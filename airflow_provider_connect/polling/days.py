@@ -14,8 +14,8 @@ _LATE = dt.timedelta(days=1)
 def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -> None:
     """Check that a day is in ``zone`` and over.
 
-    :raises ConfigError: the day is in another zone, or ends in more than an hour.
-    :raises RetriableError: the day ends within the hour.
+    :raises ConfigError: another zone, or it ends in more than an hour.
+    :raises RetriableError: it ends within the hour.
     """
     if day.zone != zone:
         raise ConfigError(f"day {day} is in zone {day.zone}, but this source uses {zone}")
@@ -30,7 +30,7 @@ def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -
 def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:
     """Check that a day is in ``zone`` and has begun.
 
-    :raises ConfigError: the day is in another zone, or begins later.
+    :raises ConfigError: another zone, or a later begin.
     """
     if day.zone != zone:
         raise ConfigError(f"day {day} is in zone {day.zone}, but this source uses {zone}")
@@ -41,8 +41,8 @@ def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:
 def require_recent(day: Day, current_time: dt.datetime, subject: str) -> None:
     """Check that a day ended at most 24 hours ago.
 
-    :param subject: begins a clause of the message, such as "the API has".
-    :raises ConfigError: the day ended earlier.
+    :param subject: for the message.
+    :raises ConfigError: it ended earlier.
     """
     if current_time - day.end > _LATE:
         raise ConfigError(

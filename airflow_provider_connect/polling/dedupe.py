@@ -111,8 +111,7 @@ def _sorted(runs: list[_Run]) -> _Run:
 class KeySet:
     """A set of 128-bit keys. Not thread-safe.
 
-    :param limit_bytes: size of the keys at which they move to files. Memory stays below about 1.5 times this.
-    :param folder: for the files. Defaults to the system's temporary folder.
+    :param limit_bytes: size at which keys move to files. Memory stays below about 1.5 times this.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, folder: Path | None = None) -> None:
@@ -135,7 +134,7 @@ class KeySet:
     def add(self, hi: Keys, lo: Keys) -> Mask:
         """Add keys. Returns a mask: True for each new key, at its first occurrence.
 
-        :param hi: upper 64 bits of each key. ``lo`` holds the lower 64.
+        :param hi: upper 64 bits of each key, ``lo`` the lower.
         """
         import numpy as np
 
@@ -162,7 +161,7 @@ class KeySet:
     def add_keys(self, key_bytes: bytes, selected: Mask | None = None) -> Mask:
         """Add concatenated 16-byte keys. Returns a mask: True for each new key.
 
-        :param selected: mask of the keys to add. The result covers only these.
+        :param selected: keys to add and to answer.
         """
         import numpy as np
 

@@ -75,8 +75,7 @@ class ProposalRequest:
 
     :param path: path of a request, such as ``/v1/events``.
     :param openapi: an OpenAPI 3 document, read instead of sending a request.
-    :param day: day of the sample.
-    :param records: number of records in the sample.
+    :param records: size of the sample.
     :param columns: most columns to propose.
     """
 
@@ -109,6 +108,6 @@ class InspectsConnection(ABC):
     def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
         """Test a connection without loading. Returns whether it works, and the findings as text.
 
-        :param store: store of the quota's counts. None counts no requests.
-        :raises ConnectError: the system is unreachable or refuses.
+        :param store: of the quota's counts. None counts no requests.
+        :raises ConnectError: no access.
         """

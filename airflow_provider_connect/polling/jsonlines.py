@@ -1,7 +1,4 @@
-r"""Cuts a byte stream into blocks of whole lines. Only ``\n`` ends a line.
-
-Other splitters also split at U+2028 and U+0085, which JSON strings may hold unescaped.
-"""
+r"""Cuts a byte stream into blocks of whole lines. Only ``\n`` ends a line."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _MAX_PARTS = 16 << 10  # a list of tiny chunks would take more memory than their
 class Block:
     r"""Whole lines of a stream.
 
-    :param position: offset of the block in the stream, in bytes.
+    :param position: offset in the stream, in bytes.
     :param data: ends with ``\n``, except at the end of a stream without a final newline.
     """
 
@@ -37,7 +34,8 @@ class Block:
 def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """Join ``chunks`` to blocks of whole lines, each at least ``block_bytes`` long except the last.
 
-    :raises LineTooLongError: a line exceeds ``max_line_bytes``, newline excluded. The lines before it were yielded.
+    :raises LineTooLongError: a line exceeds ``max_line_bytes``, after the lines before it. The lines before it were
+        yielded.
     """
     position = 0
     parts: list[bytes | memoryview] = []  # of the next block; joined once

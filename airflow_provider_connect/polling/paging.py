@@ -22,10 +22,10 @@ class SeenRows:
         self._pages = 0
 
     def require_new(self, fingerprint: bytes | None) -> None:
-        """Check that a page differs from all earlier ones.
+        """Refuse a page that repeats an earlier one.
 
-        :param fingerprint: identifies the page's rows. None for a page without rows.
-        :raises SetupError: the page repeats an earlier one.
+        :param fingerprint: of the page's rows. None without rows.
+        :raises SetupError: the page is repeated.
         """
         self._pages += 1
         if fingerprint in self._seen:
@@ -48,12 +48,11 @@ def pages(
 ) -> Iterator[PageT]:
     """Yield pages, empty ones too, until a page has no next token.
 
-    :param fetch: returns the page with this token, or the first page for None.
-    :param next_of: returns the next page's token. None or "" after the last page.
-    :param content_of: returns an identifier of the page, for a service that may repeat a token. ``next_of`` must then
-        detect the end.
+    :param fetch: returns the page with this token, first for None.
+    :param next_of: returns the next page's token, None or "" after the last.
+    :param content_of: returns an identifier of the page, for a service that may repeat a token.
     :param rows_of: returns a fingerprint of the page's rows, None without rows.
-    :raises SetupError: a token, a page (with ``content_of``) or its rows (with ``rows_of``) occur twice.
+    :raises SetupError: a token, a page or its rows occur twice.
     :raises ConfigError: there are more than ``max_pages``.
     """
     fingerprints: set[bytes] = set()

@@ -17,7 +17,7 @@ class Tally:
 
     A source with several days counts rows, counts, times and rejects in :meth:`for_day`.
 
-    :ivar rows: rows read, before duplicates are dropped.
+    :ivar rows: rows read, with duplicates.
     :ivar counts: other counts by name: ``duplicates``, ``rejected``, ….
     :ivar requests: requests sent, answered or not. A failed connection does not count.
     :ivar sent: send times of the requests, in seconds since 1970.
@@ -25,7 +25,7 @@ class Tally:
     :ivar raw_bytes: bytes after decoding.
     :ivar announced_bytes: final ``wire_bytes`` if a single answer announces it, else 0.
     :ivar announced_rows: final ``rows`` if announced.
-    :ivar polled_before: poll time of the day's previous publish, UTC. None if there is none or its time is unknown.
+    :ivar polled_before: poll time of the day's previous publish, UTC, or None.
     """
 
     def __init__(self, days: Sequence[Day] = (), polled_before: Sequence[dt.datetime | None] = ()) -> None:

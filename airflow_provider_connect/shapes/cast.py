@@ -31,8 +31,8 @@ OnError = Literal["fail", "null"]
 class Cast(Shape):
     """Changes the type of columns.
 
-    A value becomes the same value of the other type, or does not fit. Casts of DOUBLE to FLOAT, and of DECIMAL to
-    either, round to the nearest number. A cast to DATE drops the time of day. Times are in UTC.
+    Casts of DOUBLE to FLOAT, and of DECIMAL to either, round to the nearest number. A cast to DATE drops the time of
+    day. Times are in UTC.
     """
 
     name: ClassVar[str] = "cast"

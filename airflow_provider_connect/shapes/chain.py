@@ -40,7 +40,7 @@ class Chain:
     def of(cls, entries: Sequence[Shape | Mapping[str, Any]]) -> Chain:
         """Create a chain from shapes, or from mappings as in pipeline files: ``{"drop": {"columns": ["a"]}}``.
 
-        :raises ConfigError: with all problems of all shapes, each with its position.
+        :raises ConfigError: with all problems of all shapes.
         """
         refuse_text("shape", entries)
         return cls(
@@ -68,7 +68,7 @@ class Chain:
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema after the last shape.
 
-        :raises ConfigError: with position, name and all problems of the first shape that does not fit.
+        :raises ConfigError: with all problems of the first shape that does not fit.
         """
         for index, shape in enumerate(self.shapes):
             with _name_shape_in_errors(index, shape):
@@ -88,9 +88,9 @@ class Chain:
     ) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
         """Return a function that applies all shapes to a batch, in one thread, and adds to the given counts.
 
-        Their keys are ``shape_<position>_<name>`` for each shape, the same with ``_null`` for values that did not fit
-        and became NULL, and ``shape_filtered`` for rows that filters removed. The function raises DataError if values
-        do not fit and ``on_error`` is ``fail``.
+        Their keys are ``shape_<position>_<name>``, the same with ``_null`` for values that became NULL, and
+        ``shape_filtered`` for filtered rows. The function raises DataError if values do not fit and ``on_error`` is
+        ``fail``.
         """
         steps = []
         for index, shape in enumerate(self.shapes):

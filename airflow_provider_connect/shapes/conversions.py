@@ -34,8 +34,8 @@ _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 def find_cast(kind: pa.DataType, name: str, time_format: TimeFormat) -> CastFunction | None:
     """Return a function that casts one type to another, or None.
 
-    :param name: target type, as :func:`..values.ddl.plain_type_name` returns it.
-    :param time_format: unit of numbers that are times. ``iso``: numbers are no times.
+    :param name: target type.
+    :param time_format: unit of numeric times, or ``iso`` for none.
     """
     target = arrow_type(name)
     source_group, target_group = type_group(kind), type_group(target)

@@ -23,9 +23,7 @@ _BLOCK_SIZE = 8
 def shape_digests(shapes: Sequence[Shape], connections: Mapping[str, Connection], context: str) -> dict[str, str]:
     """Return digests by part: ``shapes`` for all options, and ``key[<position>]`` for each mask's key.
 
-    Ids of connections are left out.
-
-    :param context: where the digests are kept. Only digests of one context can be compared.
+    :param context: only digests of one context can be compared.
     """
     keys = {
         f"key[{at}]": key_digest(key_of(connections[shape.conn_id]), context)

@@ -20,7 +20,6 @@ _PLAIN = {"text": "string", "integer": "bigint", "float": "double", "boolean": "
 
 
 _BATCH_DOCUMENTS = 1024
-"""Number of documents decoded in one call."""
 
 
 class DocumentField(NamedTuple):
@@ -44,7 +43,7 @@ ReadDocuments = Callable[["pa.Array"], "tuple[list[pa.Array], Mapping[str | None
 def make_reader(fields: Sequence[DocumentField], *, are_checked: bool) -> ReadDocuments:
     """Return a function that reads a column of JSON documents into typed columns.
 
-    Also returns the number of misfits by column, and under None the number of texts that are not JSON.
+    Also returns the misfits by column, and under None the texts that are not JSON.
     """
     decoder = _Decoder([field.path for field in fields], are_checked=are_checked)
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 REDACTED = "***"
 MIN_KEY_BYTES = 16
-"""Length of the shortest key."""
 _BLOCK_BYTES = 64
 MAX_CACHED_HASHES = 1 << 16
 """Most hashes cached during a partition's poll: about 15 MB."""

@@ -42,8 +42,8 @@ ColumnOrigins = Mapping[str, Sequence[str]]
 class ShapedBatch(NamedTuple):
     """A batch after a shape.
 
-    :param values: number of values removed, changed or created, without NULL. For a filter, of removed rows.
-    :param misfits: number of values that did not fit and became NULL.
+    :param values: removed, changed or created values, or removed rows.
+    :param misfits: values that became NULL.
     """
 
     batch: pa.RecordBatch
@@ -62,8 +62,7 @@ class Shape(Options):
 
     Pure data. The result depends only on the row.
 
-    :cvar name: name in pipeline files, messages and counts. :cvar hides_values: true if the shape removes values or
-    makes them unreadable.
+    :cvar hides_values: true if values are removed or made unreadable.
     """
 
     model_config = ConfigDict(defer_build=True)  # a DAG file imports all shapes, and uses some
@@ -84,7 +83,7 @@ class Shape(Options):
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema after this shape. Driver, once a job, and executors.
 
-        :raises ConfigError: with everything that does not fit the schema.
+        :raises ConfigError: with everything that does not fit.
         """
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
@@ -95,7 +94,7 @@ class Shape(Options):
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return a function that changes a batch in one thread. Executor, once a poll.
 
-        :param connections: by conn_id, at least :attr:`conn_ids`.
+        :param connections: by conn_id.
         :raises ConfigError: a connection is incomplete.
         """
 

@@ -82,8 +82,7 @@ class AnswerDigest:
 class _Parts:
     """Columns as bytes of each row.
 
-    :ivar words: arrays with one number for each row.
-    :ivar tails: Arrow arrays with one binary value for each row.
+    :ivar tails: binary values, one for each row.
     """
 
     def __init__(self, rows: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FILTERED = "shape_filtered"
-"""Count of rows that shapes removed."""
 
 ABSENT_COLUMN = "column_absent."
 """Prefix of a column's count: a poll's number of records, if none of them has the column's field."""
@@ -30,9 +29,9 @@ LATE_COUNT = "late"
 class VendorCount:
     """A day's number of rows by the vendor's own count.
 
-    :param rows: without the duplicates that the vendor drops.
-    :param is_least: the vendor may send rows that it does not count.
-    :param is_most: the vendor may count rows that it does not send.
+    :param rows: without duplicates.
+    :param is_least: a lower bound.
+    :param is_most: an upper bound.
     """
 
     rows: int

@@ -30,13 +30,13 @@ _PLAIN = re.compile(r"[^\x00-\x1f]{0,100}")
 
 
 class StreamDefinition(Wire):
-    """The parts of a definition. Each maps names to texts.
+    """The parts of a definition.
 
     :param reading: kind, columns of day, cursor and key, zone, account.
     :param narrowing: options that leave rows out.
     :param access: host and login.
-    :param shapes: the shapes, a digest of each mask's key, and the transform.
-    :param key: columns of ``record_key`` as the source resolves them, each with its kind of value.
+    :param shapes: shapes, digests of the masks' keys, and transform.
+    :param key: columns of ``record_key``, each with its kind of value.
     """
 
     reading: dict[str, str] = Field(default_factory=dict)

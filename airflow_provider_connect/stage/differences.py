@@ -32,7 +32,7 @@ class Differences(Wire):
     """Number of rows by which a day's later state differs from an earlier state.
 
     :param added: only the later state has the key.
-    :param changed: both states have the key, with different values.
+    :param changed: both have the key, with other values.
     :param vanished: only the earlier state has the key.
     """
 
@@ -52,8 +52,8 @@ def compare_states(
     """Compare the columns that both states of a day have. Returns None if rows have no key.
 
     :param earlier_paths: Parquet files, relative to ``folder``, like ``later_paths``.
-    :param schema: schema of the later state. The earlier values are cast to its types.
-    :param live_only: skip soft-deleted rows of the earlier state.
+    :param schema: schema of the later state.
+    :param live_only: skip soft-deleted earlier rows.
     :raises ConnectError: as :func:`.translate_errors`. A missing file raises FileNotFoundError.
     """
     names, rows = _survey(folder, [*earlier_paths, *later_paths], schema)

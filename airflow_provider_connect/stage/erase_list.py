@@ -1,11 +1,10 @@
 """Erase lists: people whose rows a target must not hold, kept in the sink's ledger.
 
-A list holds keyed digests. It applies to every stream that writes to the target.
+It holds keyed digests, for every stream of the target.
 
 A commit is refused if the list changed after the attempt's poll began.
 
-If a shape makes the id column, the list holds digests of the shaped ids, and a load with other shapes or mask keys is
-refused.
+If a shape makes the id column, the digests are of shaped ids.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def is_erase_run(run: str | None) -> bool:
 def id_texts(values: Iterable[PersonId]) -> tuple[str, ...]:
     """Return ids as texts without duplicates. 17, ``Decimal("17")`` and "17" have the same text.
 
-    :raises ConfigError: ``values`` is a single text, or an id is empty or of another type.
+    :raises ConfigError: a single text, or an empty or unsuitable id.
     """
     refuse_text("values", values)
     texts: dict[str, None] = {}
@@ -107,9 +106,9 @@ class EraseList(Wire):
     :param version: number of erases that extended the list.
     :param salt: key of the digests, in hex.
     :param digests: BLAKE2b of the ids as text, in hex, sorted.
-    :param shaping: digest, with the salt, of the shapes that made the ids and of their masks' keys. "" if no shape
-        makes the column. None in a list from an earlier version of this package.
-    :param others: older lists of the same target with another salt or other shapes. Their versions are not used.
+    :param shaping: digest of the shapes that made the ids, with their keys. None in a list from an earlier version of
+        this package.
+    :param others: older lists of the same target.
     """
 
     version: int = 0
@@ -132,8 +131,8 @@ class EraseList(Wire):
     def with_values(self, column: str, values: Iterable[str], shaping: ShapingDigest = no_shaping) -> EraseList:
         """Return the list with more ids, or itself if it has them all.
 
-        :param shaping: digests of the column's current shapes.
-        :raises ConfigError: the list has another column or other shapes, or becomes too long.
+        :param shaping: of the current shapes.
+        :raises ConfigError: another column or shapes, or too many ids.
         """
         if self.version and self.column != column:
             raise ConfigError(
@@ -227,7 +226,7 @@ class EraseList(Wire):
 class Eraser:
     """Remover of erased people's rows from batches.
 
-    :raises ConfigError: the rows lack the list's column, or its type cannot hold ids.
+    :raises ConfigError: no or an unsuitable column.
     """
 
     def __init__(self, erase_list: EraseList, schema: pa.Schema) -> None:
@@ -298,10 +297,8 @@ def _require_column(erase_list: EraseList, columns: Sequence[str]) -> None:
 class Erasure:
     """Result of a count or an erase.
 
-    :param values: number of ids.
-    :param rows: number of counted or deleted rows by day, without days that had none.
-    :param version: of the erase list. None after a count.
-    :param copies: places that may still hold such rows, and how to clear each.
+    :param rows: counted or deleted rows by day.
+    :param copies: places with such rows, with remedies.
     """
 
     target: str

@@ -38,7 +38,7 @@ class StagedFile(Wire):
     """One file of the stage.
 
     :param path: relative to the stage root, with ``/``.
-    :param stats: column statistics in Delta's JSON form (``numRecords``, ``minValues``, …).
+    :param stats: in Delta's JSON form (``numRecords``, ``minValues``, …).
     """
 
     path: str
@@ -52,9 +52,8 @@ class PollResult(Wire):
 
     :param rows_read: records in the answer, including duplicates.
     :param counts: ``duplicates``, ``rejected`` and the source's own.
-    :param digest: 32 hex digits over the keys of all rows, in any order, with repeats. None if rows have no key.
-    :param contents: 48 hex digits over all columns and the rejects. None if nothing compares answers, or a column's
-        type cannot be read.
+    :param digest: 32 hex digits over the keys of all rows, in any order. None if rows have no key.
+    :param contents: 48 hex digits over all columns and the rejects. None if not computed.
     """
 
     files: tuple[StagedFile, ...] = ()
@@ -165,7 +164,7 @@ class Manifest(Wire):
     def read(cls, text: bytes, day: Day, attempt: str) -> Manifest:
         """Read the manifest of an attempt. Only its own files are allowed.
 
-        :raises ValueError: the text is no manifest of this version, or belongs to another day or attempt.
+        :raises ValueError: no manifest of this version, day and attempt.
         """
         manifest = cls.model_validate_json(text)
         if (manifest.day, manifest.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):

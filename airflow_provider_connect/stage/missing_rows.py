@@ -40,9 +40,9 @@ _BATCH_BYTES = 8 << 20
 class SoftDeleteResult:
     """Comparison of the published rows with a snapshot.
 
-    :param file: all rows that the snapshot lacks, if any.
-    :param vanished: number of these rows that were live before.
-    :param restored: number of deleted rows that are in the snapshot again.
+    :param file: all rows that the snapshot lacks.
+    :param vanished: those that were live.
+    :param restored: deleted rows that are back.
     """
 
     file: StagedFile | None

@@ -27,9 +27,9 @@ NOTE_ID = r"^[0-9a-f]{15}$"
 class LedgerNote(Wire):
     """One note of one stream.
 
-    :param id: 15 hex digits, unique within kind and stream.
-    :param run: the writing run, in the form of :attr:`.Intent.run`, or a person's command.
-    :param content: plain JSON without secrets or values of records.
+    :param id: 15 hex digits.
+    :param run: of the writer, or a person's command.
+    :param content: plain JSON without secrets or values.
     """
 
     kind: NoteKind
@@ -42,9 +42,9 @@ class LedgerNote(Wire):
 class Alarm(Wire):
     """Alarm that rows may be lost.
 
-    :param number: number of the stream's newest span at the alarm.
-    :param position: end of that span.
-    :param reason: the source's message about the rows after ``position``.
+    :param number: of the newest span.
+    :param position: its end.
+    :param reason: the source's message.
     """
 
     number: int
@@ -60,9 +60,8 @@ class Alarm(Wire):
 class Resumption(Wire):
     """The answer to an alarm.
 
-    :param alarm: the alarm's id.
-    :param position: rows after this position are read. None to read all rows again.
-    :param answers_before: number of earlier answers. The last answer is valid.
+    :param position: start of the next read. None for all rows.
+    :param answers_before: number of earlier answers. The last one is valid.
     """
 
     alarm: str = Field(pattern=NOTE_ID)

@@ -137,8 +137,6 @@ def delta_statistics(footer: pq.FileMetaData, columns: Collection[str] | None = 
     """Return a file's column statistics in the JSON form of Delta's protocol ("Per-file Statistics").
 
     Leaves out columns without statistics in a row group.
-
-    :param columns: names of the columns to cover. None covers all.
     """
     result: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for index, column in enumerate(footer.schema.names):

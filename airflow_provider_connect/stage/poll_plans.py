@@ -65,7 +65,7 @@ class PollPlan(Wire):
     def read(cls, text: bytes, day: Day, attempt: str) -> Self:
         """Read the plan of an attempt, as :meth:`.Manifest.read`.
 
-        :raises ValueError: the text is no plan of this version, or belongs to another day or attempt.
+        :raises ValueError: no plan of this version, day and attempt.
         """
         plan = cls.model_validate_json(text)
         if (plan.day, plan.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):
@@ -110,9 +110,7 @@ def write_part_record(root: Folder, plan: PollPlan, part_index: int, polled: Pol
 def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) -> dict[int, PollResult]:
     """Return the results of an attempt's complete partitions by index, including those from earlier tries.
 
-    Skips a record that does not fit the plan.
-
-    :param file_names: files in the attempt's folder.
+    Skips unfit records.
     """
     recorded_parts = [part for part in plan.parts if part_record_file(plan.attempt, part) in file_names]
 

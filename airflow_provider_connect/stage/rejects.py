@@ -161,7 +161,7 @@ class Tolerance:
     def require(self, rejects: int, problem: str) -> None:
         """Raise DataError if a day has more bad records than allowed.
 
-        :param problem: the last bad record's problem and place, for the message.
+        :param problem: for the message.
         """
         if self.allows(rejects):
             return

@@ -48,7 +48,7 @@ def read_batches(
 def open_parquet(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file for the block.
 
-    :param buffer_bytes: bytes of each read. 0 reads a column of a row group in one request to the store.
+    :param buffer_bytes: of each read. 0 reads a row group's column in one request.
     """
     import pyarrow.parquet as pq  # too heavy for a DAG file
 

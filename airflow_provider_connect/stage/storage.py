@@ -221,7 +221,7 @@ class Folder:
     def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
         """Write a whole file or nothing. Replaces a file with the same name.
 
-        :param durable: return only when the file survives a power cut.
+        :param durable: survive a power cut.
         """
         target = self.path_in_filesystem(name)
         temporary = f"{target}.{uuid.uuid4().hex}.tmp" if self.is_local else target

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 HEAD_FOLDER = "_connect_head"
 """Folder of the common ledger, beside the tables."""
 MAX_NAME_CHARACTERS = 120
-"""The longest name of a table's folder."""
 SPLIT_BYTES = 16 * 1024 * 1024
 MAX_PENDING_BYTES = 64 * 1024 * 1024
 MAX_OPEN_FILES = 16

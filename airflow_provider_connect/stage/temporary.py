@@ -39,7 +39,7 @@ def stage_name(key: object, target: str) -> str:
 def local_stage(name: str) -> str:
     """Create a private folder under the system's temporary folder, the same for the same name.
 
-    :raises ConfigError: other users own the folder or can enter it, or a file has its name.
+    :raises ConfigError: a file, or other users' folder.
     :raises RetriableError: the disk is full.
     """
     folder = local_stage_path(name)

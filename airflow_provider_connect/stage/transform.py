@@ -25,7 +25,7 @@ class Transform(Wire):
     """A transform of a staged day before its publish. Exactly one field is set.
 
     :param sql: one query.
-    :param reference: a function that the driver can import, as ``package.module:function``.
+    :param reference: ``package.module:function``.
     """
 
     sql: str | None = None

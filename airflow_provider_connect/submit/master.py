@@ -18,7 +18,7 @@ def require_master(conn_id: str, master: str) -> None:
 
     Of several standalone masters, one is enough.
 
-    :raises ConfigError: the form is unknown, or no host name is known.
+    :raises ConfigError: an unknown form or host.
     :raises RetriableError: no master accepts connections.
     """
     if _LOCAL.fullmatch(master) or master == "yarn" or master.startswith("k8s://"):

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 def seal(control: str, attempt: str, connections: dict[str, Connection]) -> SealedConnections:
     """Write the sealed half for the driver, and delete old ones of dead tasks.
 
-    :param control: path or URL of the stage's folder for sealed halves.
+    :param control: the stage's folder for sealed halves.
     """
     plain = dump_connections(connections)
     key, pad = secrets.token_bytes(_KEY_BYTES), secrets.token_bytes(len(plain))
@@ -47,7 +47,7 @@ def unseal(sealed: SealedConnections) -> dict[str, Connection]:
     """Return the connections from both halves. The sealed half is deleted in any case.
 
     :raises RetriableError: the sealed half is missing.
-    :raises ConfigError: a half is not as the task made it.
+    :raises ConfigError: a half was changed.
     """
     folder, name = _locate(sealed)
     try:

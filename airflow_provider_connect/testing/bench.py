@@ -166,7 +166,7 @@ class Bench:
     def send(self, staged: Publish, publisher: Publisher | None = None, copies: int = 1) -> tuple[Any, list[Any]]:
         """Do the steps of a publish before its commit. Returns the token and one receipt per share.
 
-        :param copies: number of puts per share, of which the last receipt is returned.
+        :param copies: puts per share. The last receipt is returned.
         """
         publisher = publisher or self.publisher
         token = self.begin(staged, publisher)

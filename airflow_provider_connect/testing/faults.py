@@ -159,7 +159,7 @@ class Gate(Listener):
     def watch(self, at_stop: Callable[[int], bool]) -> None:
         """Set the callback for every stop and restart the count at 0.
 
-        :param at_stop: gets the stop's number. Returns False to end the connection.
+        :param at_stop: takes the stop's number. Returns False to end the connection.
         """
         with self._lock:
             self.stops, self._at_stop = 0, at_stop

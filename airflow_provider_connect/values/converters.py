@@ -25,8 +25,8 @@ DAY = "day"
 class SchemaRef:
     """A registered schema.
 
-    :param id: unique in the registry. Prefix of every value.
-    :param document: the registered text, if values must follow it instead of the converter's own.
+    :param id: prefix of every value.
+    :param document: the registered text, if values must follow it.
     """
 
     subject: str
@@ -39,7 +39,7 @@ class SchemaRef:
 class EncodedBatch:
     """Values of a batch.
 
-    :param refused: column and reason for each refused row, by row index, without values of the row.
+    :param refused: column and reason by row index.
     """
 
     values: list[bytes | None]

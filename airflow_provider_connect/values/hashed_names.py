@@ -20,9 +20,9 @@ def name_with_hash(
 ) -> str:
     """Return a text with ``_`` for every illegal character, and a hash at the end.
 
-    :param hash_digits: :func:`name_hash` of everything that must distinguish names.
-    :param legal_chars: legal characters, as in a regular expression's character class.
-    :param max_chars: length limit before the suffix.
+    :param hash_digits: distinguishes names.
+    :param legal_chars: as in a regular expression.
+    :param max_chars: before the suffix.
     """
     return f"{re.sub(f'[^{legal_chars}]', '_', text)[:max_chars]}_x{hash_digits}"
 

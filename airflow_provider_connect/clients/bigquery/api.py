@@ -63,10 +63,9 @@ class BigQueryApi:
 
     :param project: project that runs the jobs and pays for them.
     :param retry_budget_seconds: limit of one call with all its tries.
-    :param maximum_bytes_billed: a query that would read more fails before it costs anything.
+    :param maximum_bytes_billed: limit of a query.
     :param labels: added to every job and new table.
-    :param kms_key: key for new tables and for cached results of a SELECT. Scripts, DDL and DML use the project's
-        default key.
+    :param kms_key: key for new tables and cached results.
     """
 
     connection: Connection = attribute(repr=False)
@@ -88,7 +87,7 @@ class BigQueryApi:
         """Create a client from a connection. Sends nothing.
 
         :param sink_project: used if the connection names no project.
-        :raises ConfigError: the connection is wrong, no project is configured, or Google's libraries are missing.
+        :raises ConfigError: a wrong connection, no project, or no library.
         """
         _import_libraries()
         google_credentials, credentials_project = load_credentials(connection)
@@ -150,8 +149,8 @@ class BigQueryApi:
 
         The call must be repeatable.
 
-        :param action: for messages, such as "creating the table `p.d.t`".
-        :param retry_missing_seconds: how long to retry "not found", for a resource that was created a moment ago.
+        :param action: for messages.
+        :param retry_missing_seconds: time to retry "not found", for a new resource.
         """
         with self.time_limit(self.retry_budget_seconds) as seconds:
             patience = Patience(seconds, _PAUSES, jitter=FROM_HALF)
@@ -185,7 +184,7 @@ class BigQueryApi:
     def locate(self, table_ref: TableRef) -> str:
         """Return the location of a table's dataset, for all later jobs.
 
-        :raises MissingError: the dataset does not exist, even :data:`SETTLE_SECONDS` after the first look.
+        :raises MissingError: no dataset, even after :data:`SETTLE_SECONDS`.
         """
         if self.location is None:
             name = f"{table_ref.project}.{table_ref.dataset}"
@@ -202,7 +201,7 @@ class BigQueryApi:
         """Run one query or script as one job. Returns the rows of its last SELECT, and the job.
 
         If BigQuery's own error fails the job, job ``<job_id>_1`` (then ``_2``) runs the SQL again, which must not
-        double its effect. Conflicts with another transaction are not retried.
+        double its effect.
 
         :param sql: text, or a function of the job's id.
         """

@@ -138,7 +138,7 @@ def project_of_connection(connection: Connection) -> str | None:
 def load_credentials(connection: Connection) -> tuple[Any, str | None]:
     """Return google-auth credentials, and their project if they have one.
 
-    :raises ConfigError: the connection's fields are wrong, or there are no credentials.
+    :raises ConfigError: wrong fields, or no credentials.
     """
     from google.auth import impersonated_credentials
     from google.auth.credentials import AnonymousCredentials

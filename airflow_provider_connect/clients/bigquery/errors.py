@@ -1,4 +1,4 @@
-"""Maps BigQuery's errors to this package's by the vendor's reason or status.
+"""Maps BigQuery's errors to this package's by reason or status.
 
 REST errors carry a reason (https://cloud.google.com/bigquery/docs/error-messages, 2026-11), gRPC errors a status code.
 An unknown error is retriable.
@@ -65,7 +65,6 @@ _SOON_REASONS = {
     "jobBackendError", "jobInternalError", "jobRateLimitExceeded", "resourceInUse", "serviceUnavailable",
 }  # fmt: skip
 _VAGUE_REASONS = {"", "invalid", "invalidQuery", "badRequest", "resourcesExceeded"}
-"""Reasons of errors of any kind."""
 _QUOTA_REASONS = {"quotaExceeded", "dailyLimitExceeded"}
 _DENIED_REASONS = {
     "accessDenied",
@@ -105,7 +104,7 @@ def missing_as_gone(action: str) -> Iterator[None]:
 def classify(error: BaseException, action: str) -> ConnectError:
     """Convert an error of Google's libraries, ``requests`` or gRPC to a ``ConnectError``.
 
-    :param action: for the message, such as "creating the table `p.d.t`".
+    :param action: for the message.
     """
     import grpc
     from google.api_core import exceptions as api
@@ -177,7 +176,6 @@ _HTTP_REASONS = {
     412: "conditionNotMet",
 }  # fmt: skip
 _INVALID_STATUSES = (400, 405, 411, 413, 414, 415, 431, 501)
-"""HTTP statuses of wrong requests, even if BigQuery gives no reason."""
 _ACCOUNT_LACKS = "Give the connection's account the missing right, or use another account"
 _BY_REASON: dict[str, tuple[type[ConnectError], str]] = {
     "notFound": (MissingError, "Create it, or correct its name, project or location"),

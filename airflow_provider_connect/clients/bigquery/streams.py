@@ -47,7 +47,7 @@ class StreamReceipt:
 class RefusedRow:
     """Row that BigQuery refused.
 
-    :param offset: number of the row in its stream, from 0.
+    :param offset: number in the stream, from 0.
     :param column: None if BigQuery names none.
     """
 
@@ -77,8 +77,7 @@ class _SentRequest:
 class Appender(AbstractContextManager["Appender"]):
     """Appender of batches to a new PENDING stream of a table.
 
-    If its ``with`` block ends early, nothing becomes visible. The library's ``AppendRowsStream`` has no timeout for a
-    response, and ``client.append_rows`` cannot be cancelled.
+    If its ``with`` block ends early, nothing becomes visible.
 
     :param arrow_schema: schema of every batch, with the table's column names.
     """

@@ -59,9 +59,7 @@ def create_table(
 ) -> Any:
     """Create a table. Returns its metadata, also if another client created it first.
 
-    Without ``expires_at`` the table never expires. Partitions expire only if ``partitioning`` sets it.
-
-    :param fields: in the form of the REST API.
+    Without ``expires_at`` the table never expires.
     """
     from google.cloud import bigquery
 

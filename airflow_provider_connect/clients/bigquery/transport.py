@@ -4,8 +4,6 @@
 ``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. The prefix ``http://`` turns TLS off, only for
 loopback addresses with ``is_anonymous``.
 
-``requests`` would send a ``.netrc`` file's password.
-
 Vendor facts: https://cloud.google.com/vpc/docs/configure-private-service-connect-apis (2026-11).
 """
 

@@ -62,9 +62,8 @@ class HttpAccess:
     """Address and credentials of an API.
 
     :param url: base of all paths, without a final slash.
-    :param allowed_origins: other hosts that links and redirects may lead to.
-    :param headers: sent only to the API's own host.
-    :param named_auth: sent there in addition to ``credentials``.
+    :param allowed_origins: other allowed hosts of links and redirects.
+    :param headers: sent only to the API's own host, as ``named_auth``.
     """
 
     name: str
@@ -85,7 +84,7 @@ class HttpAccess:
     def read_connection(cls, connection: Connection, extra_fields: Collection[str] = ()) -> HttpAccess:
         """Read a connection of type ``http``. Raises ConfigError with every problem.
 
-        :param extra_fields: further fields that the source reads from the extra.
+        :param extra_fields: further fields of the extra.
         """
         refuse_any(connection_problems(connection, extra_fields))
         url, other_origins = (

@@ -27,7 +27,7 @@ class Auth:
     :param headers: sent with every request.
     :param params: added to every query, in place of params of the same name.
     :param body: added to every JSON body or form, by path or field.
-    :param secrets: texts that an answer may echo and no message may quote.
+    :param secrets: texts that no message may quote.
     """
 
     headers: dict[str, str] = field(default_factory=dict, repr=False)
@@ -127,7 +127,7 @@ class FetchedCredentials:
     def auth(self) -> Auth:
         """Return credentials that will not expire soon. May call the service.
 
-        :raises RetriableError: the service is unreachable or overloaded.
+        :raises RetriableError: the service is unreachable.
         :raises ConfigError: the service refuses the login. Repeated for a minute without a call.
         """
         state = self._state()

@@ -147,7 +147,7 @@ def request(
     pool: ConnectionPool | None = None,
     on_opened: Callable[[HttpConnection], object] | None = None,
 ) -> HttpResponse:
-    """Send a GET, or a POST with a body. Returns once the headers have arrived, with any status. Never retries.
+    """Send a GET, or a POST with a body. Returns once the headers have arrived. Never retries.
 
     :param params: added to the URL's query.
     :param method: replaces GET or POST.
@@ -157,8 +157,7 @@ def request(
     :param pool: idle connections, only for requests that may be sent twice.
     :param on_opened: called before the request.
     :raises RetriableError: the server is unreachable or does not answer.
-    :raises ConfigError: the certificate is not trusted, the address is forbidden, the server redirects, or a header
-        cannot be sent.
+    :raises ConfigError: an untrusted certificate, a forbidden address, a redirect, or an invalid header.
     """
     parts = urlsplit(strip_auth_params(url, auth))
     query = "&".join(part for part in (parts.query, urlencode(params), urlencode(auth.params)) if part)

@@ -90,10 +90,10 @@ class HttpConnection:
         return self._parts.netloc
 
     def send(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
-        """Send a request. Connects first if necessary.
+        """Send a request, connecting first.
 
         :raises RetriableError: the server is unreachable.
-        :raises ConfigError: the host name is invalid, or the certificate is not trusted.
+        :raises ConfigError: an invalid host name, or an untrusted certificate.
         """
         with self._translated_errors():
             self.seconds_left()
@@ -114,7 +114,7 @@ class HttpConnection:
         """Read status and headers of the response.
 
         :raises SilenceError: nothing arrives in time.
-        :raises RetriableError: the connection ends inside the headers.
+        :raises RetriableError: incomplete headers.
         """
         assert self._exchange is not None
         with self._translated_errors():
@@ -181,7 +181,7 @@ class HttpConnection:
         """Return the time until the deadline.
 
         :raises DeadlineError: the deadline has passed.
-        :raises RetriableError: the connection was interrupted before it opened.
+        :raises RetriableError: the connection was interrupted.
         """
         remaining_seconds = self._deadline - time.monotonic()
         if self._is_past_deadline or remaining_seconds <= 0:

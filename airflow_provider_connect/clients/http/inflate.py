@@ -21,7 +21,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Decompress a gzip stream of one or more members, into chunks of at most :data:`OUTPUT_BYTES`.
 
     :param chunks: compressed bytes, cut anywhere.
-    :raises RetriableError: the stream is empty, cut, has a wrong checksum or length, or contains other data.
+    :raises RetriableError: the stream is empty, cut, or damaged.
     """
     member: Any = None
     position = 0

@@ -57,8 +57,7 @@ class Login:
 class OAuth2Login:
     """Access tokens with client credentials, or with a refresh token that does not rotate.
 
-    :param client_auth: send client id and secret as HTTP Basic, or as form fields.
-    :param params: further form fields.
+    :param client_auth: HTTP Basic, or form fields.
     """
 
     login: Login
@@ -70,7 +69,7 @@ class OAuth2Login:
     def fetch(self) -> FetchedAuth:
         """Request an access token.
 
-        :raises RetriableError: the endpoint is unreachable or overloaded.
+        :raises RetriableError: the endpoint is unreachable.
         :raises ConfigError: the endpoint refuses the client, or rotates refresh tokens.
         """
         login, refresh = self.login, self.refresh_token
@@ -109,8 +108,8 @@ class OAuth2Login:
 class SessionLogin:
     """Session of a service: a text in the JSON answer, or the answer's cookies.
 
-    :param params: login fields. ``{login}`` and ``{password}`` are replaced by the connection's.
-    :param result: keys that lead to the text, or None for the cookies.
+    :param params: login fields. ``{login}`` and ``{password}`` become the connection's.
+    :param result: path of the text, None for cookies.
     """
 
     login: Login
@@ -122,8 +121,8 @@ class SessionLogin:
     def fetch(self) -> FetchedAuth:
         """Log in and return the session as credentials.
 
-        :raises RetriableError: the service is unreachable or overloaded.
-        :raises ConfigError: the service refuses the login, or its answer lacks the session.
+        :raises RetriableError: the service is unreachable.
+        :raises ConfigError: the login is refused, or has no session.
         """
         login = self.login
         user, password = login.user.get_secret_value(), login.password.get_secret_value()

@@ -1,6 +1,6 @@
 """HTTP/1.1 over one connection with h11's parser.
 
-httpcore's ``HTTP11Connection`` takes bytes after an answer for the next answer, and is slower.
+Unlike httpcore's ``HTTP11Connection``, refuses bytes after an answer.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Exchange:
     def read_head(self) -> ResponseHead:
         """Read status and headers. Skips interim responses such as ``100 Continue``.
 
-        :raises BrokenAnswerError: the headers are incomplete, too long, or not HTTP/1.1.
+        :raises BrokenAnswerError: bad headers.
         """
         for _ in range(_MAX_INTERIM_ANSWERS + 1):
             try:

@@ -71,7 +71,7 @@ def named_credentials(connection: Connection) -> Auth:
 def add_to_body(body: Body | None, credentials: tuple[tuple[str, str], ...]) -> Body | None:
     """Return a JSON body or a form with credentials, each at its path or field.
 
-    :param credentials: path, or name of a form's field, and value.
+    :param credentials: (path or field, value).
     """
     if body is None or not credentials:
         return body

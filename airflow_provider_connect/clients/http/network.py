@@ -87,7 +87,7 @@ def _is_number(host: str) -> bool:
 class Network(httpcore.NetworkBackend):
     """httpcore backend that opens connections to allowed addresses before a deadline.
 
-    :param seconds_left: returns the time until the deadline. Raises after it.
+    :param seconds_left: time until the deadline. Raises after it.
     :param on_connected: called with each new socket.
     :param address_policy: None allows every address.
     """

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _JOINED_ROWS = 16
-"""Short rows joined in one step."""
 _ARROW_FAILURE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error")
 """Beginning of Arrow's message about an unconvertible value (pyarrow 26)."""
 _BYTE_ORDER_MARK = "\ufeff".encode()
@@ -29,7 +28,7 @@ def join_blocks(
 ) -> Iterator[tuple[bytearray, int]]:
     """Join pieces of CSV to blocks of about ``block_bytes`` bytes. Yields blocks with numbers of pieces.
 
-    :param end: appended to each piece.
+    :param end: of each piece.
     """
     block, parts, row_iterator, batch_rows = bytearray(), 0, iter(rows), 1
     while next_rows := list(islice(row_iterator, batch_rows)):

@@ -72,8 +72,7 @@ class SqlColumn(NamedTuple):
     """A column as the database describes it, as plain data for tasks.
 
     :param type: the database's name of the type: ``numeric(40,2)``, ``bigint unsigned``.
-    :param base: type that decides the reading: a domain's base type, or ``enum``, ``array``, ``composite`` or
-        ``range``. Usually ``type``.
+    :param base: a domain's base type, or ``enum``, ``array``, ``composite`` or ``range``, else ``type``.
     :param is_nullable: False only if the database itself refuses NULL. True for columns of a query.
     """
 
@@ -87,8 +86,7 @@ class Index(NamedTuple):
     """An index.
 
     :param columns: whole columns in order, up to the first expression or partly indexed text.
-    :param is_unique: True if the rows of a read have distinct values in ``columns``, except NULL. The index is then
-        unique, complete, valid, checked at each statement, and covers the rows of inheriting tables.
+    :param is_unique: True if the rows of a read have distinct values in ``columns``, except NULL.
     :param is_ordered: True if it can find a range of the first column.
     """
 
@@ -101,9 +99,8 @@ class Index(NamedTuple):
 class ColumnCounter(NamedTuple):
     """The counter of a column's numbers: a sequence or ``AUTO_INCREMENT``.
 
-    :param name: for messages.
     :param last_number: greatest number given so far. None if unknown, as on a replica.
-    :param gaps: reasons, besides long transactions, for lower numbers after higher ones.
+    :param gaps: further reasons for lower numbers after higher ones.
     """
 
     name: str
@@ -121,13 +118,11 @@ class ValueChoices(NamedTuple):
 class ReadColumn(NamedTuple):
     """How one column is selected and converted.
 
-    :param database_type: the database's name of the type, for messages.
-    :param expression: SQL to select, already quoted.
+    :param expression: quoted SQL to select.
     :param read_type: Arrow type parsed from the server's text, then cast to ``type``.
     :param type: Arrow type in the batch.
     :param form: ``hex`` for bytes in hexadecimal digits.
     :param is_json: True for JSON that the server has validated.
-    :param advice: remedy for an unconvertible value.
     """
 
     name: str
@@ -188,8 +183,7 @@ def _is_decimal128(precision: int, scale: int) -> bool:
 class SessionLimits(NamedTuple):
     """Time limits of a session.
 
-    :param statement_seconds: the server ends a longer statement, reading included.
-    :param connect_seconds: for opening the connection.
+    :param statement_seconds: reading included.
     """
 
     statement_seconds: float = 3600.0
@@ -199,8 +193,7 @@ class SessionLimits(NamedTuple):
 class Database(Closable, ABC):
     """One session with a database. Only one thread may use it, except for :meth:`cancel`.
 
-    Methods raise ``ConfigError`` for problems that a person must correct (a missing table or right, wrong SQL),
-    ``RetriableError`` for passing problems (a lost server, a timeout, a conflict on a standby), and ``DataError`` for
+    Methods raise ``ConfigError`` if a person must act, ``RetriableError`` for passing problems, and ``DataError`` for
     unreadable values. Messages never contain a value.
     """
 
@@ -230,7 +223,7 @@ class Database(Closable, ABC):
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns in order, without running a query.
 
-        :raises ConfigError: the table does not exist, or the query is invalid.
+        :raises ConfigError: no table, or an invalid query.
         """
 
     def require_all_columns(self, table: Table) -> None:
@@ -301,7 +294,7 @@ class Database(Closable, ABC):
     def begin(self, snapshot: str | None = None) -> None:
         """Begin a read-only transaction, which sees the database as of its first read.
 
-        :param snapshot: another session's :meth:`export_snapshot`, to see the same rows.
+        :param snapshot: of another session (:meth:`export_snapshot`).
         :raises RetriableError: that session has ended.
         """
 
@@ -311,7 +304,7 @@ class Database(Closable, ABC):
         Call it between :meth:`begin` and the first row.
 
         :param names: columns to read.
-        :raises ConfigError: the table is gone or may not be read.
+        :raises ConfigError: the table is gone or hidden.
         :raises RetriableError: it was rewritten, emptied or replaced since the transaction began.
         """
         return self.describe(table_or_query)
@@ -356,7 +349,7 @@ class Database(Closable, ABC):
     ) -> Iterator[pa.RecordBatch]:
         """Yield all rows in nonempty batches of about ``block_bytes`` bytes.
 
-        The iteration ends normally only if the server confirmed that it sent all rows. Close the session to stop early.
+        Ends normally only if the server confirmed that it sent all rows. Close the session to stop early.
 
         :param where: SQL condition. "" for all rows.
         :param order_by: SQL expressions. "" for any order.

@@ -289,7 +289,6 @@ def _advice(column: ReadColumn) -> str:
 
 
 _UNDECODED = re.compile(r"Could not decode to UTF-8 column '(.*?)' with text '")
-"""Beginning of sqlite3's message about a text that is not UTF-8."""
 _STORAGE_CLASSES = {int: "integers", float: "floating numbers", str: "texts", bytes: "blobs"}
 
 

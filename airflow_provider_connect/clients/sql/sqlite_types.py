@@ -51,8 +51,7 @@ def exact_decimal(value: float | str, scale: int) -> Decimal:
     """Return the decimal that SQLite stores as ``value``, for a floating number that of its shortest text.
 
     :param scale: digits after the point.
-    :raises ValueError: a floating number has more digits than the column, or than a double keeps, or a text is no
-        number.
+    :raises ValueError: too many digits, or no number.
     """
     if isinstance(value, str) and not _NUMBER_TEXT.fullmatch(value):
         raise ValueError

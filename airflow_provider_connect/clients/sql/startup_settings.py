@@ -1,6 +1,6 @@
 """Checks settings that a connection makes at the start of a session.
 
-Only settings that change no value and no condition may be made.
+Allowed are settings that change no value and no condition.
 """
 
 from __future__ import annotations

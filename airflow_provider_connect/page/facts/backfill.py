@@ -49,8 +49,8 @@ class RequestCost:
     """Requests of a backfill's runs to all vendors that limit them.
 
     :param requests: None if no source of the DAG has a quota, or a source is unknown.
-    :param hours: from the first request to the last, by the slowest quota.
-    :param slowest_quota: description of that quota. Empty if unknown.
+    :param hours: from the first request to the last.
+    :param slowest_quota: description of that quota.
     :param unknown: sentences that name the unknown figures.
     """
 
@@ -65,7 +65,6 @@ class BackfillCost:
     """Cost of a backfill. ``str()`` describes it.
 
     :param seconds_per_run: None if no run has succeeded yet.
-    :param max_active_runs: number of concurrent runs.
     """
 
     runs: Sequence[PlannedRun]
@@ -118,7 +117,7 @@ def seconds_per_run(task_instances: Iterable[Mapping[str, Any]]) -> float | None
 def missing_days(stream: Stream, starts_at: dt.datetime | None) -> DaySet:
     """Return the days of a stream's gaps that its DAG should have loaded and no run loads now.
 
-    :param starts_at: start of the DAG. Earlier days are not missing.
+    :param starts_at: start of the DAG.
     """
     return DaySet.from_dates(
         day

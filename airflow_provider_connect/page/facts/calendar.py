@@ -26,7 +26,6 @@ _WEIGHT = {"failed": 0, "waiting": 1, "running": 2}
 class CalendarDay:
     """One day of a stream.
 
-    :param report: report of the day's newest publish.
     :param run: unfinished run that determines the state.
     """
 
@@ -39,7 +38,7 @@ class CalendarDay:
 def calendar_days(stream: Stream, first: dt.date, last: dt.date) -> list[CalendarDay]:
     """Return all days from ``first`` to ``last``, both included.
 
-    An unfinished run of a day decides its state, even if the day was published before.
+    An unfinished run decides a day's state.
     """
     window = DaySet(ranges=((first, last),)) if first <= last else DaySet()
     unfinished_runs = _by_day([*stream.failed_runs, *stream.active_runs], first, last)

@@ -16,8 +16,7 @@ class RunDayReport:
     """One run's report of one day.
 
     :param is_own_day: False for a lookback day of the run.
-    :param rows: published rows. None if unknown or not published.
-    :param size_bytes: decoded size of the source's answer.
+    :param rows: published rows. None if unknown or unpublished.
     """
 
     day: dt.date

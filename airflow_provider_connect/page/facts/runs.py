@@ -20,14 +20,12 @@ OPEN_STATES = (*RUNNING_STATES[1:], "deferred", *FAILED_STATES)
 """States of unfinished task instances, which may also have no state."""
 
 _UNSCHEDULED = (None, "PartitionedAtRuntime")
-"""Timetable summaries of DAGs that only triggers start."""
 
 _SHORTEST_DAY = dt.timedelta(hours=20)
 _EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer. The westernmost is then Hawaii
 
 _READY_TRIGGER = "DateTimeTrigger"
 _DURATION = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d)(?:\.\d+)?")
-"""A timedelta in Python's text form."""
 
 DayRange = tuple[dt.date, dt.date]
 
@@ -37,8 +35,8 @@ class TaskRun:
     """A task instance.
 
     :param days: first and last day that it loads. None if unknown.
-    :param trigger: class path of the trigger that a deferred instance waits for.
-    :param state_since: time of the last state change. None if Airflow does not show it.
+    :param trigger: class path of a deferred instance's trigger.
+    :param state_since: time of the last state change.
     """
 
     dag_id: str
@@ -151,10 +149,7 @@ def next_run_days(dag: Mapping[str, Any], zone_name: str | None) -> tuple[DayRan
 def expected_days(
     dag: Mapping[str, Any], zone_name: str | None, current_time: dt.datetime, grace: dt.timedelta
 ) -> DayRange | None:
-    """Return the days of the last run that should have ended by now, None without a schedule.
-
-    That is the next run if overdue by more than ``grace``, else the run before.
-    """
+    """Return the days of the last run that should have ended by now, None without a schedule."""
     next_run = next_run_days(dag, zone_name)
     if next_run is None:
         return None

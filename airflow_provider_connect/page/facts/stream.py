@@ -21,7 +21,6 @@ _RECENT = dt.timedelta(days=1)
 _MOMENT = "%Y-%m-%d %H:%M UTC"
 _QUOTA = "QuotaTrigger"
 _WITHOUT_DAYS = ("@once", "@continuous")
-"""Timetable summaries of DAGs with runs that have no days of their own."""
 
 
 class StreamName(NamedTuple):
@@ -57,7 +56,6 @@ class Stream:
     :param offset: None if there is none, or the viewer may not read Variables.
     :param reports: of the requested period. In a list of streams, only the newest.
     :param message: error message of the newest failed run.
-    :param end_date: the task's or its DAG's, whichever is earlier.
     """
 
     dag: Mapping[str, Any]

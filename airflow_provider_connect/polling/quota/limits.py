@@ -20,10 +20,9 @@ _CLOCKS_DIFFER_SECONDS = 5.0
 class Quota:
     """Limits that all runs, tasks and DAGs of one vendor project share.
 
-    :param name: of project and API, equal for all users. Part of keys, no secret.
+    :param name: of project and API, without secrets.
     :param requests: most in any span of ``seconds``.
-    :param per_second: most in a second. Each job keeps it alone.
-    :param at_once: most concurrent requests.
+    :param per_second: most in a second. Kept by each job alone.
     """
 
     name: str
@@ -55,7 +54,7 @@ class Quota:
     def with_settings(self, settings: Any, settings_label: str) -> Quota:
         """Return the quota with changed limits.
 
-        :param settings: numbers by field name, or None for no change.
+        :param settings: numbers by field name, or None.
         :raises ConfigError: a setting is unknown or invalid.
         """
         if settings is None:
@@ -81,7 +80,6 @@ class Quota:
 def quotas_from_extra(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> dict[str, Quota]:
     """Return a vendor's quotas, changed by the field ``limits`` of a connection's extra.
 
-    :param vendors: default quota by API name.
     :raises ConfigError: the field is invalid.
     """
     name = next(iter(vendors))
@@ -131,10 +129,9 @@ def as_key_part(text: str) -> str:
 class QuotaClaim:
     """The part of a quota that a task needs.
 
-    :param asker: id of the task, equal for all its tries.
-    :param requests: number that its days need if no request fails.
-    :param least: smallest part with which the task starts.
-    :param spare: additional requests for failed polls, if there is plenty of room.
+    :param asker: id of the task.
+    :param least: smallest useful part.
+    :param spare: additional requests for failed polls.
     :param width: most concurrent requests.
     :param rank: place in the queue: 0 for today's run, 1 for a backfill or catchup.
     """

@@ -2,14 +2,13 @@
 
 No writer changes another writer's keys:
 
-1. First look: if there is no room, or earlier tasks claim it, the task waits in the queue.
+1. First look: without room, or if earlier tasks claim it, the task waits in the queue.
 2. The task writes a hold (reservation): a key of its own.
-3. Second look: the task counts all holds. If they fit together, it may send. Otherwise it deletes its hold and looks
-   again.
+3. Second look: if all holds fit together, it may send. Otherwise it deletes its hold and looks again.
 
 The limit is never passed, whatever the delays and clocks. Clocks may differ by :attr:`.Quota.slack_seconds`.
 
-No task starves: an entry of the queue expires if its task does not return in time.
+No task starves.
 """
 
 from __future__ import annotations
@@ -55,9 +54,8 @@ class KeyStore(Protocol):
 class Grant:
     """A part of the quota that a task may use.
 
-    :param width: most concurrent requests.
-    :param until: end of the permission, by the task's own clock.
-    :param requests_left: requests that are still unreserved.
+    :param until: by the task's own clock.
+    :param requests_left: unreserved requests.
     """
 
     hold: Hold
@@ -198,9 +196,9 @@ def reserve_request(
     """Reserve one request for a person, who does not queue, while the block runs.
 
     :param turns: None counts no request.
-    :param on_trouble: called with a text if the store is unreachable. The request is then sent uncounted.
-    :param send_times: the block adds the times of its requests.
-    :raises NoRoomError: there is no room for a request.
+    :param on_trouble: called with a text if the store is unreachable, and the request is sent uncounted.
+    :param send_times: times of the block's requests.
+    :raises NoRoomError: no room.
     """
     grant = without_store_errors(lambda: _reserve_for_person(turns, asker), on_trouble) if turns is not None else None
     try:

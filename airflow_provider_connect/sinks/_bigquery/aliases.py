@@ -1,7 +1,6 @@
 """Names of the sink's SQL aliases, variables and columns. No source column may have one of them.
 
-Every table of a statement takes its alias from here. Bare names stand only in the column list of an INSERT and on the
-left side of SET.
+Every table of a statement takes its alias from here.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax#alias_clause,
 …/procedural-language (2026-11).
@@ -11,13 +10,10 @@ from __future__ import annotations
 
 # The first three occur several times for each column in a script of at most 1 MB, so they are short.
 TARGET = "connect_t"
-"""Alias of the target, or of one table of a template."""
 STAGED = "connect_s"
-"""Alias of the staging table."""
 NEWEST = "connect_n"
 """Alias of the newest staged row of each key, in the target's types."""
 TOMBSTONE = "connect_tombstone"
-"""Alias of the tombstones, the table of deleted keys."""
 LEDGER = "connect_ledger"
 """Alias of the ledger, the erase list or the notes."""
 REJECT = "connect_reject"

@@ -48,9 +48,9 @@ def transaction_script(
     Its last statement returns one row: ``answer_columns`` and this token's ledger row, else the newest row.
 
     :param outcome: result if no case applies. Only then the script runs ``changes``.
-    :param outcome_cases: SQL conditions and outcomes that prevent a change. The first true condition decides.
+    :param outcome_cases: SQL conditions and outcomes that prevent a change, the first true one decides.
     :param seen_columns: type and SQL of additional columns of ``seen``, the ledger state that the script reads.
-    :param lookups: statements between the change of the fence row and the read of the ledger.
+    :param lookups: statements before the read of the ledger.
     """
     stream, day = stream_condition(step.target, step.key), literal(step.publish.day.date)
     day_condition, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"
@@ -199,7 +199,7 @@ def _copy_row_statement(step: LedgerStep) -> str:
 def confirmed_row(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row from the result of :func:`confirm_script`.
 
-    :raises OvertakenError: another writer has published or confirmed the day since the poll.
+    :raises OvertakenError: the ledger changed since the poll.
     :raises RetriableError: the stream's fence row is lost.
     """
     outcome = answer["outcome"]

@@ -82,10 +82,9 @@ def _is_day_in_one_partition(api: BigQueryApi, plan: PublishPlan) -> bool:
 
 
 def differences_query(plan: PublishPlan) -> str:
-    """Return the query that counts. Its row has the fields of :class:`~.stage.differences.Differences`.
+    """Return the query that counts.
 
-    Columns without any value in the earlier state are not compared. Of rows with one key, identical rows of both states
-    are paired first.
+    Columns without any value in the earlier state are not compared. Identical rows of one key are paired first.
     """
     key = _record_key_column(plan.layout.columns)
     assert key is not None

@@ -126,7 +126,7 @@ def extend_list_script(
 ) -> str:
     """Return the script that adds digests to an erase list, unless its version has changed.
 
-    The result has the number of fence rows (``fences``) and the previous version (``erased``).
+    Its result: number of fence rows (``fences``), previous version (``erased``).
     """
     fences = f"{target_condition(target)} AND {LEDGER}.day IS NULL"
     values = {

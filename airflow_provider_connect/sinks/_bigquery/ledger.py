@@ -65,7 +65,7 @@ LEDGER_LABEL = "connect_ledger"
 class BigQueryLedger(Ledger):
     """Ledger of one stream in one table. Each read is one query.
 
-    :param on_published_day: with ``refuse``, :meth:`published` raises if another intent has published the day.
+    :param on_published_day: ``refuse`` lets :meth:`published` raise for another intent's day.
     """
 
     api: BigQueryApi
@@ -77,11 +77,9 @@ class BigQueryLedger(Ledger):
     is_merged: bool = False
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the ledger row of a day's newest publish, or None."""
         return next(iter(self.between(day, day)), None)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return the ledger row of each day's newest publish."""
         rows = self._read_rows(_rows_between(first, last))
         return day_rows(rows)
 
@@ -90,7 +88,6 @@ class BigQueryLedger(Ledger):
         return newest_rows(self._read_rows(_rows_between(first, last)))
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the day's next one follows (:meth:`.Ledger.newest`)."""
         if kind == "increment":
             return self.newest_increment(day, "")
         if kind == "day" or not self.replaces_whole:
@@ -99,7 +96,6 @@ class BigQueryLedger(Ledger):
         return ledger_row(rows[0]) if rows else None
 
     def newest_increment(self, day: dt.date, run: str) -> LedgerRow | None:
-        """Return the publish that a run's increment must follow."""
         stream, ledger = stream_condition(self.target, self.key), self.ledger.sql
         number = own_span_number(ledger, stream, day, run)
         is_own = f"COALESCE({LEDGER}.span_number = {number}, FALSE)"
@@ -143,7 +139,6 @@ class BigQueryLedger(Ledger):
         return None
 
     def days(self) -> DaySet:
-        """Return all published days."""
         rows = self._read(f"SELECT DISTINCT {LEDGER}.day", f"AND {LEDGER}.day IS NOT NULL")
         return DaySet.from_dates(row["day"] for row in rows)
 
@@ -158,7 +153,7 @@ class BigQueryLedger(Ledger):
     def erased(self) -> EraseList:
         """Return the target's erase list. Takes a second query unless the list is empty.
 
-        :raises ConfigError: the list is lost, or was changed by hand.
+        :raises ConfigError: the list is lost or was changed.
         """
         try:
             rows = self._read(
@@ -172,7 +167,6 @@ class BigQueryLedger(Ledger):
         return read_erase_list(self.api, self.target, version)
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish, from the fence row."""
         try:
             rows = self._read(f"SELECT {FENCE_COLUMNS}", f"AND {LEDGER}.day IS NULL")
         except ColumnError:  # no preflight has upgraded the ledger yet
@@ -286,11 +280,10 @@ def ensure_ledger(
 ) -> int:
     """Create ledger table and fence row if missing, and label the target. Returns the erase list's version.
 
-    Takes three reads and a query, once a job. A restored ledger gets the erase list's version again, and a lost fence
-    row the newest publish's definition.
+    A restored ledger gets the erase list's version again, and a lost fence row the newest publish's definition.
 
-    :raises ConfigError: the table of that name is no ledger, the ledger is lost, the target has another ledger, or a
-        replacing publish would delete rows of another stream.
+    :raises ConfigError: the ledger is foreign or lost, the target has another, or a publish would delete rows of
+        another stream.
     """
     label = _ledger_label(find_table(api, target))
     if label is not None:

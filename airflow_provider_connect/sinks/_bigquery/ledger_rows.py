@@ -99,9 +99,9 @@ FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS t
 
 
 def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) -> str:
-    """Return SQL that reads an earlier version's ledger as if it had the missing columns.
+    """Return SQL that reads an earlier ledger as if it had the missing columns.
 
-    :param missing_columns: SQL value of each missing column.
+    :param missing_columns: SQL values.
     """
     present = [name for name in ("target", "connector", "stream", *LEDGER_ROW) if name not in missing_columns]
     columns = present if "span" in missing_columns else [*present, "span_number"]
@@ -126,7 +126,7 @@ def ledger_row(values: dict[str, Any]) -> LedgerRow:
 def ledger_values(target: TableRef, key: StreamKey, row: LedgerRow, **expressions: str) -> dict[str, str]:
     """Return the SQL values of a new ledger row by column, in the ledger's order.
 
-    :param expressions: SQL values that replace the row's, or that the row lacks.
+    :param expressions: SQL values that replace the row's.
     """
     number, span = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
     texts = {name: literal(getattr(row, name)) for name in ("token", "attempt", "run", "digest", "reference", "link")}
@@ -168,7 +168,7 @@ def stream_condition(target: TableRef, key: StreamKey) -> str:
 def newest_rows(values: Iterable[dict[str, Any]]) -> list[LedgerRow]:
     """Return the newest ledger row of each day and, for increments, of each of its spans.
 
-    :param values: rows of :data:`LEDGER_COLUMNS`, each day's in the order of generations and checks.
+    :param values: rows of :data:`LEDGER_COLUMNS`, oldest first.
     """
     rows = (ledger_row(row) for row in values)
     return list({(row.day, row.span_number): row for row in rows}.values())
@@ -194,8 +194,7 @@ def first_span_condition(number: int | None) -> str:
 def own_span_number(ledger: str, stream: str, day: dt.date, run: str) -> str:
     """Return SQL for the number of the span of a day that belongs to a run, or NULL.
 
-    :param ledger: SQL of the ledger.
-    :param stream: SQL condition for the stream's rows.
+    :param stream: SQL condition of the stream's rows.
     """
     rows = f"FROM {ledger} AS {LEDGER} WHERE {stream} AND {LEDGER}.day = {literal(day)}"
     return f"(SELECT MAX({LEDGER}.span_number) {rows} AND {LEDGER}.run = {literal(run)})"

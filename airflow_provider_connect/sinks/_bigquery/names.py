@@ -50,11 +50,10 @@ def legal_names(
 ) -> dict[str, str]:
     """Return the legal column name of each source name, unique without regard to case.
 
-    The order of ``names`` does not matter. Of names equal in all but case or a letter's encoding, one stays: the
-    table's, else the first in code point order. The others get a hash.
+    The order of ``names`` does not matter. Of names equal in all but case or encoding, the table's stays, else the
+    first in code point order. The others get a hash.
 
     :param existing: the table's columns, in their own case.
-    :param reserved: unavailable names, in lower case.
     :raises DataError: a name is repeated, or two hashes are equal.
     """
     if repeated := sorted({repr(name) for name in names if names.count(name) > 1}):
@@ -111,7 +110,7 @@ def _hashed(name: str) -> str:
 def legal_table_suffix(text: str) -> str:
     """Return ``text`` as a unique suffix of a table's name.
 
-    A text with other characters than letters, digits and ``-`` (which becomes ``_``) gets a hash.
+    Any other than letters, digits and ``-`` (which becomes ``_``) gives a hash.
     """
     if re.fullmatch(rf"[A-Za-z0-9-]{{1,{_MAX_SUFFIX}}}", text):
         return text.replace("-", "_")

@@ -67,7 +67,7 @@ def read_notes(api: BigQueryApi, target: TableRef, key: StreamKey) -> list[Ledge
 def write_note(api: BigQueryApi, target: TableRef, key: StreamKey, note: LedgerNote) -> None:
     """Add a note unless it exists, and create the table of notes if missing.
 
-    :raises ConfigError: a foreign table has that table's name, or rights are missing.
+    :raises ConfigError: a foreign table, or no rights.
     :raises RetriableError: BigQuery is unavailable.
     """
     notes = notes_table(target)

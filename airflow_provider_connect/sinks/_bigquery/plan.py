@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 class LedgerStep:
     """Change of one day in the ledger, refused if the ledger has changed since the poll.
 
-    :param staging: the attempt's staging table. For a confirmation, the prefix of the target's staging tables.
-    :param publish: the day, its intent, and the state seen before the poll.
+    :param staging: the attempt's staging table. For a confirmation, the prefix of all.
     """
 
     target: TableRef
@@ -56,9 +55,8 @@ class LedgerStep:
 class PublishPlan(LedgerStep):
     """Changes of one publish, and the conditions that must hold for it.
 
-    :param row: the new ledger row. ``rows`` is the number of staged rows. The script sets ``generation``.
+    :param row: the new ledger row, without its generation.
     :param layout: the staging tables. With ``table_changes``, the target is a template's head.
-    :param streams: write streams that filled the staging table, if known.
     """
 
     row: LedgerRow
@@ -88,7 +86,6 @@ class PublishPlan(LedgerStep):
 
     @property
     def action(self) -> str:
-        """Description of the publish for messages."""
         return f"publish {self.key} {self.publish.day} into {self.target.id}"
 
 

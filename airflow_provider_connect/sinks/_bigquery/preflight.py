@@ -69,11 +69,11 @@ def preflight(
     *,
     kind: SourceKind = "day",
 ) -> list[str]:
-    """Return the target's problems with remedies. Without any, create target, tombstones and ledger.
+    """Return the target's problems with remedies. Without any, create the sink's tables.
 
     :raises ConfigError: a problem that stops the further checks.
     :raises DataError: columns do not fit.
-    :raises RetriableError: BigQuery is unavailable, or other writers stream into the target.
+    :raises RetriableError: BigQuery or the target is busy.
     """
     options, target = tables.options, tables.target
     replaces_whole = options.replaces_whole(kind)
@@ -150,7 +150,7 @@ def rehearse_publish(
 ) -> None:
     """Make the script of a made-up day, to find before the poll whether it can run.
 
-    :raises ConfigError: the script is too long or costs too much, or a merge option names an unsuitable column.
+    :raises ConfigError: the script is too long or too expensive, or a merge column unsuitable.
     """
     staging_table = staging_table_for(tables.staging, uuid.uuid4().hex * 2)
     layout = StagingLayout(

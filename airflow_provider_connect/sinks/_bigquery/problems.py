@@ -47,8 +47,7 @@ def target_problems(
 ) -> list[str]:
     """Return the problems, each with its remedy.
 
-    :param creates_probe: True to create a table as a test of that right. False for a dry run, which does not test the
-        KMS key.
+    :param creates_probe: False for a dry run, which does not test the KMS key.
     :raises RetriableError: BigQuery is unavailable.
     """
     target, options = tables.target, tables.options
@@ -177,10 +176,7 @@ def expiry_problem(table: Any, day: dt.date, today: dt.date) -> str | None:
     """Return the problem if BigQuery would delete a day right after its publish.
 
     A partition's expiration counts from the UTC midnight at which the partition ends:
-    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). Values of another
-    partition column than ``day`` are assumed to be of the day. Partitions by ingestion time are always new.
-
-    :param today: in UTC.
+    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11).
     """
     partitioning = table.time_partitioning
     if partitioning is None or partitioning.field is None or not partitioning.expiration_ms:

@@ -113,7 +113,6 @@ class BigQueryPublisher(
 
     @property
     def ledger(self) -> BigQueryLedger:
-        """Ledger of the stream."""
         refuses = self.options.write_mode == "append" and self.options.on_published_day == "refuse"
         tables = self.tables
         return BigQueryLedger(
@@ -132,7 +131,6 @@ class BigQueryPublisher(
         write_note(self.api, self.tables.target, self.key, note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return the problems that would fail the publish. Without any, create table and ledger."""
         dates = sorted(day.date for day in days)
         try:
             return (
@@ -144,7 +142,6 @@ class BigQueryPublisher(
             return [str(error)]
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the rejects of each published day."""
         rows = self.ledger.between(first, last)
         rejects_table = self.tables.rejects
         rejects = rejects_by_day(self.api, rejects_table, self.key, (first, last), records) if rows else {}
@@ -235,27 +232,23 @@ class BigQueryPublisher(
         return published
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Record in the ledger that a poll returned the published rows again."""
         self.api.locate(self.tables.target)
         tables = self.tables
         step = LedgerStep(target=tables.target, staging=tables.staging, ledger=tables.ledger, publish=publish)
         return run_confirmation(self.api, step, self._labels(publish))
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows with one of these values, by day."""
         return self._eraser(column).count_rows(values)
 
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Add values to the erase list and delete their rows."""
         return self._eraser(column).erase(values, kind, shaping)
 
     def _eraser(self, column: str) -> TableEraser:
         return TableEraser(self.api, self.tables, self.ledger, column)
 
     def copies(self) -> list[str]:
-        """Describe where erased rows may remain."""
         return remaining_copies(self.api, self.tables)
 
     def abort(self, publish: Publish, token: StagingLayout) -> None:
@@ -269,13 +262,11 @@ class BigQueryPublisher(
             return drop_abandoned_tables(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEEP_AGE)
 
     def leftovers(self) -> list[str]:
-        """Return the staging tables that :meth:`sweep` would drop."""
         self.api.locate(self.tables.target)
         tables = abandoned_tables(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEEP_AGE)
         return sorted(table_ref.id for table_ref in tables)
 
     def close(self) -> None:
-        """Close the connections to BigQuery."""
         with self._lock:
             api, self._api = self._api, None
         if api is not None:

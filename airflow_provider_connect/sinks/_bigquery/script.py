@@ -141,8 +141,8 @@ def publish_script(plan: PublishPlan) -> str:
 def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None:
     """Check the length and the minimum bill of a made-up day's script.
 
-    :param plan: real tables and columns, with the day of :func:`sample_publish`.
-    :raises ConfigError: the script could be too long, or too expensive for ``maximum_bytes_billed``.
+    :param plan: with the day of :func:`sample_publish`.
+    :raises ConfigError: the script is too long or too expensive.
     """
     script = publish_script(plan)
     _check_length(plan, script, MAX_SCRIPT_BYTES - RESERVED_BYTES)
@@ -176,12 +176,11 @@ def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
 def published_row(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row from the result of :func:`publish_script`.
 
-    :raises SupersededError: a later day's snapshot is published.
-    :raises OvertakenError: the day was published, or another definition came into force, since the poll.
-    :raises IncompleteError: the staging table lacks rows that were sent.
+    :raises SupersededError: a later snapshot is published.
+    :raises OvertakenError: the ledger changed since the poll.
+    :raises IncompleteError: the staging table lacks rows.
     :raises RetriableError: the stream's fence row is lost.
-    :raises ConfigError: append mode and the day is published, or the table holds rows of another stream or rows that a
-        snapshot must not delete.
+    :raises ConfigError: append mode and the day is published, or foreign rows would be deleted.
     :raises DataError: merge mode, and a row has NULL in the key.
     """
     outcome = answer["outcome"]

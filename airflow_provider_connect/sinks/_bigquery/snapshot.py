@@ -39,8 +39,7 @@ def protected_rows_sql(
 ) -> str:
     """Return SQL that counts the rows that a snapshot must not delete: foreign rows and histories by day.
 
-    :param newest: SQL for the newest snapshot's day. For a merge, which leaves rows in earlier days, rows count only if
-        this is NULL.
+    :param newest: SQL of the newest snapshot's day. A merge counts only if this is NULL.
     """
     protected_condition = f"{newest} IS NULL"
     if write_mode == "replace":

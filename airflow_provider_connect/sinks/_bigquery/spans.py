@@ -66,7 +66,7 @@ def has_span_column(table: object) -> bool:
 def ensure_span_column(api: BigQueryApi, target: TableRef) -> None:
     """Add the column of spans to a target, whatever the schema contract.
 
-    :raises DataError: the target has a column of this name but of another type.
+    :raises DataError: such a column of another type.
     """
 
     def compare() -> None:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.columns.types import Field, TargetColumn
 
 STAGING_LIFE = dt.timedelta(days=1)
-"""Age at which BigQuery drops a staging table."""
 _STAGING_MARK = "__stage_"
 REJECTS_SUFFIX = "_rejects"
 _LABEL = {"connect": "staging"}
@@ -49,11 +48,7 @@ class FilledStaging(Wire):
 
 @dataclass(frozen=True)
 class TableChange:
-    """Template table that a publish changes.
-
-    :param had_rows: True if the replaced publish may have put rows there.
-    :param has_rows: True if this publish puts rows there.
-    """
+    """Template table that a publish changes."""
 
     name: str
     filter_column: str | None
@@ -67,8 +62,8 @@ class StagingLayout:
     """Staging tables of one attempt and their columns.
 
     :param staged_columns: columns of the staging table. With load jobs, these include columns that the target lacks.
-    :param position_column: for a row's position in the day.
-    :param table_column: for the name of a row's table.
+    :param position_column: a row's position in the day.
+    :param table_column: name of a row's table.
     :param filled: note, if an earlier attempt has sent all rows.
     """
 

@@ -34,8 +34,8 @@ _NO_ORDER_TYPES = ("JSON", "RECORD")
 class MergeRule:
     """Columns that identify a row and decide which of two rows wins.
 
-    :param newest_by: column whose highest value wins. Without it the later day wins, then the later staged row.
-    :param delete_where: BOOL column. Where it is true, the key is deleted.
+    :param newest_by: highest value wins. Default: the later day, then the later staged row.
+    :param delete_where: BOOL column. Deletes the key if true.
     """
 
     key: tuple[str, ...]
@@ -170,8 +170,8 @@ def ensure_table(
 ) -> None:
     """Create one of the sink's own tables, which never expires, if missing.
 
-    :param added_later: columns of later versions. An existing table that lacks only these gets them.
-    :raises ConfigError: the table exists and lacks other columns, or will expire.
+    :param added_later: columns that an existing table may lack.
+    :raises ConfigError: the table lacks others, or will expire.
     """
     from google.cloud import bigquery
 

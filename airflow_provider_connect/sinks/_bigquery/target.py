@@ -60,8 +60,8 @@ _UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Name \S+ not found inside")
 class PreparedTarget:
     """Target that has the source's columns.
 
-    :param filter_column: column that every query must filter by, or None.
-    :param discarded: source columns that are left out.
+    :param filter_column: required in every query, or None.
+    :param discarded: left-out source columns.
     """
 
     columns: list[TargetColumn]
@@ -73,7 +73,7 @@ class PreparedTarget:
 def ensure_target(api: BigQueryApi, target: TableRef, options: BigQueryOptions, schema: pa.Schema) -> PreparedTarget:
     """Create the target, or add the source's columns to it.
 
-    :raises ConfigError: the target is missing and may not be created, or is no table.
+    :raises ConfigError: no table, and none may be created.
     :raises DataError: columns do not fit.
     """
     return ensure_columns(api, target, options, lambda existing: make_columns(schema, existing))
@@ -90,8 +90,8 @@ def ensure_columns(
 ) -> PreparedTarget:
     """Create a table or add columns to it, as :func:`ensure_target` does.
 
-    :param columns_for: returns the columns for a table with the given fields.
-    :param require: gets the table, or None if missing. Raises to prevent its use or creation.
+    :param columns_for: of given fields.
+    :param require: gets the table or None, and may raise.
     """
 
     def compare() -> PreparedTarget:
@@ -148,7 +148,7 @@ def missing_table_problem(target: TableRef, options: BigQueryOptions) -> str | N
 def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
     """Add the columns of soft deletes to a target, whatever the schema contract.
 
-    :raises DataError: columns of these names have other types.
+    :raises DataError: such columns of other types.
     """
 
     def compare() -> None:
@@ -188,7 +188,7 @@ def table_type_problem(table: Any, target: TableRef) -> str | None:
 def patch_schema(api: BigQueryApi, table: Any, target: TableRef, fields: Sequence[Field], added: Sequence[str]) -> Any:
     """Set a table's fields, and wait until queries know the added ones. Returns the new metadata.
 
-    :raises StaleError: another client has changed the table since it was read.
+    :raises StaleError: another client changed the table.
     """
     from google.cloud import bigquery
 

@@ -4,8 +4,6 @@ The *head* is an empty table that has the columns of all tables, and owns their 
 
 One transaction changes up to 100 tables, ledger and rejects included
 (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11).
-
-A day is refused if one of its tables lacks the head's label ``connect_ledger``, or is in the ledger but gone.
 """
 
 from __future__ import annotations
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _THREADS = 8
-"""Number of tables read or created in parallel."""
 
 
 def template_problems(options: BigQueryOptions, schema: pa.Schema, kind: SourceKind) -> list[str]:
@@ -74,7 +71,7 @@ def template_table_problems(
 ) -> list[str]:
     """Return the problems of all tables that ever had rows; empty without a template.
 
-    :raises ConfigError: the script of a publish into all is too long or costs too much.
+    :raises ConfigError: the script is too long or too expensive.
     """
     if tables.options.tables is None:
         return []
@@ -123,7 +120,7 @@ class TemplateTables:
     def ensure(self, names: Iterable[str]) -> dict[str, PreparedTarget]:
         """Create the tables, or add the head's columns.
 
-        :raises ConfigError: a table that ever had rows is missing, or a table is foreign.
+        :raises ConfigError: a lost or foreign table.
         :raises DataError: a column has another type.
         """
         return self._map_tables(self._ensure, names)

@@ -46,7 +46,6 @@ DML_STATEMENTS, DML_SECONDS = 25, 10.0
 DML_PER_PUBLISH = 2
 """Most statements of a publish on one table: fence row and ledger row. A new definition costs one more."""
 _SHARE = 0.7
-"""Share of the limit for publishes."""
 MAX_PAUSE_SECONDS = 60.0
 ASSUMED_PUBLISHERS = 16
 
@@ -111,8 +110,7 @@ def run_publish(
     """Run the publish script, and repeat it after each lost turn.
 
     :param keep_staging: called when the first turn is lost.
-    :raises RetriableError: see :func:`run_in_turn`. Or a table of this attempt is gone, the target's columns have
-        changed, or queries do not know them yet.
+    :raises RetriableError: see :func:`run_in_turn`. Or this attempt's table is gone, or its columns changed.
     """
 
     def script_for_job(job_id: str) -> str:
@@ -171,7 +169,6 @@ def run_in_turn(
 ) -> Answer:
     """Call ``run``, which changes the stream's fence row, until no other publisher is faster.
 
-    :param count_publishers: returns the number of publishers that compete.
     :param keep_staging: called after the first lost turn.
     :raises RetriableError: other publishers were faster for :data:`PUBLISH_SECONDS`.
     """

@@ -33,7 +33,7 @@ class DayClaims:
     def new_claim(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> Claim:
         """Return this publish's claim, with the earlier claim's generations and parts.
 
-        :param parts: number of staged files with a transaction each.
+        :param parts: number of transactions of staged files.
         """
         publish = self.plan.publish
         return Claim(
@@ -52,9 +52,9 @@ class DayClaims:
         self.ledger.write_record(self.ledger_key, self.new_claim(earlier, generation))
 
     def find_conflicting_generation(self, generation: int, read_positions: dict[int, int]) -> int | None:
-        """Return the day's highest claimed generation if another run claimed ``generation`` first, else None.
+        """Return the day's highest claimed generation if another run claimed ``generation`` first.
 
-        :param read_positions: ledger offsets read when ``generation`` was chosen.
+        :param read_positions: offsets read before the choice.
         """
         records = self.ledger.records_since(self.ledger_key, read_positions)
         claims = [parse_record(Claim, value, self.options.ledger_topic) for value in records]
@@ -74,7 +74,7 @@ class DayClaims:
     def highest_used_generation(self) -> int:
         """Return the day's highest generation for which an earlier claim may have sent records.
 
-        :raises ConfigError: the ledger has lost the claim of ``begin``.
+        :raises ConfigError: the claim of ``begin`` is lost.
         """
         claim = self.newest_claim()
         if claim is None:

@@ -46,8 +46,8 @@ def make_converter(
 ) -> Converter:
     """Return the converter with this name.
 
-    :param day: value of the first field ``day``. None omits it.
-    :param value_field: column with the whole value, for ``string`` and ``bytes``.
+    :param day: None omits the first field ``day``.
+    :param value_field: the whole value, for ``string`` and ``bytes``.
     """
     return _CONVERTERS[name](schema, day, record_name, value_field)
 
@@ -85,7 +85,7 @@ class KeyEncoder:
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> EncodedBatch:
         """Return each row's key. Refuses NaN, and text that is not UTF-8.
 
-        :param ref: registered schema, if the converter needs one.
+        :param ref: if the converter needs one.
         """
         if self.converter is None:
             return EncodedBatch([None] * batch.num_rows, {})

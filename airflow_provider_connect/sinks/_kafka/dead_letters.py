@@ -26,7 +26,6 @@ _BATCH_BYTES = 1_000_000
 _HEADERS_BYTES = 4096
 _PREFIX, _CUT_HEADER = "__connect.errors.", "connect.cut_from_bytes"
 _SOURCE_STAGE = "TASK_POLL"
-"""Connect's stage name for records that the source rejected."""
 
 
 class DeadLetter(NamedTuple):
@@ -38,9 +37,9 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetterSender:
-    """Sends a publish's dead letters, if the plan has a topic for them.
+    """Sender of a publish's dead letters, if it has a topic.
 
-    :param topic: the sink's ``topic``, named in the headers of source rejects.
+    :param topic: of the sink.
     """
 
     def __init__(self, plan: DayPlan, outbox: Outbox, topic: str) -> None:
@@ -114,7 +113,7 @@ class DeadLetterSender:
 def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_records: int) -> Iterator[DayRejects]:
     """Yield each published day's rejects, from the dead letter topic's beginning.
 
-    :param max_records: number of letters of a day whose record is kept in memory.
+    :param max_records: most records of a day in memory.
     """
     topic = cluster.options.effective_dead_letter_topic
     rows_by_attempt = {

@@ -46,11 +46,10 @@ def _id_unit(plan: DayPlan) -> str:
 class DayDelivery(ABC):
     """Delivery of one day, with its newest publish as ``published_entry``.
 
-    Methods raise OvertakenError if another run has published or confirmed the day since the poll.
+    Methods raise OvertakenError if another run changed the day since the poll.
     """
 
     max_tries: ClassVar[int] = 1
-    """Number of tries to send a share."""
 
     def __init__(self, cluster: Cluster, plan: DayPlan, ledger: KafkaLedger | None = None) -> None:
         self.cluster = cluster
@@ -126,7 +125,7 @@ class DayDelivery(ABC):
     ) -> SentShare:
         """Send a share and wait for its acknowledgement. Returns its counts and offsets.
 
-        :param ends_before: end offsets of the topics before the first record.
+        :param ends_before: offsets before the first record.
         """
         started = time.monotonic()
         share = sender.send(snapshot)
@@ -154,7 +153,7 @@ class DayDelivery(ABC):
     def next_generation(self, newest_row: LedgerRow | None, used_generation: int = 0) -> int:
         """Return the generation to publish. Read the ledger just before.
 
-        :raises OvertakenError: see the class. Or another definition came into force.
+        :raises OvertakenError: see the class. Or another definition is in force.
         """
         require_definition(self.publish, self.ledger.known_definition())
         return next_generation(self.publish, newest_row, used_generation, erased=self.ledger.known_erase_list().version)
@@ -173,7 +172,7 @@ class DayDelivery(ABC):
     ) -> DayEntry:
         """Return the ledger record that publishes the sent records.
 
-        :param seen_state: ledger state on which a publish without transactions was decided.
+        :param seen_state: basis of a publish without transactions.
         """
         counts = self.publish.manifest.polled.all_counts | {
             "rejected": share.rejected,

@@ -46,7 +46,7 @@ class KafkaEraser:
     def find(self, values: Sequence[str]) -> dict[dt.date, int]:
         """Count the people's keys with a value in the topic, by the day that wrote it.
 
-        :raises ConfigError: the topic's keys do not identify people, or the sink takes no turns.
+        :raises ConfigError: unsuitable keys, or no turns.
         """
         self._require_erasable()
         return _count_by_day(
@@ -57,7 +57,7 @@ class KafkaEraser:
         """Add people to the erase list and write their tombstones. Safe to repeat.
 
         :raises ConfigError: as for :meth:`find`, or the list is too long.
-        :raises RetriableError: the turn does not come in time.
+        :raises RetriableError: no turn in time.
         """
         self._require_erasable()
         rows: dict[dt.date, int] = {}

@@ -17,10 +17,8 @@ from airflow_provider_connect.sinks._kafka.topic_names import template_column, t
 from airflow_provider_connect.sinks._kafka.topics import TopicAdmin
 
 _LAST_OFFSETS = 1000
-"""Offsets read at each partition's end."""
 _NEWEST_DAYS = 30
 _MAX_TEMPLATE_TOPICS = 5
-"""Number of a template's topics that are read."""
 
 
 class LedgerCheck:

@@ -71,7 +71,6 @@ class PartwiseDelivery(DayDelivery):
         return replace(share, entry=entry)
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Publish the day by its ledger record."""
         with self.transaction() as transaction:
             published_entry = self.read_published_entry()
             if (own_row := self.require_not_overtaken(published_entry)) is not None:

@@ -49,7 +49,7 @@ class Planner:
     def plan(self, publish: Publish) -> DayPlan:
         """Create a day's missing topics and schemas. Returns its plan.
 
-        :raises ConfigError: a topic cannot be created or used, or the day is too large for one transaction.
+        :raises ConfigError: an unusable topic, or too large a day.
         :raises DataError: the registry refuses the schema.
         """
         options, ledger = self.options, self.cluster.ledger
@@ -178,8 +178,8 @@ def _make_subject(name: str, schema_converter: Converter) -> Subject:
 def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedger) -> None:
     """Refuse a transaction that would exceed its timeout.
 
-    :param rows: rows of the largest transaction.
-    :raises ConfigError: the transaction would take too long.
+    :param rows: of the largest transaction.
+    :raises ConfigError: it would take too long.
     """
     seconds = options.transaction_timeout_seconds
     if rows < _MANY_ROWS and rows < _UNMEASURED_SHARE * seconds * ROWS_PER_SECOND:

@@ -42,11 +42,8 @@ class DayPlan:
 
     :param content: ``rows`` sends every row, ``changes`` only a snapshot's changes.
     :param topic_by_value: topic of each value in the template's column. A single topic has the key None.
-    :param value_schemas: registered schema of each topic, as in ``key_schemas``.
     :param dead_letter_topic: None if there can be no dead letters.
     :param generation: reserved by ``begin``. None if the transaction chooses it.
-    :param handover: the driver's ledger state before it wrote its claim.
-    :param begin_id: identifies this ``begin`` in its claim and in its executors' tickets.
     """
 
     publish: Publish
@@ -65,7 +62,7 @@ class DayPlan:
 class RejectedRow:
     """Row that cannot become a record.
 
-    :param column: column at fault. None for the whole record.
+    :param column: None for the whole record.
     :param make_json: encodes the row for its dead letter.
     """
 
@@ -83,7 +80,7 @@ class OutgoingRecords:
     """Records of one topic, in order. Each list has one item a record.
 
     :param timestamps: milliseconds since 1970, 0 for a NULL.
-    :param partitions: -1 lets the partitioner choose. None does so for all records.
+    :param partitions: -1 lets the partitioner choose.
     """
 
     topic: str

@@ -17,7 +17,6 @@ from airflow_provider_connect.values.protobuf.field_numbers import renumber
 Strategy = Literal["topic", "record", "topic_record"]
 Registration = Literal["auto_register", "use_latest"]
 Subject = tuple[str, str, SchemaLanguage]
-"""Subject name, schema text and schema language."""
 
 _MISFITS: dict[SchemaLanguage, Callable[[str, str], list[str]]] = {
     "AVRO": avro_schema.misfits,
@@ -41,10 +40,9 @@ def key_subject(topic: str) -> str:
 class SchemaResolver:
     """Registered schemas of one sink's topics.
 
-    Methods raise ConfigError if access is denied or the subject has no schema to use, and RetriableError if the
-    registry does not answer.
+    Methods raise ConfigError without access or usable schema, and RetriableError without an answer.
 
-    :param registration: ``auto_register`` registers new compatible schemas, ``use_latest`` none.
+    :param registration: ``auto_register``, or ``use_latest`` without registering.
     """
 
     def __init__(self, connection: Connection, timeout_seconds: float, registration: Registration) -> None:
@@ -69,7 +67,7 @@ class SchemaResolver:
 
         A later registration does not change this choice.
 
-        :raises DataError: the subject has schemas, and none fits the keys.
+        :raises DataError: no schema fits.
         """
         schema = self._oldest_that_fits(subject, document, kind)
         if schema is None:

@@ -44,8 +44,7 @@ class SentShare:
     :param tombstones: rows that became records without a value.
     :param unchanged: snapshot rows that the topic already has.
     :param vanished: tombstones for keys that the snapshot lacks.
-    :param soft_deleted: vanished keys with their last value sent again.
-    :param entry: ledger record that the share's own transaction wrote.
+    :param soft_deleted: vanished keys, sent again.
     """
 
     rows: int
@@ -85,9 +84,9 @@ class SentShare:
         )
 
     def require_all(self, files: tuple[StagedFile, ...], outbox: Outbox, source_rejects: int = 0) -> None:
-        """Check that the client accepted one record for each staged row that must be sent.
+        """Check that the client accepted a record for each row to send.
 
-        :raises RetriableError: the client accepted another number.
+        :raises RetriableError: another number.
         """
         rows = sum(file.rows for file in files)
         records = rows - self.unchanged + self.vanished + self.soft_deleted + source_rejects
@@ -125,8 +124,8 @@ class ShareSender:
     def send(self, snapshot: SnapshotDiff | None = None) -> SentShare:
         """Pass every row to the producer, without waiting for acknowledgements.
 
-        :param snapshot: comparison with the topic. Only changes are then sent.
-        :raises DataError: ``errors_tolerance`` does not allow rejected rows.
+        :param snapshot: only its changes are sent.
+        :raises DataError: too many rejected rows.
         """
         rows = tombstones = 0
         total = sum(file.rows for file in self.files)

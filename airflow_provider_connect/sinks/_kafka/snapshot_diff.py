@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _ANY_PARTITION = -1
 _VALUE_HEADERS = ("connect.event_id", "connect.schema_version")
-"""Headers that a soft delete copies from the last value."""
 _TOMBSTONE_DIGEST = b"\0" * 16
 """Digest of a tombstone."""
 
@@ -97,7 +96,7 @@ class SnapshotDiff:
     def read_vanished(self) -> Iterator[tuple[int, bytes, bytes, Headers]]:
         """Yield partition, key, value and value headers of each key that the snapshot lacks.
 
-        :raises DataError: the snapshot has no rows, and ``on_empty`` does not accept this.
+        :raises DataError: the snapshot is empty, against ``on_empty``.
         """
         import numpy as np
 

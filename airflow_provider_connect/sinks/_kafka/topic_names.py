@@ -58,8 +58,8 @@ def topic_names(
 ) -> dict[str | None, str]:
     """Return the topic of each value. None becomes ``null`` and a hash.
 
-    :param reserved_names: names that no value may get.
-    :raises ConfigError: the template is invalid, or two values have the same hash.
+    :param reserved_names: unavailable names.
+    :raises ConfigError: an invalid template, or two equal hashes.
     """
     if problem := topic_template_problem(template):
         raise ConfigError(f"topic: {problem}")

@@ -46,10 +46,7 @@ _RETRY_SECONDS = 0.05
 
 @dataclass
 class TopicAdmin:
-    """Admin client that reads, checks and creates topics. Caches the topics that it has read.
-
-    :param settings: librdkafka's settings, to explain a cluster that does not answer.
-    """
+    """Admin client that reads, checks and creates topics. Caches the topics that it has read."""
 
     client: AdminClient
     rules: TopicRules
@@ -61,9 +58,8 @@ class TopicAdmin:
     def wait_until_reachable(self, max_seconds: float | None = None) -> int:
         """Wait until the cluster answers. Returns the number of its brokers.
 
-        :param max_seconds: limit below ``timeout_seconds``.
         :raises ConfigError: sign-in refused, TLS fails, or wrong protocol. Raised immediately.
-        :raises RetriableError: no answer. After ten seconds if no host name can be resolved.
+        :raises RetriableError: no answer. After ten seconds for an unknown host.
         """
         patience = Patience(min(self.timeout_seconds, max_seconds or self.timeout_seconds))
         port_tested = False
@@ -120,7 +116,7 @@ class TopicAdmin:
     def missing_rights(self, needed_rights: Mapping[str, Collection[str]]) -> list[str]:
         """Return a message for each operation on an existing topic that the user may not perform.
 
-        :param needed_rights: operations by topic, with Kafka's names: ``READ``, ``WRITE``.
+        :param needed_rights: by topic, such as ``READ``.
         """
         _, hidden = self._describe([name for name in needed_rights if name not in self._states])
         complaints = []

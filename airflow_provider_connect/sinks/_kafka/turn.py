@@ -5,11 +5,9 @@ topic.
 
 1. A publish takes its day's transactional id **before** it writes a ticket, and never again under the same ticket.
 2. The ticket's offset is its place. Of the tickets that share a topic, the owner of the first one sends.
-3. The first owner writes a heartbeat every second. After six silent seconds the waiting owners pass it over: they write
-   a ``pass`` under its ticket. This starts a roll call (:class:`.TurnQueue`), in which every waiting owner writes a
-   heartbeat, so that many dead owners cost no more time than one.
-4. The next owner takes the ids of all passed-over owners, which fences their producers wherever they stopped. So none
-   of them has, or can open, a transaction.
+3. The first owner writes a heartbeat every second. After six silent seconds the waiting owners pass it over: a
+   ``pass`` under its ticket starts a roll call (:class:`.TurnQueue`), in which every waiting owner writes a heartbeat.
+4. The next owner takes the ids of all passed-over owners, which fences their producers.
 5. A publish that takes a day's id closes that day's tickets which it read before.
 6. The driver of a dead executor takes the id only if its own ``begin`` wrote a ticket and no other run sends the day.
 """
@@ -64,9 +62,7 @@ class PassedOverError(RetriableError):
 class Turn:
     """One publish in its topics' queue.
 
-    :param view: state of the ledger topic, from which the queue is read on.
-    :param description: the publish, for messages.
-    :param begin_id: see :class:`.record_encoder.DayPlan`.
+    :param view: the ledger topic as read so far.
     :param transaction_timeout_seconds: longest wait for one ticket.
     """
 
@@ -118,7 +114,7 @@ class Turn:
 
         The caller takes the id next.
 
-        :raises RetriableError: the other run does not end in time.
+        :raises RetriableError: the other run goes on.
         """
         self._wait_for_tickets(None)
         self.note_own_tickets()
@@ -131,8 +127,8 @@ class Turn:
     def wait_for_turn(self) -> None:
         """Write a ticket and wait until this publish may send. Requires the day's transactional id.
 
-        :raises PassedOverError: other publishes went on without this one.
-        :raises RetriableError: the turn does not come in time.
+        :raises PassedOverError: other publishes went on.
+        :raises RetriableError: no turn in time.
         """
         self._own_number = number = new_number()
         record = TicketRecord(what="want", id=self.id, topics=self.topics, who=self.description, begun=self.begin_id)

@@ -30,9 +30,7 @@ class TicketRecord(Wire):
 
     :param what: ``want`` while the owner waits or sends, ``pass`` after it was passed over.
     :param id: transactional id that the owner took **before** it queued.
-    :param topics: topics that the owner sends into, sorted.
-    :param who: the publish, for messages.
-    :param begun: id of the owner's ``begin`` (:class:`.record_encoder.DayPlan`).
+    :param begun: id of the owner's ``begin``.
     :param place: in a ``pass``, the offset of the ticket's ``want``.
     """
 
@@ -50,10 +48,7 @@ def new_number() -> int:
 
 
 def state_key(topic: str, number: int) -> bytes:
-    """Return the ledger key of a ticket's state.
-
-    :param topic: a topic of the sink, for people who read the ledger.
-    """
+    """Return the ledger key of a ticket's state."""
     return LedgerKey("", "", topic, dt.date.min, "claim", number).encode()
 
 
@@ -67,10 +62,10 @@ class Ticket:
     """An open ticket, with times in seconds of the watching process's clock.
 
     :param offset: offset of the ``want`` record. The smallest is first.
-    :param last_heartbeat: when the watcher last read a record of the ticket.
-    :param first_since: when the watcher first saw no ticket ahead.
-    :param asked_at: when the watcher last read a ``pass`` written after this ticket.
-    :param expected_since: when the current roll call addressed the owner.
+    :param last_heartbeat: last read of a record of the ticket.
+    :param first_since: first view without a ticket ahead.
+    :param asked_at: last read of a ``pass`` after this ticket.
+    :param expected_since: start of the current roll call of the owner.
     """
 
     number: int
@@ -92,8 +87,6 @@ class TurnQueue:
 
     A roll call begins with a ``pass`` and addresses the owners of earlier tickets. A watcher judges no owner by a
     ``pass`` older than its watch.
-
-    :param clock: seconds, such as :func:`time.monotonic`.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

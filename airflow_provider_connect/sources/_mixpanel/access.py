@@ -150,10 +150,7 @@ VENDOR_LIMITS = {
 
 
 def quota_of(connection: Connection, api: str) -> Quota | None:
-    """Return a project's quota for one API, shared by all its connections, or None.
-
-    :raises ConfigError: the connection's ``limits`` are invalid.
-    """
+    """Return a project's quota for one API, shared by all its connections, or None."""
     if api not in VENDOR_LIMITS:
         return None
     server = connection.host or connection.option("region") or "us", connection.port

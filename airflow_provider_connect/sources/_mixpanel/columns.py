@@ -30,9 +30,9 @@ class PromotedProperty(NamedTuple):
 
 
 def normalize_promote(value: Any) -> Any:
-    """Return ``promote`` as a dict with types or (column, type) as values, and other input unchanged.
+    """Return ``promote`` as a dict, and other input unchanged.
 
-    :raises ValueError: names every invalid property.
+    :raises ValueError: with every invalid property.
     """
     if value == "auto":
         raise ValueError(
@@ -158,7 +158,6 @@ COLUMNS: dict[str, RowColumn] = {
         few_values=True,
     ),
 }
-"""Columns of the stream ``export``."""
 
 
 def schema(

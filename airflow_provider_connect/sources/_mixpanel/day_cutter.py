@@ -48,8 +48,6 @@ class DayCutter:
     """Converter of records, in any order, into the days of their times, in UTC or on the project's clock.
 
     A record without a time is rejected.
-
-    :param stray_tally: counts records without a time.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ class _BrokenLines:
 class ExportReader:
     """Converter of an export's blocks to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
 
-    :param stray_tally: counts lines of unknown day. Defaults to ``tally``.
+    :param stray_tally: for lines of unknown day.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class ExportReader:
     def read_block(self, block: Block) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a block in batches with their days.
 
-        :raises RetriableError: the answer is incomplete, or not an export.
-        :raises DataError: too many lines are rejected.
-        :raises ErrorDocumentError: a line is an error document.
+        :raises RetriableError: an incomplete answer, or no export.
+        :raises DataError: too many rejects.
+        :raises ErrorDocumentError: an error document.
         """
         bounds = find_line_bounds(block.data, min_mean_bytes=_SHORT_LINE_BYTES)
         if bounds is not None:

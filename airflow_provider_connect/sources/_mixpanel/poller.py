@@ -66,7 +66,6 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         self._more_than: dict[Day, int] = {}
 
     def schema(self) -> pa.Schema:
-        """Return the schema documented in :mod:`airflow_provider_connect.sources.mixpanel`."""
         return schema(self._options.promoted)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
@@ -84,7 +83,6 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         ]
 
     def days_together(self, days: Sequence[Day], sizes: Sizes) -> Together:
-        """Return the number of days in the next request, and its reason."""
         return choose_days_together(self._options, days, sizes)
 
     def _requests(self, days: Sequence[Day], regime: Regime) -> list[dict[str, str]]:
@@ -232,11 +230,9 @@ class QueryPoller(Poller):
         self._connection = connection
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the stream's rows."""
         return schema(self._options.promoted, self._stream.columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition per day."""
         return [self._partition(index, day) for index, day in enumerate(days)]
 
     def _partition(self, index: int, day: Day) -> InputPartition:
@@ -248,7 +244,6 @@ class QueryPoller(Poller):
         return InputPartition(days=(day,), index=index)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of the day or snapshot in batches."""
         (day,) = part.days
         read = self._stream.read_batches
         assert read is not None, "the export has a poller of its own"

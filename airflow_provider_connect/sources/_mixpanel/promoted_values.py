@@ -24,10 +24,10 @@ _NESTED = {dict, list}
 
 
 class PromotedColumns:
-    """Builds the promoted columns of one poll.
+    """Builder of one poll's promoted columns.
 
     :param null_texts: texts that become null.
-    :param add_count: called with a count's name and increase.
+    :param add_count: takes name and increase.
     """
 
     def __init__(

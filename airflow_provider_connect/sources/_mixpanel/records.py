@@ -42,8 +42,6 @@ class ParsedRecord(NamedTuple):
     """Record of one line.
 
     :param properties: unchanged bytes.
-    :param values: decoded values in the order of :attr:`RecordReader.field_names`.
-    :param notes: names of counts to increase.
     """
 
     position: int
@@ -58,10 +56,8 @@ class RecordColumns:
     """Records as columns.
 
     :param positions: (int64) start of each record's line in the answer.
-    :param events: (string) names of the events.
-    :param property_slices: (string) two views of the block per record: its properties, and the bytes up to the next
-        record's.
-    :param field_values: lists of decoded values by field. None if missing or null.
+    :param property_slices: (string) two views per record: its properties, and the bytes up to the next record's.
+    :param field_values: decoded values by field.
     """
 
     positions: Any
@@ -113,8 +109,7 @@ class RecordColumns:
 class BlockRecords(NamedTuple):
     """Records of a block's usual lines, and the positions of its odd lines.
 
-    :param odd_lines: (index among the nonblank lines, start in the block) for :meth:`RecordReader.read_line`.
-    :param line_count: number of nonblank lines.
+    :param odd_lines: (nonblank index, start in the block).
     """
 
     records: RecordColumns | None
@@ -190,11 +185,7 @@ class RecordReader:
         return BlockRecords(records if len(records) else None, odd_lines, len(starts) - blanks, blanks)
 
     def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
-        """Decode the lines marked as usual. Returns row index, event and properties of each.
-
-        The decoder ends an object at the end of its JSON, not of its line. Each line is one object if there are as
-        many objects as lines. If there are as many properties too, no line has the key ``properties`` twice.
-        """
+        """Decode the lines marked as usual. Returns row index, event and properties of each."""
         import numpy as np
 
         row_indexes: list[Any] = []
@@ -224,7 +215,7 @@ class RecordReader:
 
         The last value of a repeated key counts. A lone surrogate becomes U+FFFD, except in the properties' bytes.
 
-        :raises NotARecordError: the line is not a record. :class:`ErrorDocumentError` if it reports a failure.
+        :raises NotARecordError: the line is not a record. ErrorDocumentError if it reports a failure.
         """
         text = decode_utf8(line)
         notes: tuple[str, ...] = ()

@@ -109,13 +109,7 @@ def refusal_error(
     is_cut: bool = False,
     subject: str = "",
 ) -> ConnectError:
-    """Return the error for a refusal or an error document.
-
-    :param body: beginning of the answer, or of its error document.
-    :param progress: amount read before an answer with status 200 failed.
-    :param is_cut: True if ``body`` is incomplete.
-    :param subject: requested object and its option.
-    """
+    """Return the error for a refusal or an error document."""
     text = _error_text(body)
     quote = excerpt(text, access.secrets, is_cut=is_cut)
     quote_suffix = f". Mixpanel said: {quote!r}" if quote else ""

@@ -36,7 +36,7 @@ class EventRowMaker:
     """Converter of records to one day's rows.
 
     :param keys: record keys of earlier rows, to drop duplicates.
-    :param drops_other_days: whether the answer covers more than the day.
+    :param drops_other_days: the answer covers more.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ def find_cut_times(
     """Return the ascending times at which to split a day, empty for a small day.
 
     :param hours: events by hour of the project's clock (``2026-03-01 14:00:00``).
-    :param previous_parts: parts of an earlier try. The day gets at least twice as many, or as many as its hours allow.
+    :param previous_parts: parts of an earlier try. The day gets at least twice as many, if its hours allow.
     """
     parts = min(MAX_PARTS, 1 if split_rows is None else math.ceil(sum(hours.values()) / split_rows))
     cut_times = _cut_times_between(day, regime, hours, parts)

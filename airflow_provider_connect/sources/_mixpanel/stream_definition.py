@@ -46,13 +46,9 @@ def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:
 class MixpanelStream:
     """Definition of one stream.
 
-    :param summary: short description of a row.
     :param columns: of every row. Promoted properties follow.
-    :param key: columns that make ``record_key``.
-    :param options: options that the stream uses.
-    :param variant: returns a suffix for the stream's name in ledger and record key, or "".
-    :param problems: returns the problems of the stream's options.
-    :param min_requests: returns the least number of counted requests for a day or snapshot.
+    :param variant: returns a suffix for the stream's name, or "".
+    :param min_requests: returns the least number of counted requests.
     :param counts: descriptions of the report's counts, except ``rows_read``.
     :param read_batches: reads the stream. None for the export.
     """

@@ -30,10 +30,7 @@ VENDOR_LIMITS = {
 
 
 def quota_of(connection: Connection, endpoint: str) -> Quota:
-    """Return an app's limit on one endpoint, shared by all connections with the same ``app``.
-
-    :raises ConfigError: the connection's ``limits`` are invalid.
-    """
+    """Return an app's limit on one endpoint, shared by all connections with the same ``app``."""
     name = shared_quota_name(
         "x", endpoint, connection.option("app") or connection.conn_id, (connection.host or "", connection.port)
     )

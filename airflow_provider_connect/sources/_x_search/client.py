@@ -50,8 +50,8 @@ def current_time() -> dt.datetime:
 class XClient:
     """Client of one endpoint, for one poll or count.
 
-    :param quota: limits of the endpoint. None for a single request that never waits.
-    :param share: number of concurrent clients that share the limits.
+    :param quota: limits of the endpoint. None never waits.
+    :param share: number of concurrent clients.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ def describe_usage(connection: Connection) -> str:
 
     Sends one request, which reads no post. X allows 50 in 15 minutes.
 
-    :raises ConnectError: X is unreachable, or refuses the token.
+    :raises ConnectError: no access.
     """
     options = XSearchOptions(
         conn_id=connection.conn_id, queries=["x"], request_deadline_seconds=30, read_timeout_seconds=15

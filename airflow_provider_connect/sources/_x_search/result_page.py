@@ -27,7 +27,7 @@ class ResultPage:
     """Parsed page of results.
 
     :param includes: objects that the posts refer to, by kind and id.
-    :param errors: problems of objects that X could not send.
+    :param errors: of objects that X could not send.
     """
 
     posts: list[JsonPart]
@@ -51,7 +51,7 @@ _KEYS = {"users": "id", "posts": "id", "media": "media_key", "polls": "id", "pla
 def read_page(data: bytes, client: XClient) -> ResultPage:
     """Parse an answer of a search endpoint.
 
-    :raises ConnectError: the answer is not a page of results, or reports an error.
+    :raises ConnectError: no page of results, or an error.
     """
     return _read(_page, data, client)
 

@@ -28,10 +28,8 @@ def post_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ``posts``.
 
-    Merges the hits of each query, newest first, by id. Memory holds one page of each query. A repeated post out of
-    order is dropped and counted.
-
-    :param queries: in the order of ``hits_by_query``.
+    Merges the hits of each query, newest first, by id. Memory holds one page of each query. Drops and counts a repeated
+    post out of order.
     """
     merged = heapq.merge(*hits_by_query, key=lambda hit: -hit.post_number)
     with KeySet() as keys:

@@ -18,7 +18,6 @@ from airflow_provider_connect.sources._x_search.result_page import JsonPart, Res
 from airflow_provider_connect.stage.rejects import Reject, Tolerance
 
 _MOST_PAGES_WITHOUT_A_POST = 1000
-"""Most pages in a row without a post."""
 
 _MOST_DIGITS = 30
 _MOST_PAGES_AGAIN = 5
@@ -47,9 +46,7 @@ class SearchRange:
 class Hit(NamedTuple):
     """Post that a query found.
 
-    :param post_number: id of the post. Later posts have higher ids.
-    :param query_index: index in the option ``queries``.
-    :param page: page with the post and the objects that it refers to.
+    :param post_number: id, ascending with time.
     """
 
     post_number: int

@@ -25,7 +25,6 @@ _BEYOND = 10**MAX_DIGITS
 
 _NONE = type(None)
 _PLAIN: dict[str, type] = {"string": str, "double": float, "bigint": int, "boolean": bool}
-"""Python type of each JSON type."""
 
 
 def decimal_digits(kind: str) -> tuple[int, int] | None:

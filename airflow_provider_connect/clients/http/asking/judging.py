@@ -44,9 +44,7 @@ class Judgement(NamedTuple):
     """Classification of an answer.
 
     :param wait_seconds: requested pause, or None.
-    :param reason: cause and remedy of a refusal, in our own words.
     :param server_text: text of the answer. If it may hold rows, only the value at the rule's path.
-    :param is_declared: False for a default.
     """
 
     action: RuleAction

@@ -112,8 +112,7 @@ class ErrorRule(Declared):
 class RateLimits(Declared):
     """Rate limits that all users of the connection share.
 
-    A limit per minute counts as 60 times as many per hour. Only one job's processes share the limits per second and of
-    concurrent requests.
+    A limit per minute counts as 60 times as many per hour. Only one job's processes share the other limits.
     """
 
     per_second: float | None = Field(default=None, gt=0, description="Largest number of requests in a second.")

@@ -20,7 +20,6 @@ _EXTRA_FIELDS = (DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT)
 _IGNORED_FIELDS = ("driver_path", "sqlalchemy_scheme", "sqlalchemy_driver", "sqlalchemy_query", "placeholder")
 """Fields of Airflow's hook without effect: an editor of a connection must not choose a jar."""
 _OWN_READERS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlite": "sqlite"}
-"""Connection types for databases read without JDBC."""
 _USER_INFO = re.compile(r"//[^/?;]*@|^jdbc:oracle:\w+:[^@]*/[^@]*@", re.IGNORECASE)
 _URL_FIELD = re.compile(r"[?&;:,({]\s*([\w.\- ]+?)\s*=")
 _LOGIN_FIELDS = ("user", "username", "uid", "user name", "pwd", "login")

@@ -73,7 +73,7 @@ def error_for_exceptions(
 ) -> ConnectError:
     """Return this package's error for Java exceptions.
 
-    :param secrets: removed from texts about the SQL, which are hidden without it. Leave it out while rows are read.
+    :param secrets: removed from texts about the SQL. None hides these texts, as while rows are read.
     """
     if any(cause.has_class("ClassNotFoundException", "NoClassDefFoundError") for cause in exceptions):
         return ConfigError(f"{subject}: {_DRIVER_ADVICE}")

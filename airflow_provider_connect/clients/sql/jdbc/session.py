@@ -50,8 +50,8 @@ class JdbcDatabase(Database):
     def open(cls, connection: Connection, spark: Any, limits: SessionLimits) -> Self:
         """Open a session in the JVM of a ``SparkSession``.
 
-        :raises ConfigError: the connection is invalid, there is no driver, or Spark's dialect quotes names wrongly.
-        :raises RetriableError: the database cannot be reached.
+        :raises ConfigError: a wrong connection, no driver, or a wrong dialect.
+        :raises RetriableError: no connection.
         """
         jvm = spark.sparkContext._jvm
         options = reader_options(connection, "(SELECT 1) connect_rows", limits)

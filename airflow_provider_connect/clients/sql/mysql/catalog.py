@@ -26,7 +26,6 @@ SELECT IF(table_schema = database(), '', table_schema), table_name FROM informat
 WHERE table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
 ORDER BY 1, 2 LIMIT 10000
 """
-"""Tables and views that the user may see."""
 
 
 def columns_query(schema: str, table: str) -> str:
@@ -40,7 +39,6 @@ ORDER BY ordinal_position
 
 
 CHARSETS_QUERY = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
-"""Query for character sets by collation number."""
 
 
 def checks_query(schema: str, table: str) -> str:

@@ -53,7 +53,6 @@ _INTEGER_TYPES = {
     "int": ("int32", "int64"),
     "bigint": ("int64", "decimal128(20, 0)"),
 }
-"""Arrow types of signed and unsigned integers, all signed."""
 _TEXT_TYPES = {
     "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid", "inet4", "inet6",
     "null",
@@ -80,9 +79,9 @@ _CHARACTER_ADVICE = (
 
 
 def base_type(kind: str, charset: str | None) -> str:
-    """Return a column's type, with its character set if Unicode lacks some of its characters.
+    """Return a column's type, with a character set that has more than Unicode.
 
-    :param charset: None if the column holds no text.
+    :param charset: None for no text.
     """
     return kind if charset is None or charset in _UNICODE_CHARSETS else f"{kind} character set {charset}"
 

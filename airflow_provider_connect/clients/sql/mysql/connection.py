@@ -76,7 +76,7 @@ def _ssl_options(connection: Connection) -> dict[str, Any]:
 
 
 def _tls_arguments(connection: Connection) -> dict[str, Any]:
-    """Return PyMySQL's TLS arguments. Without any, TLS is used if the server supports it.
+    """Return PyMySQL's TLS arguments. Default: TLS if the server supports it.
 
     With a certificate authority, certificate and host name must match, unless ``ssl_mode`` requires less.
     """

@@ -72,7 +72,7 @@ def sql_error(
 ) -> ConnectError:
     """Return the error for a failed statement.
 
-    :param shows_syntax: True if a syntax error may quote the SQL, because it is only the user's.
+    :param shows_syntax: True if a syntax error may quote the SQL.
     """
     import pymysql
 

@@ -115,7 +115,7 @@ _LOSSY_WARNINGS = {
 def require_unchanged_values(numbers: Sequence[int], count: int, label: str) -> None:
     """Refuse rows if the server warned that it cut or replaced a value.
 
-    :raises DataError: a value was cut or replaced, or warnings are unlisted.
+    :raises DataError: a value was changed, or a warning is unlisted.
     """
     lossy_warnings = Counter(number for number in numbers if number in _LOSSY_WARNINGS)
     reasons = [

@@ -68,7 +68,6 @@ _MAX_CONCAT_BYTES = (1 << 64) - 1
 class MySQL(Database):
     """A session of PyMySQL.
 
-    :param connect: opens a session.
     :param comment: SQL comment before every read, visible in the process list.
     """
 

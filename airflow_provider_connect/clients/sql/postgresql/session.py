@@ -124,7 +124,7 @@ class PostgreSQL(Database):
     def lag_seconds(self) -> float | None:
         """Return the age of a standby's last replayed transaction. 0 if it has replayed all received data.
 
-        :raises RetriableError: the standby has replayed nothing since its start and receives nothing.
+        :raises RetriableError: the standby receives nothing.
         """
         is_standby, lag = self.rows(catalog.LAG_QUERY, "reading the standby's lag")[0]
         if is_standby and lag is None:
@@ -202,7 +202,7 @@ class PostgreSQL(Database):
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
         """Return the sequence of an identity column or a default. None if it counts down.
 
-        The last number is None if the user may not read it, or on a standby.
+        The last number is None without the right, or on a standby.
         """
         relation_and_column = (self.relation(table), column)
         rows = self.rows(catalog.SEQUENCE_QUERY, f"reading the sequence of {column!r}", relation_and_column)

@@ -58,7 +58,7 @@ def convert_batch(
     refused_rows: Mapping[int, tuple[str, str]] = MappingProxyType({}),
     max_row_bytes: int = MAX_ROW_BYTES,
 ) -> ConvertedBatch:
-    """Convert a batch of a staged file to the staging table's types. Bad rows become rejects.
+    """Convert a batch of a staged file to the staging table's types, bad rows to rejects.
 
     :param position_column: INT64 column to add, with each row's position.
     :param table_value: name and value of a STRING column to add.

@@ -1,7 +1,6 @@
 """Decides how a table's schema must change for the source's columns. New columns are added at the end, as NULLABLE.
 
-A REQUIRED column becomes NULLABLE if the source lacks it or may leave it NULL. A narrower number is cast to the table's
-type. Any other difference of type fails.
+A REQUIRED column becomes NULLABLE if the source may leave it NULL. Any other difference of type fails.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/managing-table-schemas (2026-11).
 """
@@ -35,8 +34,8 @@ _LIMITS = ("precision", "scale", "maxLength")
 class SchemaChange:
     """Schema change that makes a table fit the source's columns.
 
-    :param written_columns: columns without the discarded ones. REQUIRED where the table's column stays REQUIRED.
-    :param fields: all fields of the table after the change.
+    :param written_columns: without the discarded ones, REQUIRED as in the table.
+    :param fields: all fields after the change.
     """
 
     written_columns: list[TargetColumn]

@@ -43,9 +43,9 @@ SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 class TargetColumn:
     """Column of the target, with its source column and its staging column.
 
-    :param target: field of the target, with nested fields that only the table has.
+    :param target: field of the target.
     :param staging: field of the staging table. Never REQUIRED, with ASCII names at every level.
-    :param expression: SQL that converts a staged row's value.
+    :param expression: SQL of a staged row's value.
     :param json: ``checked`` or ``unchecked`` for a source column of JSON documents.
     """
 
@@ -59,13 +59,13 @@ class TargetColumn:
 
 
 def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[TargetColumn]:
-    """Return the target's columns for a source's schema, in its order, without structs that have no fields.
+    """Return the target's columns for a source's schema, in its order.
 
-    Top-level columns are REQUIRED if their Arrow field is not nullable. Nested fields are always NULLABLE.
+    Top-level columns are REQUIRED if their Arrow field is not nullable.
 
     :param existing: the target's fields. Columns keep their names, nested fields their order, and numbers the wider
         type.
-    :raises DataError: BigQuery has no type for columns. The message names all of them.
+    :raises DataError: BigQuery has no type for columns.
     """
     problems: list[str] = []
     old = {field["name"]: field for field in existing}
@@ -104,7 +104,6 @@ class _MappedType:
     """BigQuery type for an Arrow type.
 
     :param wide: the table's type, if it is wider.
-    :param inner: staging fields of a RECORD.
     """
 
     type: str

@@ -65,7 +65,7 @@ _PAUSES = doubling_pauses(0.5, 10.0)
 
 @dataclass(frozen=True)
 class TableEraser:
-    """Erases by one column, from one stream's table or all tables of its template.
+    """Eraser by one column, from one stream's table or all tables of its template.
 
     One transaction changes a day in all tables. After a kill, the next attempt erases the remaining days.
     """

@@ -35,9 +35,8 @@ WHOLE_NUMBER_END = r"\.0*$"
 class MatchCount(NamedTuple):
     """Numbers of matching and other rows of one day.
 
-    :param partitions: most partitions that the matching rows lie in.
-    :param matching_deleted: matching rows that are soft-deleted already. ``others`` excludes soft-deleted rows.
-    :param spans: ``matching`` and ``others`` of each span, if the rows have its number. 0 for rows without one.
+    :param matching_deleted: soft-deleted matching rows.
+    :param spans: both numbers of each span.
     """
 
     matching: int
@@ -52,10 +51,7 @@ class MatchCount(NamedTuple):
 class SearchedTable(NamedTuple):
     """Table in which rows are searched.
 
-    :param column: column that identifies people. None if the table lacks it: no row matches.
-    :param partition_sql: SQL that distinguishes the partitions of a day's rows. None if a day is in one.
-    :param may_be_soft_deleted: True if the table may have soft-deleted rows.
-    :param has_spans: True if each row has the number of the increment's span that it came with.
+    :param partition_sql: SQL of the partition of a row. None if a day is in one.
     """
 
     table_ref: TableRef
@@ -102,10 +98,10 @@ class EraseSearch:
 
 
 def count_query(search: EraseSearch) -> str:
-    """Return the query that counts matching rows by day and table. ``search`` must have a table.
+    """Return the query that counts matching rows by day and table.
 
-    Its rows have ``name`` (the table), ``day``, ``gone`` (matching rows), ``rows_left``, ``gone_deleted``,
-    ``partitions`` and, if a table has spans, ``span``. Days without a matching row are left out.
+    Columns: ``name`` (the table), ``day``, ``gone`` (matching rows), ``rows_left``, ``gone_deleted``, ``partitions``,
+    perhaps ``span``. Days without a match are left out.
     """
     selects = "\n    UNION ALL ".join(_select_rows(search, table) for table in search.tables)
     span = ", r.span" if any(table.has_spans for table in search.tables) else ""
@@ -152,7 +148,6 @@ def erase_script(
 
     :param followed_rows: ledger rows that must still be the newest of their days, or of their days' spans. Otherwise
         the script changes nothing.
-    :param list_version: version of the erase list that has these values.
     :param last_day: if set, it must still be the newest published day.
     """
     stream = stream_condition(search.target, key)
@@ -249,7 +244,7 @@ def _ledger_insert(
 def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str, run: str) -> LedgerRow:
     """Return a day's next ledger row, after an erase.
 
-    Keeps the poll time, and the counts of late and filtered rows. Takes ``rows`` from the table.
+    Keeps poll time and counts.
     """
     kept_counts = {
         name: newest_row.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in newest_row.counts

@@ -57,8 +57,6 @@ def run_load_jobs(
 ) -> list[str]:
     """Append Parquet files to an existing table. May be repeated. Returns the job ids.
 
-    BigQuery reads files in ``gs://``. Others are uploaded as one.
-
     :param attempt: part of the job ids, ``connect_load_<attempt>_<n>``.
     :raises DataError: a file or one of its rows does not fit the table.
     """

@@ -54,8 +54,7 @@ class FileReceipt:
 def put_file(api: BigQueryApi, layout: StagingLayout, stage: str, path: str, tolerance: Tolerance) -> FileReceipt:
     """Append a staged file's rows to the staging table.
 
-    :raises DataError: more rows are bad than the tolerance allows, or BigQuery refuses further rows after
-        :data:`RESTARTS`.
+    :raises DataError: too many rows are bad, also after :data:`RESTARTS`.
     """
     refused_rows: dict[int, tuple[str, str]] = {}
     for restarts in itertools.count():
@@ -82,8 +81,8 @@ def put_file(api: BigQueryApi, layout: StagingLayout, stage: str, path: str, tol
 class _FileAppend:
     """One try to append a file to new streams.
 
-    :param refused_rows: column and reason of rows refused in earlier tries, by position.
-    :param spans: for each batch: number of rows appended before it, its position, positions of rows left out of it.
+    :param refused_rows: column and reason, by position.
+    :param spans: for each batch: rows before it, its position, left-out positions.
     """
 
     api: BigQueryApi
@@ -158,7 +157,7 @@ def stage_rejects(
 ) -> RejectTables | None:
     """Append the source's rejects, and commit all of the day's. Returns their tables, if any.
 
-    :raises DataError: all files together have more rejects than ``max_rejects`` allows.
+    :raises DataError: more rejects than ``max_rejects``.
     """
     if layout.filled is not None:
         rejected = layout.filled.rejects - publish.manifest.polled.counts.get("rejected", 0)

@@ -57,7 +57,7 @@ _ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, 
 class KafkaLedger(SpanLedger):
     """Ledger of one stream and topic. Queries first read to the ledger topic's end.
 
-    :param handover: a driver's state to continue from. Defaults to this process's own.
+    :param handover: state to continue from.
     """
 
     def __init__(
@@ -81,7 +81,6 @@ class KafkaLedger(SpanLedger):
         )
 
     def key_for(self, day: dt.date, kind: KeyKind = "day", part: int | None = None) -> LedgerKey:
-        """Return a key of this stream's records."""
         return LedgerKey(self.key.connector, self.key.stream, self.target, day, kind, part)
 
     def entry(self, day: dt.date) -> DayEntry | None:
@@ -107,7 +106,6 @@ class KafkaLedger(SpanLedger):
         return newest_snapshots[0].row if newest_snapshots else None
 
     def erased(self) -> EraseList:
-        """Return the topic's erase list."""
         self.read_on(self._is_erase_list)
         return self.known_erase_list()
 
@@ -116,7 +114,6 @@ class KafkaLedger(SpanLedger):
         return known_erase_list(self.view, self.target)
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest committed publish."""
         key = self.key_for(NO_DAY, "in_force")
         self.read_on(lambda ledger_key: ledger_key == key, is_own=self._is_of_target)
         return self.known_definition()
@@ -211,7 +208,7 @@ class KafkaLedger(SpanLedger):
     ) -> dict[LedgerKey, bytes]:
         """Return the newest committed record of every wanted key.
 
-        :param skipped_prefix: prefix of nearly all unwanted keys, which saves parsing them.
+        :param skipped_prefix: of nearly all unwanted keys.
         """
         view = self.read_on(is_wanted, on_undecided)
         raws = [raw for kind in KEY_KINDS for raw in view.keys(kind) if not raw.startswith(skipped_prefix)]
@@ -223,8 +220,8 @@ class KafkaLedger(SpanLedger):
     ) -> TopicView:
         """Read to the topic's end. Returns the view of all records read so far.
 
-        :param on_undecided: handling of wanted records that another open transaction hides: ``wait``, ``leave`` them
-            out after a wait, or ``ignore`` them immediately.
+        :param on_undecided: for wanted records that another open transaction hides: ``wait``, ``leave`` them out after
+            a wait, or ``ignore`` them immediately.
         :param is_own: selects transactions that the caller will end. The wait for them is about a second.
         :raises ConfigError: the topic holds foreign records, or lost records to retention.
         :raises RetriableError: wanted records stay undecided.

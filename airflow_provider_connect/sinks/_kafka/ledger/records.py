@@ -98,14 +98,12 @@ class CoveredGeneration(Wire):
 class DayEntry(Wire):
     """Value of a ``day`` or ``part`` record: the ledger row, and offsets for readers.
 
-    :param row: its ``rows`` count the rows that became records.
-    :param offsets: the transaction's first offset and the one after its last, by topic and partition. Records of other
-        days may lie between.
+    :param offsets: the transaction's first offset and the one after its last, by topic and partition.
     :param columns: the source's columns and their Arrow types.
     :param covered: the day's newest 50 earlier publishes and confirmations, newest first.
     :param built_on: generation on which the publish was decided. None if a transaction decided.
     :param built_on_checks: number of confirmations of that generation.
-    :param beaten: attempts that were decided on the same generation and lost to this record.
+    :param beaten: attempts that lost to this record.
     """
 
     row: LedgerRow
@@ -188,8 +186,8 @@ class Claim(Wire):
 
     :param generation: reserved generation. None if the transaction chooses it.
     :param used: highest generation for which an earlier claim may have sent records.
-    :param parts: number of staged files with their own transaction, in this claim or an earlier one.
-    :param begun: id of the ``begin`` that wrote the claim. Two attempts may share token and attempt.
+    :param parts: number of staged files with their own transaction.
+    :param begun: id of the ``begin`` that wrote the claim.
     """
 
     token: str
@@ -211,7 +209,7 @@ class DefinitionRecord(Wire):
     """Value of an ``in_force`` record: the definition of the stream's newest publish, and its run.
 
     :param definition: digest of the :class:`.StreamDefinition`.
-    :param run: run of the task's first publish of this definition, as in :class:`.Intent`.
+    :param run: of the task's first such publish.
     """
 
     definition: str

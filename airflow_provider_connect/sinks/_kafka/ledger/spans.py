@@ -75,7 +75,6 @@ class SpanLedger(Ledger):
     def _is_of_kind(self, key: LedgerKey, kind: str) -> bool: ...
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day, or None."""
         return day_row([entry.row for entry in self.day_entries(day)])
 
     def day_entries(self, day: dt.date) -> list[DayEntry]:
@@ -122,7 +121,6 @@ class SpanLedger(Ledger):
             yield [entry.row for entry in entries if entry is not None]
 
     def newest_increment(self, day: dt.date, run: str) -> LedgerRow | None:
-        """Return the publish that a run's increment must follow."""
         self._read_increments()
         for row in (entry.row for entry in self._known_day_entries(day)):
             if row.span is None:

@@ -54,7 +54,6 @@ class MixpanelReport(findings.PreflightReport):
         return ", ".join(f"{count} of {_API_NAMES[api]}" for api, count in self.requests_by_api.items()) or "none"
 
     def __str__(self) -> str:
-        """Return the report, problems first. Each line is a sentence."""
         return f"{super().__str__()}\nRequests sent: {self.requests_text}."
 
 

@@ -29,9 +29,8 @@ _LATEST = 1 << 33
 class ProbeResult:
     """Result of a check's request.
 
-    :param status: of the answer, or of an error document in an answer with status 200.
+    :param status: also of an error document.
     :param error: None for success.
-    :param clock_ahead_seconds: see :func:`clock_ahead_seconds`.
     """
 
     status: int
@@ -75,8 +74,8 @@ def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Cal
 def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetime) -> float | None:
     """Return the least lead of our clock over a server's, negative if behind.
 
-    :param date: the answer's header Date.
-    :return: 0 if ``date`` lies between both, None if unreadable.
+    :param date: header Date.
+    :return: 0 between both times, None if unreadable.
     """
     try:
         server_time = email.utils.parsedate_to_datetime(date)

@@ -31,8 +31,8 @@ _HOURS_AHEAD = range(-12, 15)
 class EventTimes(NamedTuple):
     """Times of one event, in seconds since 1970.
 
-    :param time: as exported, in the unknown regime.
-    :param received: by Mixpanel (UTC).
+    :param time: in the unknown regime.
+    :param received: UTC.
     """
 
     time: int
@@ -44,9 +44,8 @@ class RegimeReading:
     """Result of a detection.
 
     :param regime: None if unknown.
-    :param reason: evidence for the regime, or for not knowing it.
-    :param ahead_minutes: approximate lead of the exported times over UTC.
-    :param matches_zone: True if the configured zone has this lead.
+    :param ahead_minutes: lead of the exported times over UTC.
+    :param matches_zone: True if the zone has this lead.
     """
 
     regime: Regime | None

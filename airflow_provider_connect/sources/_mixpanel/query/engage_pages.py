@@ -39,9 +39,7 @@ class EngagePage(NamedTuple):
     """Header of a page. Missing fields are None, a missing session "".
 
     :param number: from 0.
-    :param size: most profiles on a page.
-    :param total: profiles on all pages.
-    :param fingerprint: equal only for pages with the same profiles.
+    :param fingerprint: of the page's profiles.
     """
 
     number: int | None
@@ -140,9 +138,7 @@ class _Profile(NamedTuple):
 class PageProfiles(NamedTuple):
     """Profiles of a page.
 
-    :param records: profiles, with distinct_id as event.
-    :param rejects: profiles that cannot be rows. Their position is their number in the session.
-    :param notes: names of counts to increase.
+    :param rejects: profiles that cannot be rows. Position: number in the session.
     """
 
     records: tuple[RecordColumns, ...]
@@ -153,8 +149,7 @@ class PageProfiles(NamedTuple):
 class PageReader:
     """Parser of pages.
 
-    :param promoted_names: properties to decode.
-    :param is_cohort: True for members of a cohort, which may lack a profile.
+    :param is_cohort: True for members of a cohort, perhaps without profile.
     """
 
     def __init__(self, client: MixpanelClient, promoted_names: tuple[str, ...], *, is_cohort: bool = False) -> None:
@@ -179,7 +174,7 @@ class PageReader:
     def read_page(self, data: bytes) -> tuple[EngagePage, list[Any]]:
         """Return the header of a page, and its profiles for :meth:`read_profiles`.
 
-        :raises RetriableError: the document is no page of profiles, or reports an error.
+        :raises RetriableError: no page of profiles, or an error.
         """
         try:
             page: Any = self._page.decode(data)

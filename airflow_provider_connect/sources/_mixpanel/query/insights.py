@@ -42,7 +42,7 @@ class SeriesValue(NamedTuple):
     """Value of a series.
 
     :param path: names above the value, without the time.
-    :param date: date of the time, in its own offset.
+    :param date: in the time's own offset.
     :param time: in UTC.
     """
 

@@ -71,9 +71,8 @@ class ProfileReader:
     ) -> Iterator[pa.RecordBatch]:
         """Start a session and yield its rows.
 
-        :param subject: requested cohort, for messages.
-        :param constant_columns: columns with one value in all rows.
-        :raises RetriableError: Mixpanel drops the session, or its pages are inconsistent.
+        :param constant_columns: equal in all rows.
+        :raises RetriableError: the session is lost or inconsistent.
         """
         page, results = self._reader.read_page(
             self._client.fetch(Call(ENGAGE_PATH, body=form_body(form), about=subject))
