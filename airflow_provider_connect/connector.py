@@ -61,7 +61,6 @@ class Connector(Options, ABC):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Refuse an outdated class."""
         _refuse_outdated(cls)
 
     def capability(self, kind: type[C]) -> C | None:
@@ -73,7 +72,6 @@ class Opened(Closable, ABC):
     """Base of objects that a connector opens: pollers and publishers."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse an outdated class."""
         super().__init_subclass__(**options)
         _refuse_outdated(cls)
 

@@ -87,7 +87,6 @@ def _newest_first(report: RunDayReport) -> tuple[int, float]:
 
 
 def _earliest_midnight(day: dt.date) -> dt.datetime:
-    """Return an instant before the day begins in any zone."""
     return dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC) - ONE_DAY
 
 

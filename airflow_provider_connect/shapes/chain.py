@@ -48,7 +48,6 @@ class Chain:
         )
 
     def __bool__(self) -> bool:
-        """Return True if there is a shape."""
         return bool(self.shapes)
 
     def serialize(self) -> list[dict[str, Any]]:

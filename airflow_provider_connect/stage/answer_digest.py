@@ -91,7 +91,6 @@ class _Parts:
         self.tails: list[pa.Array] = []
 
     def add(self, array: pa.Array) -> None:
-        """Add a null flag and a column of a supported type."""
         import numpy as np
         from pyarrow import types
 

@@ -37,7 +37,6 @@ class Transform(Wire):
         return hashlib.sha256(f"{self.reference or ''} {self.sql or ''}".encode()).hexdigest()
 
     def __str__(self) -> str:
-        """Return the name for people."""
         return "SQL" if self.reference is None else f"{self.reference}()"
 
 

@@ -121,7 +121,6 @@ def prepare(
 
 
 def _check_conf(user_conf: Mapping[str, str], deploy_mode: str) -> None:
-    """Refuse user properties that would break correctness."""
     speculation = user_conf.get("spark.speculation", "false")
     if str(speculation).strip().lower() != "false":
         raise ConfigError(

@@ -234,7 +234,6 @@ def _ends(row: LedgerRow | None) -> tuple[int, str | None, str]:
 
 
 def _figures(row: LedgerRow | None) -> tuple[int, int, tuple[int, str | None, str]]:
-    """Return generation, rows and the ends of the span."""
     assert row is not None
     return row.generation, row.rows, _ends(row)
 

@@ -266,7 +266,6 @@ _REFUSAL_REASONS = {
 
 
 def _refusal_reason(row: Any) -> str:
-    """Describe why a row was refused, without values."""
     reasons = (reason for words, reason in _REFUSAL_REASONS.items() if re.search(rf"(?i)\b(?:{words})\b", row.message))
     return f"{next(reasons, 'not accepted by BigQuery')} ({getattr(row.code, 'name', row.code)})"
 

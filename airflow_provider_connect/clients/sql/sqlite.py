@@ -230,7 +230,6 @@ class SQLite(Database):
 
     @contextmanager
     def _run_in_time(self) -> Iterator[None]:
-        """Limit a statement's time, and convert sqlite3's errors."""
         self._deadline = time.monotonic() + self._limits.statement_seconds
         try:
             yield

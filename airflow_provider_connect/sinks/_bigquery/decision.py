@@ -102,7 +102,6 @@ FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
 
 
 def own_rows_condition(step: LedgerStep) -> str:
-    """Return the SQL condition for the stream's rows in a ledger."""
     connector, stream = literal(step.key.connector), literal(step.key.stream)
     return f"{LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
 
@@ -130,7 +129,6 @@ def list_changed_condition(seen: SeenPublish) -> str:
 
 
 def missing_fence_error(step: LedgerStep) -> RetriableError:
-    """Return the error for a ledger without the stream's fence row."""
     return RetriableError(
         f"{step.action}: ledger {step.ledger.id} has lost the fence row of this stream. Nothing was changed. The "
         "next try restores it if the ledger's other rows exist. Find out who deletes from the ledger"
@@ -138,7 +136,6 @@ def missing_fence_error(step: LedgerStep) -> RetriableError:
 
 
 def newest_row_of(answer: dict[str, Any]) -> LedgerRow | None:
-    """Return the newest ledger row from a script's result."""
     return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)
 
 
@@ -151,7 +148,6 @@ def redefined_cases(publish: Publish) -> list[tuple[str, str]]:
 
 
 def definition_statements(step: LedgerStep) -> list[str]:
-    """Return the statement that writes the definition, if any, into the fence row."""
     if step.publish.definition is None:
         return []
     definition, task = literal(step.publish.definition), literal(step.publish.intent.task)
@@ -164,7 +160,6 @@ def definition_statements(step: LedgerStep) -> list[str]:
 
 
 def confirm_script(step: LedgerStep) -> str:
-    """Return the confirmation's script, whose result :func:`confirmed_row` reads."""
     newest = f"{followed_rows_condition(step)} AND {LEDGER}.generation = {LEDGER}.newest"
     # The answer of an earlier version is unknown: NULL, as for a missing day.
     is_other = f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)"

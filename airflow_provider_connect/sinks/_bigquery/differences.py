@@ -71,7 +71,6 @@ def is_reload(plan: PublishPlan) -> bool:
 
 
 def is_partitioned_by_day(table: Any) -> bool:
-    """Return True if a table has a partition for each day."""
     return table is not None and table_partitioning(table)[0] == DAY
 
 

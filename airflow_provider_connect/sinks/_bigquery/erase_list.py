@@ -40,12 +40,10 @@ MAX_DIGESTS_PER_VERSION = 10_000
 
 
 def erase_list_table(target: TableRef) -> TableRef:
-    """Return the table of a target's erase list."""
     return target.sibling(f"{target.table}__erased")
 
 
 def newest_version_sql(target: TableRef) -> str:
-    """Return SQL for the newest version in an erase list's table."""
     return (
         f"(SELECT MAX({LEDGER}.version) FROM {erase_list_table(target).sql} AS {LEDGER} "
         f"WHERE {target_condition(target)})"
@@ -53,7 +51,6 @@ def newest_version_sql(target: TableRef) -> str:
 
 
 def raise_version_statement(ledger: TableRef, target: TableRef, version: int) -> str:
-    """Return the statement that raises the erase list's version in a target's fence rows."""
     behind_condition = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
     return (
         f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} "
@@ -62,7 +59,6 @@ def raise_version_statement(ledger: TableRef, target: TableRef, version: int) ->
 
 
 def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
-    """Return the statements with which a person empties an erase list."""
     return (
         f"DELETE FROM {erase_list_table(target).sql} AS {LEDGER} WHERE {target_condition(target)}; "
         f"UPDATE {ledger.sql} AS {LEDGER} SET erased = NULL WHERE {target_condition(target)} AND {LEDGER}.day IS NULL"

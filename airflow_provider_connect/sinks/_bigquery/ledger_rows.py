@@ -110,7 +110,6 @@ def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) ->
 
 
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
-    """Convert a row of :data:`LEDGER_COLUMNS` to a ``LedgerRow``."""
     common_values = {name: values[name] for name in LedgerRow.model_fields if name in values}
     return LedgerRow(
         **common_values
@@ -161,7 +160,6 @@ def target_condition(target: TableRef) -> str:
 
 
 def stream_condition(target: TableRef, key: StreamKey) -> str:
-    """Return the SQL condition for a stream's rows of a target."""
     return " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in key_values(target, key).items())
 
 
@@ -201,7 +199,6 @@ def own_span_number(ledger: str, stream: str, day: dt.date, run: str) -> str:
 
 
 def definition_in_force_of(fence_values: Mapping[str, Any]) -> DefinitionInForce | None:
-    """Convert a row of :data:`FENCE_COLUMNS` to the definition in force."""
     if fence_values["definition"] is None:
         return None
     return DefinitionInForce(fence_values["definition"], digest_of(task_of(fence_values["task"] or "")))

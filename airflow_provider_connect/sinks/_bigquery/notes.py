@@ -37,7 +37,6 @@ NOTE_FIELDS: list[dict[str, Any]] = sink_fields(
 
 
 def notes_table(target: TableRef) -> TableRef:
-    """Return the table of notes of a target's streams."""
     return target.sibling(f"{target.table}__notes")
 
 

@@ -47,7 +47,6 @@ def requested_partitioning(options: BigQueryOptions, columns: Sequence[TargetCol
 
 
 def table_partitioning(table: Any) -> tuple[str, str | None]:
-    """Return a table's partition column and size."""
     if table.range_partitioning is not None:
         return str(table.range_partitioning.field), RANGE
     if table.time_partitioning is None:
@@ -96,7 +95,6 @@ def range_table_advice(target: TableRef, column: str) -> str:
 
 
 def describe_partitioning(column: str, size: str | None) -> str:
-    """Describe a partitioning in words."""
     if column == NONE:
         return "not at all"
     if size == RANGE:
@@ -105,5 +103,4 @@ def describe_partitioning(column: str, size: str | None) -> str:
 
 
 def partitioning_as_options(column: str, size: str | None) -> str:
-    """Render a partitioning as the sink's options."""
     return f"partition_by={column!r}" + (f", partition_type={size!r}" if size else "")

@@ -32,7 +32,6 @@ class LedgerStep:
 
     @property
     def span_number(self) -> int | None:
-        """Number of the span that an increment read, or None."""
         return self.publish.manifest.span_number if self.publish.kind == "increment" else None
 
     @property
@@ -42,12 +41,10 @@ class LedgerStep:
 
     @property
     def key(self) -> StreamKey:
-        """Key of the stream."""
         return self.publish.key
 
     @property
     def action(self) -> str:
-        """Description of the step for messages."""
         return f"confirm {self.key} {self.publish.day} in {self.ledger.id}"
 
 
@@ -92,7 +89,6 @@ class PublishPlan(LedgerStep):
 def make_publish_plan(
     tables: TargetTables, publish: Publish, layout: StagingLayout, streams: Sequence[str], rejects: RejectTables | None
 ) -> PublishPlan:
-    """Return the plan of a day whose rows and rejects are staged."""
     polled = publish.manifest.polled
     from_source = polled.counts.get("rejected", 0)
     from_sink = rejects.rows - from_source if rejects and rejects.staging else 0

@@ -109,7 +109,6 @@ def _staging_problems(api: BigQueryApi, staging: TableRef, location: str) -> lis
 
 
 def new_table_problems(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> list[str]:
-    """Return the reasons why the target cannot be created with these options."""
     if problem := missing_table_problem(target, options):
         return [problem]
     problems = []

@@ -108,7 +108,6 @@ class BigQueryPublisher(
 
     @cached_property
     def tables(self) -> TargetTables:
-        """Names of the target and of the sink's other tables."""
         return TargetTables(self.options, self.api.project)
 
     @property

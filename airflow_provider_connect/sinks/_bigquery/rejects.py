@@ -128,7 +128,6 @@ class RejectTables:
 
     @property
     def staged_count_sql(self) -> str:
-        """SQL that counts the staged rejects."""
         return f"(SELECT COUNT(*) FROM {self.staging.sql})" if self.staging else "0"
 
     def statements(self, key: StreamKey, day: dt.date, *, generation: str, keep_old: bool) -> list[str]:

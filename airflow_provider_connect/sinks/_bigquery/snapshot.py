@@ -121,7 +121,6 @@ def soft_delete_statements(plan: PublishPlan) -> list[str]:
 
 
 def purge_soft_deleted_statement(plan: PublishPlan) -> str:
-    """Return the statement that deletes soft-deleted rows."""
     rows = (
         f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.layout.filter_column, TARGET)} AND {IS_DELETED}"
     )
@@ -138,7 +137,6 @@ def keyless_published_sql(plan: PublishPlan) -> str:
 
 
 def keyless_published_error(target: TableRef, rows: int) -> ConfigError:
-    """Return the error for published rows without a record key."""
     return ConfigError(
         f"table {target.id} holds {rows:,} rows without {RECORD_KEY}, so deletes='soft' cannot tell which of them "
         "have vanished. Publish one snapshot with deletes='hard' first"

@@ -59,7 +59,6 @@ def delete_span_statements(plan: PublishPlan, this_day: str) -> list[str]:
 
 
 def has_span_column(table: object) -> bool:
-    """Return True if a table has the column of spans."""
     return any(field["name"].lower() == SPAN for field in fields_of(table))
 
 

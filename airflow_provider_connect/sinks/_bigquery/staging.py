@@ -82,7 +82,6 @@ class StagingLayout:
 
     @property
     def fields(self) -> list[Field]:
-        """Fields of the staging table."""
         fields = [column.staging for column in self.staged_columns]
         if self.position_column:
             fields.append({"name": self.position_column, "type": "INTEGER", "mode": "NULLABLE"})

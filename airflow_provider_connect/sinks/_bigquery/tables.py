@@ -120,17 +120,14 @@ class TargetTables:
 
     @property
     def staging(self) -> TableRef:
-        """Common prefix of the staging tables."""
         return staging_prefix(self.target, self.options.staging_dataset)
 
     @property
     def ledger(self) -> TableRef:
-        """Table with a row for every publish."""
         return self.target.sibling(f"{self.target.table}__ledger")
 
     @property
     def rejects(self) -> TableRef:
-        """Table of rows that could not be loaded."""
         return self.target.sibling(f"{self.target.table}__rejects")
 
     @property
@@ -139,7 +136,6 @@ class TargetTables:
         return self.target.sibling(f"{self.target.table}__tombstones")
 
     def merge_rule(self, columns: Sequence[TargetColumn]) -> MergeRule | None:
-        """Return the merge rule, or None in other write modes."""
         options = self.options
         if options.write_mode != "merge":
             return None

@@ -136,7 +136,6 @@ def _create_target(
 
 
 def missing_table_problem(target: TableRef, options: BigQueryOptions) -> str | None:
-    """Return the problem if a missing table must not be created."""
     if options.create_disposition == "never":
         return (
             f"table {target.id} does not exist and create_disposition='never'. Create it, or set "

@@ -27,7 +27,6 @@ class DayClaims:
         """The publish in messages."""
 
     def newest_claim(self) -> Claim | None:
-        """Return the day's newest claim, or None."""
         return self.ledger.newest_claim(self.ledger_key)
 
     def new_claim(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> Claim:
@@ -85,7 +84,6 @@ class DayClaims:
         return claim.used
 
     def is_held(self) -> bool:
-        """Return True if the day's newest claim is this publish's."""
         claim = self.newest_claim()
         return claim is not None and claim.begun == self.plan.begin_id
 

@@ -79,7 +79,6 @@ class KeyEncoder:
             self.converter = _JsonKeys(key_schema, None, record_name)
 
     def problems(self) -> list[str]:
-        """Return a message for each column that a key cannot contain."""
         return [f"key_fields: {text}" for text in self.converter.problems()] if self.converter else []
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> EncodedBatch:

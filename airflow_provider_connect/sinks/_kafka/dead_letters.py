@@ -48,7 +48,6 @@ class DeadLetterSender:
         self.topic = topic
 
     def send_refused(self, refused: Iterable[RejectedRow]) -> None:
-        """Send rows that the sink rejected."""
         self._send(self.make_refused_letters(refused))
 
     def send_source_rejects(self) -> int:
@@ -65,7 +64,6 @@ class DeadLetterSender:
             )
 
     def make_source_letters(self) -> Iterator[DeadLetter]:
-        """Yield letters for records that the source rejected."""
         publish = self.plan.publish
         origin = publish.key.connector
         for part, file in enumerate(publish.manifest.polled.rejects):

@@ -141,7 +141,6 @@ class DayDelivery(ABC):
         return self.ledger.entries(self.ledger_key).get(self.ledger_key)
 
     def row_of_this_intent(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return this intent's published ledger row, or None."""
         return published_entry.row_for_intent(self.publish.intent.token) if published_entry else None
 
     def require_not_overtaken(self, published_entry: DayEntry | None) -> LedgerRow | None:

@@ -74,7 +74,6 @@ class KafkaEraser:
 
     @property
     def topic(self) -> str:
-        """The sink's only topic."""
         return self.cluster.options.topic
 
     def _require_erasable(self) -> None:

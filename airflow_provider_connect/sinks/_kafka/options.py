@@ -220,7 +220,6 @@ class KafkaOptions(Sink):
 
     @property
     def is_one_transaction(self) -> bool:
-        """True if one transaction holds a whole day."""
         return self.delivery == "exactly_once" and self.atomicity == "day"
 
     @property
@@ -230,7 +229,6 @@ class KafkaOptions(Sink):
 
     @property
     def value_is_registered(self) -> bool:
-        """True if the value's schema is in the registry."""
         return self.value_converter in _REGISTRY_CONVERTERS
 
     @property
@@ -249,7 +247,6 @@ class KafkaOptions(Sink):
 
     @property
     def asset_uri(self) -> str:
-        """The target as a URI."""
         return f"kafka://{self.conn_id}/{quote(self.topic)}"
 
     @property
@@ -283,12 +280,10 @@ class KafkaOptions(Sink):
         return make_converter(self.value_converter, schema, day_value, record_name=name, value_field=self.value_field)
 
     def key_encoder_for(self, schema: pa.Schema) -> KeyEncoder:
-        """Return the key encoder for a source's schema."""
         return KeyEncoder(self.key_converter, schema, self.key_fields, f"{self.record_name_for(schema)}Key")
 
     @property
     def topic_rules(self) -> TopicRules:
-        """Settings of new data topics."""
         return TopicRules(
             create_disposition=self.create_disposition,
             partitions=self.partitions,

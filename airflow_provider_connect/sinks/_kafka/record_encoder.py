@@ -93,11 +93,9 @@ class OutgoingRecords:
 
     @cached_property
     def size_bytes(self) -> int:
-        """Size of all keys and values."""
         return sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
 
     def select(self, rows: list[int]) -> OutgoingRecords:
-        """Return a copy with the records at these indices."""
         columns = ("keys", "values", "headers", "timestamps", "partitions")
         selected_columns: dict[str, Any] = {
             name: [column[row] for row in rows] for name in columns if (column := getattr(self, name)) is not None
@@ -127,7 +125,6 @@ class RecordEncoder:
             self.constant_headers.append(("connect.span", b"%d" % number))
 
     def encode(self, batch: pa.RecordBatch, first_position: int) -> Iterator[OutgoingRecords]:
-        """Yield the batch's records by topic."""
         if len(self.plan.topic_by_value) == 1:
             (topic,) = self.plan.topic_by_value.values()
             yield self._encode_topic(topic, batch, range(first_position, first_position + batch.num_rows))
@@ -245,7 +242,6 @@ def _too_far(timestamps: list[int], limits: TopicLimits) -> Iterator[tuple[int, 
 
 
 def is_written_by(headers: Any, stream_key: StreamKey) -> bool:
-    """Return True if a record's headers name this stream."""
     header_values = dict(headers or [])
     own_names = (stream_key.connector.encode(), stream_key.stream.encode())
     return (header_values.get("connect.connector"), header_values.get("connect.stream")) == own_names

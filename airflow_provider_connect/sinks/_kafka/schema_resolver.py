@@ -33,7 +33,6 @@ def value_subject(strategy: Strategy, topic: str, record_name: str) -> str:
 
 
 def key_subject(topic: str) -> str:
-    """Return the subject name of a topic's key schema."""
     return f"{topic}-key"
 
 
@@ -50,7 +49,6 @@ class SchemaResolver:
         self._client = RegistryClient(connection, timeout_seconds)
 
     def close(self) -> None:
-        """Close the client's connections."""
         self._client.close()
 
     def value_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:

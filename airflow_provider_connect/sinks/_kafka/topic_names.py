@@ -21,7 +21,6 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Return a message about an invalid topic name, or None."""
     if name in INTERNAL_TOPICS:
         return f"{name!r} is one of Kafka's internal topics"
     if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):

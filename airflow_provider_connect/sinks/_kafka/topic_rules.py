@@ -58,7 +58,6 @@ class TopicGroup(Wire):
         return patterns
 
     def matches(self, name: str) -> bool:
-        """Return True if the group applies to this topic name."""
         included = any(re.fullmatch(pattern, name) for pattern in self.include)
         return included and not any(re.fullmatch(pattern, name) for pattern in self.exclude)
 
@@ -76,7 +75,6 @@ class TopicRules(Wire):
     groups: tuple[TopicGroup, ...] = ()
 
     def settings_for(self, name: str) -> NewTopicSettings:
-        """Return the settings of a new topic."""
         return self._plan(name, next((group for group in self.groups if group.matches(name)), None))
 
     def possible_settings_for(self, name: str) -> list[NewTopicSettings]:
@@ -218,7 +216,6 @@ def topic_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.
 def new_topic_problems(
     new_topic: NewTopicSettings, broker_settings: Mapping[str, str], writing: IntendedWrites, current_time: dt.datetime
 ) -> list[str]:
-    """Return problems that a new topic would have."""
     return [
         f"topic {new_topic.name!r} is missing, and topic_config and the cluster's defaults would create it with a "
         f"problem: {text}"

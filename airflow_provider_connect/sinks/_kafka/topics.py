@@ -88,13 +88,11 @@ class TopicAdmin:
         return problem_lists[0] if all(problem_lists) else []
 
     def dead_letter_problems_if_created(self, name: str) -> list[str]:
-        """Return problems that a missing dead letter topic would have."""
         return self._check_creation(
             [dead_letter_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=False)
         )
 
     def ledger_problems_if_created(self, name: str) -> list[str]:
-        """Return problems that a missing ledger topic would have."""
         return self._check_creation(
             [ledger_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=True)
         )
@@ -138,12 +136,10 @@ class TopicAdmin:
 
     @property
     def user(self) -> str:
-        """Connection's user, for messages."""
         name = self.settings.get("sasl.username")
         return f"user {name!r}" if name else "the connection's user"
 
     def problems(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
-        """Return problems of existing topics."""
         self._read_existing([name for name in names if name not in self._states])
         return [
             text

@@ -48,12 +48,10 @@ def new_number() -> int:
 
 
 def state_key(topic: str, number: int) -> bytes:
-    """Return the ledger key of a ticket's state."""
     return LedgerKey("", "", topic, dt.date.min, "claim", number).encode()
 
 
 def heartbeat_key(topic: str, number: int) -> bytes:
-    """Return the ledger key of a ticket's heartbeat."""
     return state_key(topic, number + 1)
 
 
@@ -78,7 +76,6 @@ class Ticket:
     expected_since: float | None = None
 
     def shares_topic(self, other: Ticket) -> bool:
-        """Return True if both tickets have a topic in common."""
         return not set(self.record.topics).isdisjoint(other.record.topics)
 
 

@@ -86,7 +86,6 @@ class MixpanelAccess(http.HttpAccess):
 
 
 def access_problems(connection: Connection, api: Api = "export") -> list[str]:
-    """Return the problems of a connection to one API."""
     subject = f"connection {connection.conn_id!r}"
     problems = []
     if api == "app" and not _is_filled(connection.login):
@@ -136,7 +135,6 @@ def _region(connection: Connection) -> str:
 
 
 def server_url(connection: Connection, api: Api) -> str:
-    """Return the URL of the API's host."""
     if not connection.host:
         return base_url((HOSTS if api == "export" else QUERY_HOSTS)[_region(connection)], None)
     return base_url(connection.host, connection.port)
@@ -159,5 +157,4 @@ def quota_of(connection: Connection, api: str) -> Quota | None:
 
 
 def limit_problems(connection: Connection) -> list[str]:
-    """Return the problems of ``limits`` in the connection."""
     return quota_problems(connection.extra, VENDOR_LIMITS)

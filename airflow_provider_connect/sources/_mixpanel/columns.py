@@ -98,7 +98,6 @@ def column_name(name: str) -> str:
 
 
 def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[PromotedProperty, ...]:
-    """Return the promoted properties with columns and types, in order."""
     return tuple(
         PromotedProperty(name, column_name(name), entry) if isinstance(entry, str) else PromotedProperty(name, *entry)
         for name, entry in promote.items()

@@ -64,7 +64,6 @@ class DayCutter:
         self._starts = np.array([(first - _EPOCH) // _MICROSECOND for first in firsts], dtype=np.int64)
 
     def rows_by_day(self, records: RecordColumns) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the rows in batches by day, and the rejects."""
         import numpy as np
 
         batches: list[tuple[Day, pa.RecordBatch]] = []

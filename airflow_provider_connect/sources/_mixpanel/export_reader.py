@@ -186,7 +186,6 @@ class ExportReader:
         return record
 
     def not_an_export_error(self) -> SetupError:
-        """Return the error for an answer without records."""
         return SetupError(
             "the answer is not an export: it is not empty and contains no record. If this happens again, check the "
             f"answer of the host or of a proxy. {self.progress_text()}"

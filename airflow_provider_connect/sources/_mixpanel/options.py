@@ -160,7 +160,6 @@ class MixpanelOptions(Options):
 
     @property
     def timeouts(self) -> HttpTimeouts:
-        """Time limits of a request."""
         return HttpTimeouts(
             read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds
         )
@@ -172,7 +171,6 @@ class MixpanelOptions(Options):
 
     @property
     def promoted(self) -> tuple[PromotedProperty, ...]:
-        """Promoted properties with columns and types."""
         return promoted_columns(self.promote)
 
     def require_regime(self, connection: Connection) -> Regime:
@@ -187,7 +185,6 @@ class MixpanelOptions(Options):
         return regime
 
     def export_problems(self, connection: Connection) -> list[str]:
-        """Return the problems of the export's options and the connection."""
         messages = access_problems(connection)
         if not messages and self.configured_regime(connection) is None:
             messages.append(

@@ -75,11 +75,9 @@ class RecordColumns:
         return self.property_slices.take(pa.array(2 * rows))
 
     def properties_of_row(self, row: int) -> str:
-        """Return one row's properties as JSON text."""
         return str(self.property_slices[2 * row].as_py())
 
     def select_rows(self, rows: list[int]) -> RecordColumns:
-        """Return the records with these indexes."""
         import pyarrow as pa
 
         return RecordColumns(
@@ -93,7 +91,6 @@ class RecordColumns:
 
     @classmethod
     def from_list(cls, records: list[ParsedRecord]) -> RecordColumns:
-        """Convert parsed records to columns."""
         import numpy as np
         import pyarrow as pa
 

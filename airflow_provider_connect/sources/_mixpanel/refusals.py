@@ -109,7 +109,6 @@ def refusal_error(
     is_cut: bool = False,
     subject: str = "",
 ) -> ConnectError:
-    """Return the error for a refusal or an error document."""
     text = _error_text(body)
     quote = excerpt(text, access.secrets, is_cut=is_cut)
     quote_suffix = f". Mixpanel said: {quote!r}" if quote else ""

@@ -17,7 +17,6 @@ TARGET_BYTES = 1 << 30
 
 
 def max_days_per_request(options: MixpanelOptions) -> int:
-    """Return the most days in one request."""
     return MAX_DAYS_PER_REQUEST if options.days_per_request == "auto" else options.days_per_request
 
 

@@ -61,7 +61,6 @@ class EventRowMaker:
         self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
 
     def make_batch(self, records: RecordColumns) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the rows, and the rejects."""
         import numpy as np
         import pyarrow as pa
 

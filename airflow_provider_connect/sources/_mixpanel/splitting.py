@@ -58,7 +58,6 @@ def _cut_times_between(day: Day, regime: Regime, hours: Mapping[str, int], parts
 
 
 def part_conditions(cut_times: list[str]) -> list[str]:
-    """Return the ``where`` expression of each part."""
     if not cut_times:
         return []
     is_reached = [f'(event["$time"] >= datetime("{cut_time}"))' for cut_time in cut_times]
@@ -79,7 +78,6 @@ def join_expressions(first_expression: str | None, second_expression: str | None
 
 
 def split_problems(options: MixpanelOptions) -> list[str]:
-    """Return the reasons against ``split_rows``."""
     if options.split_rows is None:
         return []
     problems = count_problems(options)

@@ -38,7 +38,6 @@ def quota_of(connection: Connection, endpoint: str) -> Quota:
 
 
 def limit_problems(connection: Connection) -> list[str]:
-    """Return the problems of ``limits`` in the connection."""
     return quota_problems(connection.extra, VENDOR_LIMITS)
 
 
@@ -46,7 +45,6 @@ HOST = "api.x.com"
 
 
 def server_url(connection: Connection) -> str:
-    """Return the URL of the API's host for a valid connection."""
     return base_url(connection.host or HOST, connection.port if connection.host else None)
 
 
@@ -58,7 +56,6 @@ def read_access(connection: Connection) -> HttpAccess:
 
 
 def access_problems(connection: Connection) -> list[str]:
-    """Return the problems of a connection."""
     subject = f"connection {connection.conn_id!r}"
     messages = []
     if connection.password is None or not connection.password.get_secret_value().strip():

@@ -105,7 +105,6 @@ STREAMS: dict[StreamName, XStream] = {
 
 
 def schema(stream: StreamName = "posts") -> pa.Schema:
-    """Return the Arrow schema of a stream's batches."""
     import pyarrow as pa
 
     fields = [arrow_field(name, column) for name, column in STREAMS[stream].columns.items()]

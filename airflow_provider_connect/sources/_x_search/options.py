@@ -133,7 +133,6 @@ class XSearchOptions(Options):
 
     @property
     def timeouts(self) -> HttpTimeouts:
-        """Time limits of a request."""
         return HttpTimeouts(
             read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds
         )

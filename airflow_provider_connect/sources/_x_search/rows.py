@@ -156,7 +156,6 @@ def _strings(value: Any) -> list[str] | None:
 
 
 def text_or_none(value: Any) -> str | None:
-    """Return a text, else None."""
     return value if isinstance(value, str) else None
 
 

@@ -175,5 +175,4 @@ def parse_instant(value: object) -> dt.datetime | None:
 
 
 def to_json(value: object) -> str:
-    """Return a value as compact JSON text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

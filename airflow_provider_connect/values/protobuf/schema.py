@@ -155,7 +155,6 @@ def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
 
 
 def _make_optional(field: Any, message: Any) -> None:
-    """Make a field ``optional``."""
     field.proto3_optional = True
     field.oneof_index = len(message.oneof_decl)
     message.oneof_decl.add(name=f"_{field.name}")

@@ -188,7 +188,6 @@ class MySQL(Database):
             ) from None
 
     def _charsets(self, query: Query) -> list[str | None]:
-        """Return a query's character sets."""
         self.rows("SET SESSION character_set_results = NULL", "describing the query")
         try:
             numbers = [field.charsetnr for field in self._fields(query)]

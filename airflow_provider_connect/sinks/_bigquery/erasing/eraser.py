@@ -76,7 +76,6 @@ class TableEraser:
     column: str
 
     def count_rows(self, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows with one of these values, by day."""
         rows: dict[dt.date, int] = {}
         for search in self._searches(values):
             for day, day_count in self._count(search).items():
@@ -84,7 +83,6 @@ class TableEraser:
         return dict(sorted(rows.items()))
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
-        """Put values on the erase list, then delete their rows from every day."""
         self._searches(values)  # validates before any change
         target, ledger = self.tables.target, self.tables.ledger
         replaces_whole = self.tables.options.replaces_whole(kind)
@@ -301,7 +299,6 @@ class TableEraser:
 
 
 def write_mode_problem(options: BigQueryOptions, column: str) -> str | None:
-    """Return the reason why the write mode allows no erase by this column."""
     if options.write_mode == "append":
         return (
             "write_mode='append': the table may hold rows of other streams and of other loads, and the rows of "
@@ -334,7 +331,6 @@ def _searched_table(table_ref: TableRef, table: Any, column: str, *, softly: boo
 
 
 def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
-    """Add up the counts of all tables by day."""
     totals: dict[dt.date, MatchCount] = {}
     for row in rows:
         total = totals.get(row["day"], MatchCount(0, 0, 0))

@@ -82,7 +82,6 @@ class EraseSearch:
 
     @property
     def digests_sql(self) -> str:
-        """SQL array of the values' digests."""
         digests = [_sha256(f"{self.salt}{value}") for value in self.values]
         return string_array(digest[:_DIGEST_CHARACTERS] for digest in digests)
 

@@ -193,7 +193,6 @@ def _append_source_rejects(api: BigQueryApi, publish: Publish, table: TableRef) 
 
 
 def append_rejects(appender: Appender, origin: Literal["source", "sink"], rejects: Sequence[Reject]) -> None:
-    """Append rejects to their staging table."""
     import pyarrow as pa
 
     rows = [(origin, reject.position, reject.column or None, reject.reason, reject.record) for reject in rejects]
@@ -206,7 +205,6 @@ def append_rejects(appender: Appender, origin: Literal["source", "sink"], reject
 
 
 def reject_schema() -> pa.Schema:
-    """Return the Arrow schema of staged rejects."""
     import pyarrow as pa
 
     types = {"STRING": pa.string(), "INTEGER": pa.int64(), "BYTES": pa.binary()}

@@ -110,7 +110,6 @@ class KafkaLedger(SpanLedger):
         return self.known_erase_list()
 
     def known_erase_list(self) -> EraseList:
-        """Return the topic's erase list as read so far."""
         return known_erase_list(self.view, self.target)
 
     def definition_in_force(self) -> DefinitionInForce | None:
@@ -119,7 +118,6 @@ class KafkaLedger(SpanLedger):
         return self.known_definition()
 
     def known_definition(self) -> DefinitionInForce | None:
-        """Return the definition in force as read so far."""
         value = self.view.counting_value(self.key_for(NO_DAY, "in_force").encode())
         return None if value is None else parse_record(DefinitionRecord, value, self.ledger_topic).as_definition
 
@@ -132,7 +130,6 @@ class KafkaLedger(SpanLedger):
         )
 
     def note_key(self, kind: NoteKind, note_id: str) -> LedgerKey:
-        """Return the key of a note."""
         return self.key_for(NO_DAY, kind, int(note_id, 16))
 
     def notes(self) -> list[LedgerNote]:

@@ -57,12 +57,10 @@ class LedgerKey(NamedTuple):
 
     @property
     def name_fields(self) -> list[str]:
-        """Connector, stream and topic as written in the key."""
         connector = f"/{self.kind}/{self.connector}" if self.kind in STREAM_KINDS else self.connector
         return [connector, self.stream, self.topic]
 
     def encode(self) -> bytes:
-        """Encode the key."""
         fields = [*self.name_fields, str(self.day), "claim" if self.kind in STREAM_KINDS else self.kind]
         return json.dumps(fields if self.part is None else [*fields, self.part], separators=(",", ":")).encode()
 
@@ -83,7 +81,6 @@ class LedgerKey(NamedTuple):
 
 
 def erase_list_key(topic: str) -> LedgerKey:
-    """Return the key of a topic's erase list, which its streams share."""
     return LedgerKey("", "", topic, NO_DAY, "erased")
 
 
@@ -217,7 +214,6 @@ class DefinitionRecord(Wire):
 
     @property
     def as_definition(self) -> DefinitionInForce:
-        """The definition in the type that ledgers return."""
         return DefinitionInForce(self.definition, digest_of(task_of(self.run)))
 
 

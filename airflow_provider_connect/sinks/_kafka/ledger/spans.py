@@ -40,7 +40,6 @@ def span_numbers(view: TopicView, prefix: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def day_of_key(raw: bytes) -> dt.date:
-    """Return the day in the key of a ``day`` record."""
     match = _DAY_KEY.search(raw)
     assert match is not None
     return dt.date.fromisoformat(match[1].decode())

@@ -78,7 +78,6 @@ class TopicView:
                 self._values[kind_of(raw)][raw] = [value]
 
     def clear(self) -> None:
-        """Drop all records."""
         self.positions: dict[int, int] = {}
         self.tickets: dict[int, tuple[int, bytes]] = {}
         self._superseded: dict[bytes, bytes] = {}
@@ -147,7 +146,6 @@ class TopicView:
             return self._superseded.get(raw)
 
     def keys(self, kind: KeyKind, prefix: bytes = b"") -> list[bytes]:
-        """Return the keys with this kind and prefix."""
         return [raw for raw in list(self._values[kind]) if raw.startswith(prefix)]
 
     def handover(self, keys: Collection[bytes]) -> LedgerHandover:
@@ -162,7 +160,6 @@ def _key_prefix(*names: str) -> bytes:
 
 
 def kind_of(raw: bytes) -> KeyKind:
-    """Return the kind of an encoded key."""
     if raw.startswith(_STREAM_KEY_PREFIX):
         return next((kind for kind in STREAM_KINDS if raw.startswith(b'["/%s/' % kind.encode())), "claim")
     by_suffix = next((kind for kind, end in _KEY_SUFFIXES.items() if raw.endswith(end)), None)
@@ -189,7 +186,6 @@ _views_lock = threading.Lock()
 
 
 def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView:
-    """Return this process's view of a ledger topic and stream."""
     cluster = hashlib.sha256(json.dumps(sorted(librdkafka_settings(connection).items())).encode()).hexdigest()
     name = (cluster, topic, key)
     with _views_lock:
@@ -201,7 +197,6 @@ def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView
 
 
 def erase_list_keys(view: TopicView, topic: str) -> list[bytes]:
-    """Return the keys of a topic's erase list records."""
     return sorted(raw for raw in view.keys("erased") if LedgerKey.parse(raw).topic == topic)
 
 

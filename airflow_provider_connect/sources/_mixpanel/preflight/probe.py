@@ -41,12 +41,10 @@ class ProbeResult:
 
     @property
     def knows_credentials(self) -> bool:
-        """True if the host knows the credentials."""
         return self.status in (200, 402, 403, 429)
 
     @property
     def rejects_credentials(self) -> bool:
-        """True if the host does not know the credentials."""
         return self.status == 401 or (self.status == 400 and "authenticate" in str(self.error).lower())
 
 

@@ -46,7 +46,6 @@ def text_or_none(value: Any) -> str | None:
 
 
 def to_json_text(value: Any) -> str:
-    """Return a value as JSON text."""
     return text_or_none(json.dumps(value, ensure_ascii=False)) or ""
 
 

@@ -116,7 +116,6 @@ def is_session_lost(status: int, text: str) -> bool:
 
 
 def session_lost_error(page: int, pages: int, reason: str) -> GoneError:
-    """Return the error for a dropped session."""
     return GoneError(
         f"page {page} of {pages} {reason}. The pages read so far are dropped, and the next try starts at page 0"
     )
