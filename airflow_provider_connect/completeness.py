@@ -1,7 +1,6 @@
 """Checks whether an answer (a day's polled rows) is complete.
 
-The rules compare the source's answers, before shapes and transform. Exceptions: ``row_bounds`` and ``on_empty`` also
-cover shapes and transform.
+The rules compare the source's answers, before shapes and transform.
 """
 
 from __future__ import annotations

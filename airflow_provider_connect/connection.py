@@ -1,4 +1,4 @@
-"""Airflow connections on their way to Spark: resolved by the task, read once by the driver, never printed."""
+"""Airflow connections on their way to Spark, never printed."""
 
 from __future__ import annotations
 

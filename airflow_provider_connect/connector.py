@@ -1,7 +1,4 @@
-"""Common base of sources and sinks, with access to capabilities.
-
-A class with a member of a capability from which it does not derive is refused.
-"""
+"""Common base of sources and sinks, with access to capabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares the definition of a stream (its options that decide rows) with that of its published days."""
+"""Compares the definition of a stream with that of its published days."""
 
 from __future__ import annotations
 

@@ -12,8 +12,6 @@
     │   └── QuotaError       the vendor's request quota is used up; wait for room
     ├── DataError        the record or the day is bad; no retry             exit code 65
     └── SupersededError  a later snapshot is published; stop                (outcome of a day, not of a task)
-
-A message has state, subject and remedy, and no secret or record's values.
 """
 
 from __future__ import annotations

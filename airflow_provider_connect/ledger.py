@@ -1,4 +1,4 @@
-"""The contract of ledgers: a sink's record of the days that one stream has published into it."""
+"""The contract of ledgers: a sink's record of the published days of one stream."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Offsets: the settled days of a stream, as an Airflow Variable that follows the sink's ledger.
+"""Offsets: the settled days of a stream, as an Airflow Variable.
 
-The Variable may lag behind the ledger, but never leads it.
+The Variable may lag behind the sink's ledger, but never leads it.
 
 >>> from airflow_provider_connect.offsets import Offset
 >>> Offset.read(source, sink).position            # doctest: +SKIP

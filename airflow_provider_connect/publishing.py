@@ -2,8 +2,6 @@
 
 The rule is a compare-and-set on the day's generation, without a clock. An attempt may publish only while the ledger has
 the state that it read **before its poll** (:class:`.SeenPublish`).
-
-So the newest *answer* wins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Decides which values are secret, and removes them from texts.
-
-A text is searched in its decodings by up to three decoders in a row.
-"""
+"""Decides which values are secret, and removes them from texts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The contract of sinks, which every file in ``sinks/`` fulfils.
 
-A sink is a pydantic model of its options, cheap to import in a DAG file. Its :class:`Publisher` does the work for one
-stream. The life of one day, with the capability (:mod:`.capabilities`) that a step needs::
+The life of one day, with the capability (:mod:`.capabilities`) that a step needs::
 
     driver         preflight(schema, days, kind)     once a job, before the first request to the source
     driver         ledger                            published days; also in the Airflow task

@@ -1,7 +1,6 @@
 """The contract of sources, which every file in ``sources/`` fulfils.
 
-A source is a pydantic model of its options, cheap to import in a DAG file. Its :class:`Poller` does the work. The life
-of one day::
+The life of one day::
 
     Airflow task   check(connection)     options against the connection, before any process starts
     driver         schema()              once a job; travels with the tasks

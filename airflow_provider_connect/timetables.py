@@ -1,7 +1,6 @@
 """Schedules with a data interval for each run: a day, or for increments a part of it.
 
-Airflow stores the import paths of :class:`DailyTimetable` and :class:`EveryTimetable` with each DAG, so the paths never
-change.
+Airflow stores import paths of :class:`DailyTimetable` and :class:`EveryTimetable`, which never change.
 """
 
 from __future__ import annotations

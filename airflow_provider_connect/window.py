@@ -1,10 +1,10 @@
 """Days and windows: calendar arithmetic, the same in Airflow, driver and executor.
 
-A *day* is a calendar day in the source's time zone, of 24 hours, or 23 or 25 (rarely another number).  A *window* is a
+A *day* is a calendar day in the source's time zone, of 24 hours, or 23 or 25 (rarely another number). A *window* is a
 half-open span ``[start, end)`` in UTC that holds whole days.
 
-A day is *settled* if it needs no load: published, confirmed, or superseded. Where a snapshot replaces everything in its
-target (:meth:`.Sink.replaces_whole`), the newest published day supersedes all earlier days.
+A day is *settled* if it needs no load: published, confirmed, or superseded. A replacing snapshot
+(:meth:`.Sink.replaces_whole`) supersedes all earlier days.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Base of the values that cross from one process to another: immutable, plain JSON on the way."""
+"""Base of the values that cross from one process to another."""
 
 from __future__ import annotations
 

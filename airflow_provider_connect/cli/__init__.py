@@ -1,4 +1,1 @@
-"""The command line ``airflow connect …``.
-
-Each call of ``airflow`` imports :mod:`.definition`, which imports nothing of this package.
-"""
+"""The command line ``airflow connect …``."""

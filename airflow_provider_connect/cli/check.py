@@ -1,4 +1,4 @@
-"""``airflow connect check``: checks a pipeline before any row is moved, and creates nothing in the sink."""
+"""``airflow connect check``: checks a pipeline, and creates nothing in the sink."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """``airflow connect erase``: counts or deletes people's rows in a sink.
 
-Ids come from a file or the standard input, and are not printed.
+Ids come from a file or the standard input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``airflow connect plan``: cost of loading days, from the vendor's limits and the duration of earlier loads."""
+"""``airflow connect plan``: cost of loading days."""
 
 from __future__ import annotations
 

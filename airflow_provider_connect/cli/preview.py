@@ -1,4 +1,4 @@
-"""``airflow connect preview``: the first rows of a day as the sink would get them, without Spark."""
+"""``airflow connect preview``: the first rows of a day as the sink would get them."""
 
 from __future__ import annotations
 

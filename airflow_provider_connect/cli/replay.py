@@ -1,4 +1,4 @@
-"""``airflow connect rejects replay``: polls a day again with the DAG's present options and compares the rejects."""
+"""``airflow connect rejects replay``: polls a day again and compares the rejects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines on stderr while ``airflow connect run`` works: the task's own, and one at least every five seconds."""
+"""Lines on stderr while ``airflow connect run`` works, at least one every five seconds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Output of commands: rows in Airflow's formats, exit codes, and errors on stderr.
 
-The text of an unexpected error is never shown.
-
 ====  =============================================================
 code  meaning
 ====  =============================================================

@@ -1,4 +1,4 @@
-"""Reads and writes Airflow Variables: through the API server in a task, in the database in a plain script."""
+"""Reads and writes Airflow Variables, in a task or a plain script."""
 
 from __future__ import annotations
 

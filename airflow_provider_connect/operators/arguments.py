@@ -1,7 +1,4 @@
-"""Checks the operator's arguments when Airflow reads the DAG file.
-
-Each check raises one ConfigError with all problems.
-"""
+"""Checks the operator's arguments when Airflow reads the DAG file."""
 
 from __future__ import annotations
 

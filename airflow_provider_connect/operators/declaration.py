@@ -1,4 +1,4 @@
-"""Checks the operator while Airflow reads a DAG file: errors name the task, and the schedule must name days."""
+"""Checks the operator while Airflow reads a DAG file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A stream's options as the DAG file declares them, with unrendered templates.
-
-All dates and instants that a function of ``@task.connect`` puts there count as equal.
-"""
+"""A stream's options as the DAG file declares them, with unrendered templates."""
 
 from __future__ import annotations
 

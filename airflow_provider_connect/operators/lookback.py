@@ -1,7 +1,4 @@
-"""Chooses the days before its window that a run loads again, for late rows.
-
-A run skips a day that was polled after the end of the run's own window.
-"""
+"""Chooses the days before its window that a run loads again, for late rows."""
 
 from __future__ import annotations
 

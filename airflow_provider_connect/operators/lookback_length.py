@@ -1,4 +1,4 @@
-"""Computes how many days N a run must look back, from how late rows arrived in the last weeks.
+"""Computes how many days N a run must look back for late rows.
 
 A measured lookback also loads the day :data:`.MAX_LATE_DAYS` before, as a probe.
 """

@@ -1,7 +1,4 @@
-"""Airflow assets that a task writes.
-
-A mapped task lists the assets of all instances, and each instance keeps only its own.
-"""
+"""Airflow assets that a task writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task's share of a vendor's quota: reserved before Spark starts, settled when the job has ended."""
+"""A task's share of a vendor's quota."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Refuses a DAG's schedule whose runs name no day of the source.
-
-Schedules of assets and partitions are left to the run.
-"""
+"""Refuses a DAG's schedule whose runs name no day of the source."""
 
 from __future__ import annotations
 

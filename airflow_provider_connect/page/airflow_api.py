@@ -1,7 +1,4 @@
-"""Client of Airflow's REST API that sends the viewer's token.
-
-Calls go to Airflow's app inside this process.
-"""
+"""Client of Airflow's REST API that sends the viewer's token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Missing days of a stream, and progress of a running backfill with an estimate of its end."""
+"""Missing days of a stream, and progress of a running backfill."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Source and sink that a DAG declares, from Airflow's serialized DAG.
-
-A mapped task's connectors stay unknown.
-"""
+"""Source and sink that a DAG declares, from Airflow's serialized DAG."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Cache of each viewer's answers from Airflow, by token.
-
-Viewers share only the list of DAGs without ConnectOperator tasks.
-"""
+"""Cache of each viewer's answers from Airflow, by token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operator arguments that a pipeline file may set, read from the signatures of the operator and its base classes."""
+"""Operator arguments that a pipeline file may set."""
 
 from __future__ import annotations
 

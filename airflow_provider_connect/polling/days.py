@@ -1,4 +1,4 @@
-"""Checks that a day can be polled: it is in the source's zone, and over or begun."""
+"""Checks that a day can be polled."""
 
 from __future__ import annotations
 

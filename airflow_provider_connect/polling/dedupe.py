@@ -1,4 +1,4 @@
-"""An exact set of 128-bit keys, of 16 bytes each, which moves to disk beyond a limit."""
+"""An exact set of 128-bit keys, which moves to disk beyond a limit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Finds the shapes that create one column of the target, and the texts that they make of a person's id.
+"""Finds the shapes that create one column of the target.
 
-A ``flatten`` without ``columns`` does not show its columns, so each of them counts as a column of the source.
+A ``flatten`` without ``columns`` does not show its columns.
 """
 
 from __future__ import annotations

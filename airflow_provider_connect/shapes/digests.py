@@ -1,6 +1,6 @@
-"""Digests of shapes and of their masks' keys. With equal digests, equal rows are shaped into equal rows.
+"""Digests of shapes and of their masks' keys.
 
-Keys are digested by scrypt (RFC 7914), which takes 16 MB and about 50 ms a guess. Its salt contains the context.
+Keys are digested by scrypt (RFC 7914), which takes 16 MB and about 50 ms a guess.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """The digest of an answer: all rows with all columns, in any order.
 
-Hash of the columns' names and types, followed by the sum of the rows' hashes.
-
 500,000 rows of 420 MB take 0.2 to 0.4 CPU seconds.
 """
 

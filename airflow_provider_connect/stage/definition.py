@@ -1,6 +1,6 @@
-"""The definition of a stream: the options and columns that decide which rows its days have, as readable text.
+"""The definition of a stream: the options and columns that decide which rows its days have.
 
-``…`` and a digest replace literals of conditions and queries.
+A digest replaces literals of conditions and queries.
 """
 
 from __future__ import annotations

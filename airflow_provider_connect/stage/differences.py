@@ -1,8 +1,6 @@
 """Compares two states of a day by row keys. Counts added, changed and vanished rows.
 
 Memory does not grow with the day.
-
-Rows that share a key each pair with one row of the other state, preferably an identical one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Erase lists: people whose rows a target must not hold, kept in the sink's ledger.
 
-It holds keyed digests, for every stream of the target.
+A list holds keyed digests, for every stream of the target.
 
 A commit is refused if the list changed after the attempt's poll began.
-
-If a shape makes the id column, the digests are of shaped ids.
 """
 
 from __future__ import annotations

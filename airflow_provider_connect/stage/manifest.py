@@ -1,4 +1,4 @@
-"""The stage: files of one attempt that never change, and the manifest that marks the day as complete.
+"""The stage: files of one attempt that never change, and the manifest.
 
 Under a stage root, one attempt of one day leaves ::
 

@@ -1,4 +1,4 @@
-"""Finds the published rows that a snapshot lacks, by ``record_key``, and writes them as soft-deleted rows.
+"""Finds the published rows that a snapshot lacks, and writes them as soft-deleted rows.
 
 Each published row takes one bit of memory.
 """

@@ -1,11 +1,11 @@
-"""Notes: facts about a stream in its ledger. A note belongs to no day or generation, and never changes.
+"""Notes: facts about a stream in its ledger. A note never changes.
 
 ``definition``  a :class:`.StreamDefinition` (options that decide a day's rows), under its digest
 ``acceptance``  a person has accepted that later days have another definition
 ``alarm``       rows of a followed table may be lost. The stream stands still until the alarm is answered
 ``resumption``  the answer to an alarm: the position from which the stream continues
 
-The same fact always has the same id, so a note that two processes write exists once.
+The same fact always has the same id.
 """
 
 from __future__ import annotations

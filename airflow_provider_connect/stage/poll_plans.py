@@ -1,7 +1,6 @@
 """The plan of a day that is polled in many partitions, and a record of each complete partition.
 
-The next try of the same intent may continue from them. It plans the same partitions, gives the complete ones' files a
-second name, and polls the missing ones. The files lie next to those of :mod:`.manifest` ::
+The next try of the same intent may continue from them. The files lie next to those of :mod:`.manifest` ::
 
     _connect/attempts/<attempt>/plan.json           written before the first partition is read
     _connect/attempts/<attempt>/part-<part>.json    written by the driver once the partition's files are complete

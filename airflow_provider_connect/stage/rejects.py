@@ -1,7 +1,4 @@
-"""Rejects: records that could not become a row, and rows that the target cannot hold, each with a reason.
-
-A source's rejects are kept beside the staged rows, a sink's are staged rows.
-"""
+"""Rejects: records without a row, and rows that the target cannot hold."""
 
 from __future__ import annotations
 

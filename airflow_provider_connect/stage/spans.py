@@ -2,10 +2,7 @@
 
 The increments of a stream form a chain: each begins where its predecessor ended.
 
-A span belongs to one run and day. A run that is cleared, or made again under the same run id, reads its own span again.
-Any other run makes the next span.
-
-A commit checks that its increment follows the *stream's* newest (:meth:`.Ledger.newest`).
+A run that is cleared, or made again under the same run id, reads its own span again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files by path or URL, with credentials from the environment. The only module that uses ``pyarrow.fs``.
+"""Files by path or URL, with credentials from the environment.
 
 File names are relative, with ``/``.
 """

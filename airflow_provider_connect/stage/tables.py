@@ -1,9 +1,7 @@
-"""Splits a day's staged rows by table: one table for each value of a column, each with its own files.
+"""Splits a day's staged rows by table: one for each value of a column.
 
 A short value of lower-case letters, digits, ``_`` and ``-`` that begins with a letter or digit is its table's name.
 Other values get a hash (:mod:`..values.hashed_names`).
-
-Memory and open files do not grow with the number of tables.
 """
 
 from __future__ import annotations

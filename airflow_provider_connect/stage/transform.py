@@ -1,4 +1,4 @@
-"""The value of ``transform=``, applied to the staged day: Spark SQL, or a function from DataFrame to DataFrame."""
+"""The value of ``transform=``: Spark SQL, or a function from DataFrame to DataFrame."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Settings of spark-submit: its properties, Java and Python, and a quick start.
+"""Settings of spark-submit.
 
-A quick start takes about 3 s on a local master instead of 10 s. A user's own settings take precedence.
-
-For other masters, the package travels to the executors as a zip.
+A quick start takes about 3 s on a local master instead of 10 s.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Connections for a driver on another machine, split into two halves, encrypted and authenticated.
 
-One half lies in the stage, the other, a one-time pad and key, travels with the job file. Either half alone is noise,
-and a changed sealed half is refused. Only the standard library is used.
+Either half alone is noise: one lies in the stage, the other travels with the job file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conformance suite of sinks that merge by key: one row for each key, whatever the order of days."""
+"""Conformance suite of sinks that merge by key."""
 
 from __future__ import annotations
 

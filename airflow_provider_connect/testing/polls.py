@@ -1,4 +1,4 @@
-"""Conformance cases of sources with a server: a poll is complete and repeatable, or raises an error."""
+"""Conformance cases of sources with a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encodes numbers as Avro, Protobuf and Kafka Connect do, one column at a time.
+"""Encodes numbers as Avro, Protobuf and Kafka Connect do.
 
 Varints have seven bits a byte, the lowest first. Decimals are the unscaled number in two's complement, big-endian.
 """

@@ -1,4 +1,4 @@
-"""Loads Google credentials from the Google provider's connection type, with google-auth alone.
+"""Loads Google credentials with google-auth alone.
 
 Fields: ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with or without the older prefix
 ``extra__google_cloud_platform__``.

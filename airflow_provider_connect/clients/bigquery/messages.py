@@ -1,4 +1,4 @@
-"""Interprets BigQuery's messages, which may hold values, and decides which may be shown.
+"""Interprets BigQuery's messages, and decides which may be shown.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/error-messages, …/quotas,
 https://cloud.google.com/bigquery/docs/multi-statement-queries (2026-11).

@@ -1,4 +1,4 @@
-"""Appends rows to a BigQuery table through PENDING streams of the Storage Write API.
+"""Appends rows through PENDING streams of the Storage Write API.
 
 ALREADY_EXISTS means that the request has arrived, OUT_OF_RANGE that an earlier one has not
 (https://cloud.google.com/bigquery/docs/reference/storage/rpc/google.cloud.bigquery.storage.v1, 2026-11).

@@ -1,4 +1,4 @@
-"""Reads, creates and drops tables through the REST API, and removes their expiration.
+"""Reads, creates and drops tables through the REST API.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
 """

@@ -1,4 +1,4 @@
-"""Addresses of BigQuery's two services, and sessions and channels that ignore the environment.
+"""Addresses of BigQuery's two services, with sessions and channels that ignore the environment.
 
 ``rest_endpoint`` (``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) replace
 ``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. The prefix ``http://`` turns TLS off, only for

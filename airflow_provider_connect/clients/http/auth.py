@@ -1,7 +1,4 @@
-"""Kinds of HTTP credentials, each with its secret texts.
-
-All threads and polls of a process share fetched credentials.
-"""
+"""Kinds of HTTP credentials, which all polls of a process share."""
 
 from __future__ import annotations
 

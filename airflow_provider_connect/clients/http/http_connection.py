@@ -1,7 +1,4 @@
-"""One connection to a server, directly or through a proxy, with a deadline.
-
-A socket's own timeout restarts with every byte.
-"""
+"""One connection to a server, directly or through a proxy, with a deadline."""
 
 from __future__ import annotations
 

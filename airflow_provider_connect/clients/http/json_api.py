@@ -1,7 +1,4 @@
-"""Client of a JSON API: one call returns one whole answer, and errors name the remedy.
-
-Credentials go only to the connection's own host.
-"""
+"""Client of a JSON API: one call returns one whole answer, and errors name the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials by name and location in the request, in addition to ``auth``: the extra field ``credentials``.
+"""The extra field ``credentials``: credentials by name and location in the request.
 
 .. code-block:: json
 

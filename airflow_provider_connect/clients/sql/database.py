@@ -1,7 +1,4 @@
-"""Contract of a read-only session with PostgreSQL, MySQL, SQLite or over JDBC.
-
-Statements have no placeholders: ``%`` and ``?`` have no special meaning.
-"""
+"""Contract of a read-only session with PostgreSQL, MySQL, SQLite or over JDBC."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""SQLite through the standard library, opened read-only.
-
-A value that does not match its column's declared type fails the read.
-"""
+"""SQLite through the standard library, opened read-only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checks settings that a connection makes at the start of a session.
-
-Allowed are settings that change no value and no condition.
-"""
+"""Checks settings that a connection makes at the start of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs, requests and time of a backfill that has not started, and the missing days of a stream."""
+"""Runs, requests and time of a backfill, and the missing days of a stream."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """States of a stream's days, and the band of rows expected for a day.
 
-The band comes from the last eight settled days of the same weekday: their median, plus and minus three scaled median
-absolute deviations, and at least a tenth of the median.
+The band: median of the last eight settled days of the same weekday, plus and minus three scaled median absolute
+deviations, and at least a tenth of the median.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Source and sink of a task, identified by the names of their options.
-
-No two connectors have the same set of options.
-"""
+"""Source and sink of a task, identified by the names of their options."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Names of the sink's SQL aliases, variables and columns. No source column may have one of them.
-
-Every table of a statement takes its alias from here.
+"""Names of the sink's SQL aliases, variables and columns, which no source column may have.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax#alias_clause,
 …/procedural-language (2026-11).

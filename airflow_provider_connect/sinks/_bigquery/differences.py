@@ -1,4 +1,4 @@
-"""Counts the rows that a reload adds, changes and removes, by one query before the publish script.
+"""Counts the rows that a reload adds, changes and removes, by one query.
 
 Values are compared as text: NULL equals NULL and JSON's ``null``.
 """

@@ -1,4 +1,4 @@
-"""A target's erase list: a table of keyed digests. The fence rows of all streams hold the list's version."""
+"""A target's erase list: a table of keyed digests."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 

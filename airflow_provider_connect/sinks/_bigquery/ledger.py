@@ -1,7 +1,6 @@
-"""The ledger: a table with a row for every publish and confirmation, and one fence row for each stream.
+"""The ledger: a row for every publish and confirmation, and one fence row for each stream.
 
-A day's current row is its newest generation with the last confirmation. The fence row (``day`` NULL, generation 0) also
-holds the erase list's version and the definition in force.
+The fence row (``day`` NULL, generation 0) also holds the erase list's version and the definition in force.
 
 The target's label ``connect_ledger`` names its ledger.
 """

@@ -1,7 +1,5 @@
 """Renders the script, one transaction, that publishes a staged day with its ledger row.
 
-The script may run again after an abort or a lost response: a token that is already published changes nothing.
-
 Vendor facts: https://cloud.google.com/bigquery/docs/transactions, …/quotas (2026-11).
 """
 

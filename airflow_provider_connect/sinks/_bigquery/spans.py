@@ -1,7 +1,4 @@
-"""SQL of increments: the span that a publish follows, and the rows of a span.
-
-With ``replace`` each row has its span's number in the column ``connect_span``.
-"""
+"""SQL of increments: the span that a publish follows, and the rows of a span."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 

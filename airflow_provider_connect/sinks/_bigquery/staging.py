@@ -1,6 +1,6 @@
 """Names, creation, reuse and sweep of staging tables.
 
-A staging table to reuse must have the attempt's name, because other programs may write to the stage.
+Other programs may write to the stage: a table to reuse must have the attempt's name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Creates the target and adds the source's columns to it.
 
-BigQuery allows five metadata updates of a table in ten seconds.
-
 Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
 """
 

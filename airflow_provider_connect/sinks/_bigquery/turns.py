@@ -1,7 +1,6 @@
-"""Publishes the days of one ledger one after the other, with pauses after lost turns.
+"""Publishes the days of one ledger one after the other.
 
-A publish loses its turn if BigQuery aborts its transaction in favour of a concurrent one. All together stay below 25
-DML statements in ten seconds on one table.
+All stay below 25 DML statements in ten seconds on one table.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#data-manipulation-language-statements (2026-11).
 """

@@ -1,7 +1,4 @@
-"""Converters of keys and values, with Kafka Connect's names.
-
-A row has the same key bytes in every run.
-"""
+"""Converters of keys and values, with Kafka Connect's names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Dead letters: rows that cannot become records, in a separate topic with Kafka Connect's headers.
 
-Header names: https://kafka.apache.org/documentation/#connect_errorreporting (2026-11). The headers for the position
-hold the row's position in the staged day.
+Header names: https://kafka.apache.org/documentation/#connect_errorreporting (2026-11).
 """
 
 from __future__ import annotations

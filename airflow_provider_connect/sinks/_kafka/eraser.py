@@ -1,9 +1,6 @@
 """Erases people from a compacted topic with keys that identify them.
 
-One transaction writes tombstones and the erase list.
-
-The topic is read once from its beginning. Memory holds an entry for each key. Kafka removes the covered records at
-compaction (``min.cleanable.dirty.ratio``, ``max.compaction.lag.ms``).
+The topic is read once, and memory holds an entry for each key. Kafka removes the covered records at compaction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Computes a snapshot's changes against a compacted topic, and a tombstone for each vanished key.
 
-The topic is read before the first record is sent. Memory holds two 16-byte digests for each key. The topic must belong
-to the stream alone.
+Memory holds two 16-byte digests for each key. The topic must belong to the stream alone.
 """
 
 from __future__ import annotations

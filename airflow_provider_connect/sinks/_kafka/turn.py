@@ -1,6 +1,6 @@
 """Turns: only one open transaction for a topic at a time, across processes and machines.
 
-A reader of committed records stops at the first record of *any* open transaction. So publishes queue in the ledger
+A reader of committed records stops at the first record of *any* open transaction, so publishes queue in the ledger
 topic.
 
 1. A publish takes its day's transactional id **before** it writes a ticket, and never again under the same ticket.

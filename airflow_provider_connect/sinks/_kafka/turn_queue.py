@@ -1,9 +1,9 @@
-"""Queue of tickets as one process reads it, with the owners that are silent for too long.
+"""Queue of tickets as one process reads it.
 
-Turn records are plain records in the ledger topic's one partition. The key with a ticket's number holds its state:
-``want``, then perhaps ``pass``, and a tombstone at the end. The key with the next number holds its heartbeat.
+The key with a ticket's number holds its state: ``want``, then perhaps ``pass``, and a tombstone at the end. The key
+with the next number holds its heartbeat.
 
-Each watching process measures silence with its own clock.
+Each process measures silence with its own clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Delivery of a whole day in one transaction, in the day's turn.
 
-A broker may lose a committed transaction's end (KAFKA-20734, see 'Readers that stop' in ``docs/kafka_errors.md``). The
-day's producer then logs a warning.
+A broker may lose a committed transaction's end (KAFKA-20734, see 'Readers that stop' in ``docs/kafka_errors.md``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Field names of X in its two dialects, ``post`` and ``tweet``.
 
 X's specification has ``post.fields``, its guides ``tweet.fields``. The server accepts both, and answers with the names
-of the request (https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md, 2026-09). Options use the names of
-``post``.
+of the request (https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md, 2026-09).
 
 X answers a request for an unknown field with status 200 and bills posts that lack it (measured on 2026-09-21, same
 repository, tests/api-field-validity.test.ts). Names: https://api.x.com/2/openapi.json, 2.167 (2026-08) for ``post``,

@@ -2,8 +2,6 @@
 
 A text that begins with ``/`` is a pointer (RFC 6901): ``/meta/next``. Any other text is the name of one field, "" the
 entire document.
-
-jmespath and jsonpath-ng treat a missing field as null or split names at dots.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """JSON text of Arrow columns, one column at a time: the ``json`` converter.
 
-``docs/kafka.md`` lists the text of each type. A document (field metadata ``json``) is written as it is. An
-``unchecked`` one is refused if it is not JSON.
+``docs/kafka.md`` lists the text of each type.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers the fields of a message: a registered field keeps its number, and a new field gets the next one.
+"""Numbers the fields of a message. A registered field keeps its number.
 
 A name has one number in all versions of a subject (https://protobuf.dev/programming-guides/proto3/, 2026-11).
 """

@@ -1,7 +1,4 @@
-"""A session through a JDBC driver, in the JVM of Spark's driver.
-
-Spark's reader (:func:`.reader_options`) connects in the same way.
-"""
+"""A session through a JDBC driver, in the JVM of Spark's driver."""
 
 from __future__ import annotations
 

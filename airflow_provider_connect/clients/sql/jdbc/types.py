@@ -1,7 +1,4 @@
-"""Types of columns read over JDBC, by the driver's type codes.
-
-Refuses a type whose values Spark's reader would change silently.
-"""
+"""Types of columns read over JDBC, by the driver's type codes."""
 
 from __future__ import annotations
 

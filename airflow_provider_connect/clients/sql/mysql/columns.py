@@ -1,7 +1,4 @@
-"""Arrow types for MySQL's and MariaDB's types, and the SQL that writes their values.
-
-NULL must become an empty item: CONCAT_WS skips NULL.
-"""
+"""Arrow types for MySQL's and MariaDB's types, and the SQL that writes their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyMySQL's results: column types, rows as they arrive, and warnings.
+"""PyMySQL's results: column types, rows and warnings.
 
 Columns:
 https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset_column_definition.html

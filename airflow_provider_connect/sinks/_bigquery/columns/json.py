@@ -1,7 +1,7 @@
 r"""Prepares JSON documents for BigQuery's ``PARSE_JSON``.
 
-``PARSE_JSON`` may refuse a lone surrogate (``\ud800`` without its other half), a number beyond float64 or a great
-depth. https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits.
+It may refuse a lone surrogate (``\ud800`` without its other half), a number beyond float64 or a great depth.
+https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Maps Arrow types to BigQuery: target column, staging column, and SQL that converts staged values.
+"""Maps Arrow types to BigQuery's.
 
 Types of Storage Write: https://cloud.google.com/bigquery/docs/supported-data-types (2026-11). Limits of the types:
 https://cloud.google.com/bigquery/docs/reference/standard-sql/data-types (2026-11).

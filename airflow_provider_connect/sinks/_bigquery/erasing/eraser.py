@@ -1,4 +1,4 @@
-"""Erases people from a BigQuery table: extends the erase list, then deletes their rows from each day."""
+"""Erases people from a BigQuery table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""SQL of an erase: counts matching rows, and deletes them from many days in one transaction.
+"""SQL of an erase: counts matching rows, and deletes them in one transaction.
 
-Queries contain salted SHA-256 digests instead of the values, because job histories keep texts for half a year.
+Job histories keep texts for half a year: queries contain salted SHA-256 digests.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

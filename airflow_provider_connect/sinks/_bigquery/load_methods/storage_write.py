@@ -1,7 +1,6 @@
 """Appends staged Parquet files to the staging table, and bad rows to the rejects.
 
-Each file goes into its own write stream. Of a file put twice, only the stream whose receipt reached the driver is
-committed.
+Of a file put twice, only the stream whose receipt reached the driver is committed.
 """
 
 from __future__ import annotations

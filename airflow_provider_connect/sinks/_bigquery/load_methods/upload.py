@@ -1,7 +1,5 @@
 """Uploads staged files for one load job, as one Parquet file, in resumable chunks.
 
-Memory holds one row group and one chunk.
-
 Vendor facts: https://cloud.google.com/bigquery/docs/loading-data-local, …/docs/reference/api-uploads (2026-11).
 """
 

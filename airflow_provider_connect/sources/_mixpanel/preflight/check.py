@@ -1,6 +1,6 @@
 """Checks a connection before the first run and reports findings with remedies.
 
-Sends one request, and one to each other region if this one does not know the credentials.
+Sends one request, and one to each other region for unknown credentials.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Detects the time regime from a sample of events: UTC, or the clock of the project's zone.
-
-The least delay of receipt, if equal at many times of the day, is the zone's offset, or 0.
-"""
+"""Detects the time regime from a sample of events: UTC, or the clock of the project's zone."""
 
 from __future__ import annotations
 

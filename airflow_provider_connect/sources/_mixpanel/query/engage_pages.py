@@ -1,7 +1,6 @@
 """Parses and checks the pages of an engage session.
 
-Page 0 has the total and the page size. Later pages lack ``total`` (``EngagePaginationStrategy`` of Airbyte and
-``source-mixpanel-native`` of Estuary, 2026-11).
+Later pages lack ``total`` (``EngagePaginationStrategy`` of Airbyte and ``source-mixpanel-native`` of Estuary, 2026-11).
 """
 
 from __future__ import annotations
