@@ -247,7 +247,7 @@ def refuse_text(name: str, values: object) -> None:
 
 
 def raise_from_one_frame(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Let a function's ConfigError have one frame of this package.
+    """Decorate a function so that its ConfigError has one frame of this package.
 
     Airflow shows the last two frames of an import error (``[core] dagbag_import_error_traceback_depth``).
     """

@@ -202,7 +202,7 @@ class Ledger(ABC):
 
 
 def second_span_error(day: dt.date, owner: str | None) -> ConfigError:
-    """Return the error for a second increment of a day, if a sink keeps one.
+    """Return the error for a second increment of a day in a sink that keeps one a day.
 
     :param owner: run of the first, if known.
     """
@@ -214,7 +214,7 @@ def second_span_error(day: dt.date, owner: str | None) -> ConfigError:
 
 
 def several_spans_error(day: dt.date, spans: int) -> ConfigError:
-    """Return the error for a repeated one of several increments of a day, if a sink keeps one."""
+    """Return the error for a repeated increment of a day that has several, in a sink that keeps one a day."""
     return ConfigError(
         f"day {day} has {spans} increments from before the target was merged by key. A merge cannot load one of them "
         "again. Leave the day: later runs update its rows"

@@ -1,7 +1,7 @@
 """Intent of a task instance, which retries keep and a clear changes.
 
-Only ``dag_run.clear_number`` changes with each clear, and with nothing else. It restarts at 0 when a run is deleted and created again,
-unlike ``dag_run.start_date`` (both measured on Airflow 3.3.2).
+Only ``dag_run.clear_number`` changes with each clear, and with nothing else. It restarts at 0 when a run is deleted and
+created again, unlike ``dag_run.start_date`` (both measured on Airflow 3.3.2).
 """
 
 from __future__ import annotations

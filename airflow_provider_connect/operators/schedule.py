@@ -21,9 +21,11 @@ _SEASON_MONTHS = (1, 4, 7, 10)
 
 
 def require_day_schedule(dag: DAG, days: object, source: Source) -> None:
-    """Refuse a schedule whose runs name no day of the source. A task with ``days=``, or of increments, needs none.
+    """Refuse a schedule whose runs name no day of the source.
 
-    :param days: perhaps a template, as the zone.
+    A task with ``days=``, or of increments, needs none.
+
+    :param days: the task's ``days=``, which may be a template.
     :raises ConfigError: with the remedy.
     """
     if days or _form_days(dag.params) or source.kind == "increment":

@@ -59,7 +59,7 @@ class CountedApi(Closable):
 def declared_quota(limits: RateLimits | None, conn_id: str) -> Quota | None:
     """Return the hourly quota for declared limits, None without limits a minute or an hour.
 
-    :param conn_id: whose users share it.
+    :param conn_id: the connection whose users share the quota.
     """
     if limits is None or (limits.per_minute is None and limits.per_hour is None):
         return None

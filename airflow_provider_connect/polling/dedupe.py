@@ -161,7 +161,7 @@ class KeySet:
     def add_keys(self, key_bytes: bytes, selected: Mask | None = None) -> Mask:
         """Add concatenated 16-byte keys. Returns a mask: True for each new key.
 
-        :param selected: keys to add and to answer.
+        :param selected: mask of the keys to add. The result covers only these.
         """
         import numpy as np
 

@@ -48,7 +48,7 @@ def pages(
 ) -> Iterator[PageT]:
     """Yield pages, empty ones too, until a page has no next token.
 
-    :param fetch: returns the page with this token, first for None.
+    :param fetch: returns the page with this token, or the first page for None.
     :param next_of: returns the next page's token, None or "" after the last.
     :param content_of: returns an identifier of the page, for a service that may repeat a token.
     :param rows_of: returns a fingerprint of the page's rows, None without rows.

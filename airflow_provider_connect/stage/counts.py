@@ -30,8 +30,8 @@ class VendorCount:
     """A day's number of rows by the vendor's own count.
 
     :param rows: without duplicates.
-    :param is_least: a lower bound.
-    :param is_most: an upper bound.
+    :param is_least: ``rows`` is a lower bound.
+    :param is_most: ``rows`` is an upper bound.
     """
 
     rows: int

@@ -60,7 +60,7 @@ class Alarm(Wire):
 class Resumption(Wire):
     """The answer to an alarm.
 
-    :param position: start of the next read. None for all rows.
+    :param position: rows after it are read. None for all rows.
     :param answers_before: number of earlier answers. The last one is valid.
     """
 

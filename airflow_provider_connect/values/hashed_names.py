@@ -20,7 +20,7 @@ def name_with_hash(
 ) -> str:
     """Return a text with ``_`` for every illegal character, and a hash at the end.
 
-    :param hash_digits: distinguishes names.
+    :param hash_digits: :func:`name_hash` of everything that distinguishes names.
     :param legal_chars: as in a regular expression.
     :param max_chars: before the suffix.
     """

@@ -28,7 +28,7 @@ def join_blocks(
 ) -> Iterator[tuple[bytearray, int]]:
     """Join pieces of CSV to blocks of about ``block_bytes`` bytes. Yields blocks with numbers of pieces.
 
-    :param end: of each piece.
+    :param end: appended to each piece.
     """
     block, parts, row_iterator, batch_rows = bytearray(), 0, iter(rows), 1
     while next_rows := list(islice(row_iterator, batch_rows)):

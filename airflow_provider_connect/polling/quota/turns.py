@@ -54,7 +54,7 @@ class KeyStore(Protocol):
 class Grant:
     """A part of the quota that a task may use.
 
-    :param until: by the task's own clock.
+    :param until: end of the permission, by the task's own clock.
     :param requests_left: unreserved requests.
     """
 

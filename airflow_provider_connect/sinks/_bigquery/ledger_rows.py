@@ -101,7 +101,7 @@ FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS t
 def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) -> str:
     """Return SQL that reads an earlier ledger as if it had the missing columns.
 
-    :param missing_columns: SQL values.
+    :param missing_columns: SQL value of each missing column.
     """
     present = [name for name in ("target", "connector", "stream", *LEDGER_ROW) if name not in missing_columns]
     columns = present if "span" in missing_columns else [*present, "span_number"]

@@ -88,8 +88,8 @@ def ensure_columns(
 ) -> PreparedTarget:
     """Create a table or add columns to it, as :func:`ensure_target` does.
 
-    :param columns_for: of given fields.
-    :param require: gets the table or None, and may raise.
+    :param columns_for: returns the columns for a table with the given fields.
+    :param require: gets the table, or None if missing, and may raise.
     """
 
     def compare() -> PreparedTarget:

@@ -36,7 +36,7 @@ class EventRowMaker:
     """Converter of records to one day's rows.
 
     :param keys: record keys of earlier rows, to drop duplicates.
-    :param drops_other_days: the answer covers more.
+    :param drops_other_days: the answer covers more than the day.
     """
 
     def __init__(

@@ -124,7 +124,7 @@ class PostgreSQL(Database):
     def lag_seconds(self) -> float | None:
         """Return the age of a standby's last replayed transaction. 0 if it has replayed all received data.
 
-        :raises RetriableError: the standby receives nothing.
+        :raises RetriableError: the standby has replayed nothing and receives nothing.
         """
         is_standby, lag = self.rows(catalog.LAG_QUERY, "reading the standby's lag")[0]
         if is_standby and lag is None:

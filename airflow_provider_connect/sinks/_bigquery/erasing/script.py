@@ -36,7 +36,7 @@ class MatchCount(NamedTuple):
     """Numbers of matching and other rows of one day.
 
     :param matching_deleted: soft-deleted matching rows.
-    :param spans: both numbers of each span.
+    :param spans: ``matching`` and ``others`` of each span.
     """
 
     matching: int
